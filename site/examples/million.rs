@@ -1,7 +1,7 @@
-//! How long the records of a large run take to become a site, and in how much memory: a
-//! synthetic run of a million timed requests, `cargo run --release -p site --example million`.
-//! No number in it was measured but its own time. A benchmark, not a test: it asserts
-//! nothing of the clock.
+//! Measures how long the records of a large run take to become a site, and how much memory that
+//! takes: `cargo run --release -p site --example million`. The run is synthetic, with a million
+//! timed requests; no number in it was measured. It is a benchmark, not a test: it asserts nothing
+//! about times.
 
 #[path = "../tests/rendered/common/mod.rs"]
 mod common;
@@ -43,7 +43,7 @@ fn main() -> Result<()> {
         tokens += request.token_ns.len() as u64;
     }
     println!("{count} timed requests, {tokens} token stamps");
-    // What is kept beside the launches (gate, budget) is made up in memory alone.
+    // What a record keeps beside the launches (gate, budget) exists only in memory here.
     world.runs[0].launches = files.launches;
     let run = &world.runs[0];
     let analysis = stats::analyse(run, &world.scenarios, &world.registry.baseline);
@@ -59,7 +59,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The run's header and its launches as records below `dir`; how many bytes they are.
+/// Write the run's header and launches as records below `dir`; return their size (bytes).
 fn write(run: &Run, dir: &Path) -> Result<u64> {
     std::fs::create_dir_all(dir)?;
     serde_json::to_writer(File::create(dir.join("run.json"))?, &run.header)?;
@@ -78,7 +78,7 @@ fn write(run: &Run, dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// A launch's lines in the order of its record.
+/// The lines of a launch's record, in order.
 fn events(log: &LaunchLog) -> impl Iterator<Item = RecordEvent> + '_ {
     let head = std::iter::once(RecordEvent::Launch(log.launch.clone()));
     let ready = log.ready.iter().cloned().map(RecordEvent::Ready);
@@ -94,7 +94,7 @@ fn events(log: &LaunchLog) -> impl Iterator<Item = RecordEvent> + '_ {
         .chain(end)
 }
 
-/// Largest resident set of this process so far.
+/// Largest resident set of this process so far (MiB).
 fn peak_mib() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,7 +1,7 @@
-//! Renders recorded runs with this checkout's data, to look at the pages without
-//! building the harness: `cargo run --release -p site --example records -- DIR RUN…`,
-//! each RUN the directory of a run, the first of them shown. `cargo xtask site` is what
-//! a reader uses: it finds the runs and writes to the path that is promised.
+//! Renders recorded runs with this checkout's data, to look at the pages without building the
+//! harness: `cargo run --release -p site --example records -- DIR RUN…`, where each RUN is the
+//! directory of a run, and the first one is shown. Readers use `cargo xtask site` instead: it finds
+//! the runs itself, and writes to the documented path.
 
 use anyhow::{Context, Result, ensure};
 use schema::claims::Claims;

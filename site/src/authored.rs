@@ -1,20 +1,20 @@
-//! What people write by hand and a page is made of: style sheet, script and texts.
-//! They are compiled in; while somebody edits them (`cargo xtask site --serve`) the
-//! caller gives what is on disk, by its path in this crate, and that counts.
+//! The hand-written files that pages are made of: style sheet, scripts and texts. They are compiled
+//! in. While somebody edits them (`cargo xtask site --serve`), the caller passes what is on disk,
+//! by path in this crate, and that text is used instead.
 
 use std::collections::BTreeMap;
 
-/// Path in this crate (`pages/glossary.md`) → what stands there now.
+/// Path in this crate (`pages/glossary.md`) → current text of the file on disk.
 pub type Authored = BTreeMap<String, String>;
 
-/// A file that is compiled in.
+/// A hand-written file with the text that was compiled in.
 pub struct File {
     path: &'static str,
     text: &'static str,
 }
 
 impl File {
-    /// As it is on disk where that is known, else as it was compiled in.
+    /// Return the text on disk where `authored` has the path, else the compiled-in text.
     pub fn text<'a>(&self, authored: &'a Authored) -> &'a str {
         authored.get(self.path).map_or(self.text, String::as_str)
     }
@@ -31,15 +31,15 @@ macro_rules! file {
 
 /// The style sheet, without the colours.
 pub const SITE_CSS: File = file!("assets/site.css");
-/// What switches, sorts, filters and copies.
+/// The script of every page: it switches, sorts, filters and copies.
 pub const SITE_JS: File = file!("assets/site.js");
-/// What recomputes the cost page.
+/// The script that recomputes the cost page from the reader's prices.
 pub const COST_JS: File = file!("assets/cost.js");
-/// How everything is measured.
+/// The text of the methodology page.
 pub const METHODOLOGY: File = file!("pages/methodology.md");
-/// What changed in that, and when.
+/// The text of the changelog of the methodology.
 pub const CHANGELOG: File = file!("pages/changelog.md");
-/// What the words mean.
+/// The text of the glossary.
 pub const GLOSSARY: File = file!("pages/glossary.md");
 
 #[cfg(test)]

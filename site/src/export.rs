@@ -1,6 +1,6 @@
-//! A run as tidy rows, one per cell and metric; a cell without numbers is one row
-//! with its status and reason. The columns are stable: scripts depend on them.
-//! `cargo xtask export` prints this, and the data page offers it.
+//! Exports a run as tidy rows, one per cell and metric; a cell without numbers is one row with its
+//! status and reason. The columns are stable, because scripts depend on them. `cargo xtask export`
+//! prints these rows, and the data page offers them.
 
 use anyhow::Result;
 use schema::record::Status;
@@ -12,7 +12,7 @@ use stats::analysis::{Analysis, Cell};
 use stats::micro::SuiteAnalysis;
 use stats::witness::{Audit, StampErrors};
 
-/// The columns in order, and what each holds.
+/// The columns in order, each with its description.
 pub const COLUMNS: [(&str, &str); 17] = [
     ("run", "Id of the run."),
     ("target", "engine[+variant].backend.precision."),
@@ -48,7 +48,7 @@ pub const COLUMNS: [(&str, &str); 17] = [
     ("reason", "One line, empty where ok."),
 ];
 
-/// One row.
+/// A row of the export: one metric of one cell.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row<'a> {
     run: &'a str,
@@ -79,7 +79,7 @@ fn is_gpu(backend: &str) -> bool {
     DeviceKind::of_backend(backend) == DeviceKind::Gpu
 }
 
-/// What a target computed on, as the device names itself; empty where unknown.
+/// The name of the device that a target computed on, as the device gives it; empty where unknown.
 pub fn device(run: &Run, target: &Target) -> String {
     device_of(run, &target.backend)
 }
@@ -90,7 +90,7 @@ fn device_of(run: &Run, backend: &str) -> String {
     facts.get(fact).cloned().unwrap_or_default()
 }
 
-/// Whom a row is about: a target, or a variant of a micro suite.
+/// What a row is about: a target, or a variant of a micro suite.
 struct Subject<'a> {
     id: &'a str,
     engine: &'a str,
@@ -98,7 +98,7 @@ struct Subject<'a> {
     precision: &'a str,
 }
 
-/// All rows, in the order of the analysis.
+/// All rows of a run, in the order of the analysis.
 pub fn rows<'a>(run: &'a Run, analysis: &'a Analysis) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     for cell in &analysis.cells {
@@ -129,7 +129,7 @@ pub fn rows<'a>(run: &'a Run, analysis: &'a Analysis) -> Vec<Row<'a>> {
     rows
 }
 
-/// The rows of a micro suite: its variants stand where targets do.
+/// The rows of a micro suite; a variant stands in the column of the target.
 pub fn suite_rows<'a>(run: &'a Run, suite: &'a SuiteAnalysis) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     for cell in &suite.cells {
@@ -152,7 +152,7 @@ pub fn suite_rows<'a>(run: &'a Run, suite: &'a SuiteAnalysis) -> Vec<Row<'a>> {
     rows
 }
 
-/// What differs between the rows of a cell. The default stands for a cell without numbers.
+/// The part that differs between the rows of a cell. The default is that of a cell without numbers.
 #[derive(Default)]
 struct Number {
     metric: &'static str,
@@ -161,7 +161,7 @@ struct Number {
     ci: Option<(f64, f64)>,
 }
 
-/// What the stamps of first and of other tokens may be off at most (95 %), and the looks behind it.
+/// The largest stamp errors (95 %) of first and of later tokens, each with the number of looks.
 fn stamp_errors(audit: &Audit) -> [(Number, u64); 2] {
     let of = |metric, errors: &StampErrors| {
         let number = Number {
@@ -178,7 +178,7 @@ fn stamp_errors(audit: &Audit) -> [(Number, u64); 2] {
     ]
 }
 
-/// A cell's rows: `first`, which are no metrics, and one per metric.
+/// Add the rows of a cell: those of `first`, which are no metrics, then one per metric.
 fn add_rows<'a>(
     rows: &mut Vec<Row<'a>>,
     run: &'a Run,
@@ -217,7 +217,7 @@ fn add_rows<'a>(
     }));
 }
 
-/// Rows as RFC 4180. Numbers are as in JSON, so that both formats say the same.
+/// Write rows as CSV (RFC 4180). Numbers are formatted as in JSON, so that both formats agree.
 pub fn csv(rows: &[Row]) -> Result<String> {
     let terminator = csv::Terminator::CRLF;
     let mut writer = csv::WriterBuilder::new()
@@ -269,7 +269,7 @@ mod tests {
                 "{column}"
             );
         }
-        // Quoted where RFC 4180 says so; what is not finite is empty, never "NaN".
+        // Quoted where RFC 4180 requires it; a number that is not finite is empty, never "NaN".
         let row = Row {
             device: "a \"b\", c".into(),
             reason: "d\r\ne",

@@ -1,15 +1,14 @@
-//! Numbers as a reader wants them: three significant digits and a unit.
+//! Formats numbers for readers: three significant digits and a unit.
 //!
-//! The only place that turns a number into text, so that a value reads the same
-//! in a sentence, a table, a chart and its tooltip. A number that is not finite
-//! becomes a dash: no page ever prints what arithmetic could not say.
+//! It is the only place that turns a number into text, so that a value reads the same in a
+//! sentence, a table, a chart and its tooltip. A number that is not finite becomes a dash.
 
 use stats::analysis::MetricId;
 
-/// What stands where there is no number.
+/// The text where there is no number.
 pub const NONE: &str = "—";
 
-/// In what a value is counted; decides prefix and suffix.
+/// The unit of a value; it decides on prefix and suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds, shown as ns, µs, ms or s.
@@ -32,14 +31,14 @@ pub enum Unit {
     Mhz,
     /// A ratio, shown with ×.
     Ratio,
-    /// How many of something, shown with k or M from ten thousand on.
+    /// A count of something, shown with k or M from ten thousand on.
     Count,
     /// A bare number, such as an axis value.
     Plain,
 }
 
 impl Unit {
-    /// The unit of a metric, as `stats` names it; an unknown name is a bare number.
+    /// The unit of a metric, by the name that `stats` gives it; a bare number for an unknown name.
     pub fn from_metric(metric: MetricId) -> Self {
         match metric.describe().unit {
             "ns" => Unit::Ns,
@@ -54,13 +53,13 @@ impl Unit {
         }
     }
 
-    /// Whether no value in it can be under 0. Percent can: a shortfall is under 0 where a
+    /// Whether no value of the unit can be below 0. Percent can: a shortfall is below 0 where a
     /// queue shrank.
     pub fn is_never_negative(self) -> bool {
         !matches!(self, Unit::Percent | Unit::Celsius | Unit::Plain)
     }
 
-    /// Steps of (from this magnitude on, divisor, suffix), least first.
+    /// The prefixes of the unit: (magnitude from which it applies, divisor, suffix), least first.
     fn steps(self) -> &'static [(f64, f64, &'static str)] {
         const KIB: f64 = 1024.0;
         match self {
@@ -94,8 +93,8 @@ impl Unit {
         }
     }
 
-    /// Divisor and suffix for a value of this size, judged after rounding, so
-    /// that 999.9 µs is 1.00 ms and never 1000 µs.
+    /// Divisor and suffix for a value, chosen after rounding, so that 999.9 µs becomes 1.00 ms and
+    /// never 1000 µs.
     fn step(self, value: f64) -> (f64, &'static str) {
         let mut chosen = self.steps()[0];
         for &step in self.steps() {
@@ -107,7 +106,7 @@ impl Unit {
     }
 }
 
-/// `12.3 ms`; a dash where the value isn't finite.
+/// Format a value with its unit, `12.3 ms`; a dash where it isn't finite.
 pub fn quantity(unit: Unit, value: f64) -> String {
     if !value.is_finite() {
         return NONE.into();
@@ -116,10 +115,10 @@ pub fn quantity(unit: Unit, value: f64) -> String {
     format!("{}{suffix}", significant(value / divisor, 3))
 }
 
-/// A value and its interval in one unit: `("12.3 ms", Some("[11.9, 12.8]"))`.
+/// Format a value and its interval in one unit: `("12.3 ms", Some("[11.9, 12.8]"))`.
 ///
-/// All three have as many decimals as three significant digits of the value
-/// take, or more (up to six digits) where a narrow interval would look like a point.
+/// All three numbers have as many decimals as three significant digits of the value need, or more
+/// (up to six digits) where a narrow interval would look like a point.
 pub fn with_interval(unit: Unit, value: f64, ci: Option<(f64, f64)>) -> (String, Option<String>) {
     if !value.is_finite() {
         return (NONE.into(), None);
@@ -143,20 +142,20 @@ pub fn with_interval(unit: Unit, value: f64, ci: Option<(f64, f64)>) -> (String,
         texts = all(digits);
     }
     let [value, low, high] = texts;
-    // Brackets: a dash between signed numbers would mislead.
+    // Brackets, because a dash between signed numbers would mislead.
     (format!("{value}{suffix}"), Some(format!("[{low}, {high}]")))
 }
 
-/// `5.31×` and `[5.02, 5.63]`.
+/// Format a ratio and its interval: `5.31×` and `[5.02, 5.63]`.
 pub fn ratio(value: f64, ci: Option<(f64, f64)>) -> (String, Option<String>) {
     with_interval(Unit::Ratio, value, ci)
 }
 
-/// By how much a ratio of 1 or more exceeds 1: `3.2 %` and `23 %`, rounded up, from a factor of two
-/// on `2.31×`.
+/// Format by how much a ratio of 1 or more exceeds 1, rounded up: `3.2 %`, `23 %`, and from a
+/// factor of two on the ratio itself, `2.31×`.
 pub fn percent_more(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
-    // What a difference of logarithms leaves beyond the last digit is no tenth of a per cent.
+    // Rounding errors of logarithms must not be rounded up to a tenth of a per cent.
     let up = |value: f64| (value - 1e-9).ceil() + 0.0;
     if ratio >= 2.0 {
         self::ratio(ratio, None).0
@@ -167,12 +166,12 @@ pub fn percent_more(ratio: f64) -> String {
     }
 }
 
-/// A fraction as percent: 0.0312 → `3.12 %`.
+/// Format a fraction as percent: 0.0312 → `3.12 %`.
 pub fn percent(fraction: f64) -> String {
     quantity(Unit::Percent, fraction * 100.0)
 }
 
-/// `0.034`, `< 0.001`.
+/// Format a p value: `0.034`, `< 0.001`.
 pub fn p_value(p: f64) -> String {
     if !p.is_finite() {
         NONE.into()
@@ -183,7 +182,7 @@ pub fn p_value(p: f64) -> String {
     }
 }
 
-/// A signed effect size with two decimals: `+0.83`, `−0.10`.
+/// Format a signed effect size with two decimals: `+0.83`, `−0.10`.
 pub fn delta(value: f64) -> String {
     if !value.is_finite() {
         return NONE.into();
@@ -192,7 +191,7 @@ pub fn delta(value: f64) -> String {
     format!("{sign}{value:.2}").replace('-', "−")
 }
 
-/// `2026-11-21 10:30 UTC` from RFC 3339; anything else as it came.
+/// Format an RFC 3339 time as `2026-11-21 10:30 UTC`; any other text is returned unchanged.
 pub fn moment(text: &str) -> String {
     let shape: String = text
         .chars()
@@ -205,18 +204,18 @@ pub fn moment(text: &str) -> String {
     }
 }
 
-/// `12 345`, grouped by narrow spaces.
+/// Format a count with its digits grouped by narrow spaces: `12 345`.
 pub fn count(n: u64) -> String {
     group(&n.to_string())
 }
 
-/// The label of an axis tick: exactly the tick's value, trailing zeros left off.
+/// Format the label of an axis tick: exactly the tick's value, without trailing zeros.
 pub fn tick(unit: Unit, value: f64) -> String {
     if !value.is_finite() {
         return NONE.into();
     }
     let (mut divisor, mut suffix) = unit.step(value);
-    // `10000 tok/s` is wider than an axis has room for.
+    // `10000 tok/s` is too wide for an axis.
     if suffix == " tok/s" && value.abs() >= 1e4 {
         (divisor, suffix) = (1e3, "k tok/s");
     }
@@ -232,7 +231,7 @@ pub fn tick(unit: Unit, value: f64) -> String {
     format!("{}{suffix}", text.replace('-', "−"))
 }
 
-/// `value` rounded to that many significant digits.
+/// Round `value` to `digits` significant digits.
 fn round_significant(value: f64, digits: i32) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -250,7 +249,7 @@ fn is_plain(value: f64) -> bool {
     value == 0.0 || (1e-4..1e7).contains(&value.abs())
 }
 
-/// How many decimals show `digits` significant digits of `value`; `None` where it is
+/// The number of decimals that shows `digits` significant digits of `value`; `None` where it is
 /// written with an exponent.
 fn decimals(value: f64, digits: i32) -> Option<usize> {
     let rounded = round_significant(value, digits);
@@ -260,7 +259,7 @@ fn decimals(value: f64, digits: i32) -> Option<usize> {
     Some((digits - 1 - rounded.abs().log10().floor() as i32).max(0) as usize)
 }
 
-/// Decimal text with that many significant digits, grouped, with a true minus.
+/// Format a number with `digits` significant digits, grouped, with a true minus sign.
 fn significant(value: f64, digits: i32) -> String {
     if value == 0.0 {
         return "0".into();
@@ -271,7 +270,7 @@ fn significant(value: f64, digits: i32) -> String {
     }
 }
 
-/// Text with that many decimals, grouped, with a true minus.
+/// Format a number with `decimals` decimals, grouped, with a true minus sign.
 fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let text = match text.split_once('.') {
@@ -281,7 +280,7 @@ fn fixed(value: f64, decimals: usize) -> String {
     text.replace('-', "−")
 }
 
-/// Narrow no-break spaces between groups of three, from five digits on.
+/// Put narrow no-break spaces between groups of three digits, from five digits on.
 fn group(digits: &str) -> String {
     let (sign, digits) = match digits.strip_prefix('-') {
         Some(rest) => ("-", rest),

@@ -1,8 +1,7 @@
-//! Escaping, and names that are safe in paths: what keeps a hostile record
-//! from becoming markup or leaving the output directory.
+//! Escapes text, and makes names safe for paths, so that a hostile record can neither become markup
+//! nor leave the output directory.
 
-/// Text with the five characters that mean something in HTML replaced, and
-/// control characters made visible.
+/// Replace the five characters that mean something in HTML, and make control characters visible.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
@@ -20,8 +19,8 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// An id as one path component and fragment: ids that passed the schema's check
-/// come out as they are, anything else byte by byte in hexadecimal.
+/// Turn an id into one path component and fragment: an id that passed the schema's check stays as
+/// it is; of any other, each byte that is not allowed is written in hexadecimal.
 pub fn slug(id: &str) -> String {
     let mut out = String::with_capacity(id.len());
     for (index, byte) in id.bytes().enumerate() {
@@ -35,7 +34,7 @@ pub fn slug(id: &str) -> String {
     if out.is_empty() { "-".into() } else { out }
 }
 
-/// `text` cut to at most `chars` characters, with an ellipsis where cut.
+/// Cut `text` to at most `chars` characters, with an ellipsis where it was cut.
 pub fn shorten(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();

@@ -1,9 +1,9 @@
-//! Records → pages. Everything up to the last write is pure: equal input gives
-//! equal bytes, because no clock, locale, environment or hash order is read.
+//! Turns records into pages. Everything up to the last write is pure: equal input gives equal
+//! bytes, because no clock, locale, environment or hash order is read.
 //!
-//! `view` decides what a page says, `chart` draws, `template` prints, and
-//! [`write()`] is the only function that touches the disk. The pages make no
-//! network request, read without their script and work from file://.
+//! `view` decides what a page says, `chart` draws, `template` fills in the pages, and [`write()`]
+//! is the only function that writes to disk. The pages make no network request, can be read without
+//! their script and work from file://.
 
 pub mod authored;
 pub mod chart;
@@ -47,69 +47,69 @@ use view::data::Download;
 use view::guide::GuidePage;
 use view::paths::{self, engine_path, run_path, scenario_path};
 
-/// What a site is made from.
+/// Everything that a site is made from.
 pub struct Input<'a> {
-    /// Runs, newest first: the first is shown, all have a page.
+    /// The runs, newest first: the first is the one that the report shows; each has a page.
     pub runs: &'a [Run],
-    /// The scenarios' texts and metrics.
+    /// The scenarios, with their texts and the metrics they report.
     pub scenarios: &'a [Scenario],
-    /// The micro suites' texts.
+    /// The micro suites, with their texts.
     pub suites: &'a [Suite],
-    /// The engines, and which target is the baseline.
+    /// The registry: the engines, and which target is the baseline.
     pub registry: &'a Registry,
     /// The models.
     pub models: &'a Models,
-    /// Those that were trained here: how, and what they write.
+    /// The models that were trained here: their training, and the stories that they write.
     pub shipped: &'a [Shipped],
-    /// The profiles: what each is for.
+    /// The profiles, with their descriptions.
     pub profiles: &'a [Profile],
-    /// Today's limits of the parity gate, where known.
+    /// The current limits of the parity gate, where known.
     pub parity: Option<&'a ParityLimits>,
-    /// How the statistics fared on data of known truth, where that was simulated.
+    /// Results of the statistics on data of known truth, where that was simulated.
     pub simulation: Option<&'a Simulation>,
-    /// What our adapters cost, where that was measured.
+    /// What the adapters cost their engines, where that was measured.
     pub adapters: Option<&'a AdapterCosts>,
     /// The specification's predictions, where they are known.
     pub hypotheses: Option<&'a Hypotheses>,
-    /// What machines, electricity and APIs cost, where there is a price file.
+    /// Prices of machines, electricity and APIs, where there is a price file.
     pub prices: Option<&'a Prices>,
-    /// What is known of the engines beyond what runs measure, where it was read.
+    /// Facts about the engines that no run measures, where the file was read.
     pub maturity: Option<&'a Maturity>,
-    /// What the engines' projects say of their speed, where it was read.
+    /// What the engines' projects say of their speed, where the file was read.
     pub claims: Option<&'a Claims>,
-    /// How this site is published; not needed where it is read from files.
+    /// How the site is published; the default for a site that is read from files.
     pub publishing: Publishing<'a>,
     /// Templates, texts and assets read from disk instead of those compiled in.
     pub authored: &'a Authored,
 }
 
 impl<'a> Input<'a> {
-    /// The text of a scenario; `None` where its file is gone or has another version than the
-    /// run's, whose words might not be true of it.
+    /// The text of a scenario; `None` where its file is gone or has another version than the run's,
+    /// because its words might not be true of the run.
     pub fn text(&self, planned: &PlannedScenario) -> Option<&'a Scenario> {
         let mut all = self.scenarios.iter();
         all.find(|text| text.id == planned.id && text.version == planned.version)
     }
 }
 
-/// What a site has only where it is published, or shown before its time.
+/// What only a published site has, or a preview of an unfinished run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Publishing<'a> {
-    /// The address that it will have, without a slash at its end.
+    /// The address at which it will be published, without a slash at its end.
     pub base_url: Option<&'a str>,
-    /// A picture of the index for link previews (PNG), where one could be taken.
+    /// A picture of the index for link previews (PNG), where one was taken.
     pub picture: Option<&'a [u8]>,
-    /// The raw records of runs by run id, packed (`.tar.zst`), where asked for.
+    /// The packed raw records (`.tar.zst`) by run id, where they were asked for.
     pub records: Option<&'a BTreeMap<String, Vec<u8>>>,
-    /// What stands above everything on every page, in place of what is said of a profile
-    /// with too few samples.
+    /// A warning above everything on every page. It replaces the warning that a profile has too few
+    /// samples.
     pub banner: Option<&'a str>,
 }
 
-/// Path of [`Publishing::picture`].
+/// Path of [`Publishing::picture`] in the site.
 pub const PICTURE: &str = "assets/preview.png";
 
-/// All files of the site by relative path.
+/// Render all files of the site, by relative path.
 pub fn render(input: &Input) -> Result<BTreeMap<String, Vec<u8>>> {
     let analyses: Vec<Analysis> = input
         .runs
@@ -122,7 +122,7 @@ pub fn render(input: &Input) -> Result<BTreeMap<String, Vec<u8>>> {
     render_analysed(input, &analyses)
 }
 
-/// [`render`] with the analyses given, one for each run in order.
+/// Like [`render`], with the analyses given, one for each run in order.
 pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<String, Vec<u8>>> {
     ensure!(
         input.runs.len() == analyses.len(),
@@ -209,7 +209,7 @@ struct Site {
 }
 
 impl Site {
-    /// The pages that speak of all runs, and stand without any.
+    /// Add the pages that are about all runs; they exist without any run too.
     fn several(&mut self, input: &Input, shown: &[Shown], guide: &GuidePage) -> Result<()> {
         use view::{hypotheses, roadmap};
         self.top(paths::GUIDE, guide)?;
@@ -219,7 +219,7 @@ impl Site {
         self.top(paths::ROADMAP, &roadmap::page(input, shown))
     }
 
-    /// Comparison and cost of the run that is shown, and the data of all runs.
+    /// Add comparison and cost of the run that is shown, and the data of all runs.
     fn report_pages(
         &mut self,
         newest: &Shown,
@@ -244,7 +244,7 @@ impl Site {
         Ok(())
     }
 
-    /// The charts of the page at `path` as files of their own.
+    /// Add the charts of the page at `path` as files of their own.
     fn charts<'f>(
         &mut self,
         shown: &Shown,
@@ -262,7 +262,7 @@ impl Site {
         Ok(())
     }
 
-    /// A page that is called as its template.
+    /// Add a page whose path is also the name of its template.
     fn top(&mut self, path: &str, view: &impl Serialize) -> Result<()> {
         self.page(path.into(), path, view)
     }

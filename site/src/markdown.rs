@@ -1,16 +1,16 @@
-//! Authored texts as HTML: CommonMark by `pulldown-cmark`, less what an author has no use
-//! for here. Raw HTML is text, an image is its words, and a link goes only to http(s) or to
-//! a relative address: a scenario's author can explain, not script.
+//! Renders authored texts as HTML: CommonMark by `pulldown-cmark`, without what an author must not
+//! use here. Raw HTML becomes text, an image becomes its words, and a link goes only to http(s) or
+//! to a relative address, so that a scenario's author can't bring a script in.
 
 use crate::html::slug;
 use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd, html};
 
-/// Render `text`; a first-level heading becomes `<h{level}>`.
+/// Render `text` as HTML; a first-level heading becomes `<h{level}>`.
 pub fn render(text: &str, level: usize) -> String {
     let is_bad = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     let text = text.replace(is_bad, "\u{fffd}");
     let mut events: Vec<Event> = Vec::new();
-    // Where the open heading began, and whether the open link is one.
+    // Where the open heading began, and whether the open link is kept.
     let (mut heading, mut is_link) = (0, false);
     for event in Parser::new(&text) {
         let event = match event {
@@ -18,7 +18,7 @@ pub fn render(text: &str, level: usize) -> String {
             Event::Start(Tag::HtmlBlock) => Event::Start(Tag::Paragraph),
             Event::End(TagEnd::HtmlBlock) => Event::End(TagEnd::Paragraph),
             Event::SoftBreak => Event::Text(" ".into()),
-            // With a tabindex it can be scrolled by keys, without a mouse.
+            // A tabindex lets readers scroll the block by keys, without a mouse.
             Event::Start(Tag::CodeBlock(_)) => Event::Html("<pre tabindex=\"0\"><code>".into()),
             Event::End(TagEnd::CodeBlock) => Event::Html("</code></pre>\n".into()),
             Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image) => continue,
@@ -55,7 +55,7 @@ pub fn render(text: &str, level: usize) -> String {
     out
 }
 
-/// The words of some events, without their markup.
+/// The text of some events, without their markup.
 fn words(events: &[Event]) -> String {
     let word = |event: &Event| match event {
         Event::Text(text) | Event::Code(text) => text.to_string(),
@@ -64,7 +64,7 @@ fn words(events: &[Event]) -> String {
     events.iter().map(word).collect()
 }
 
-/// Whether an address may stand in a link: http(s), or relative without a scheme.
+/// Whether an address may be linked to: http(s), or relative without a scheme.
 pub fn safe_href(href: &str) -> bool {
     let http = href.starts_with("https://") || href.starts_with("http://");
     let relative = !href.contains(':') && !href.starts_with("//") && !href.contains('\\');

@@ -1,8 +1,8 @@
-//! `results.json`: everything derived from a run, in one file for programs.
+//! Writes `results.json`: everything derived from a run, in one file for programs.
 //!
-//! The types are the format, and their comments are its description on the data
-//! page. Not in it: the samples (they are the record files), and anything that isn't
-//! recomputed from these by the program that wrote it.
+//! The types are the format, and their comments are its description on the data page. The file
+//! holds neither the samples, which are in the record files, nor anything else that isn't
+//! recomputed from them by the program that wrote it.
 
 use anyhow::Result;
 use schema::record::Status;
@@ -11,10 +11,10 @@ use serde::Serialize;
 use stats::analysis::{self, Analysis, Role, Verdict};
 use std::collections::BTreeMap;
 
-/// The number in [`Results::format`], raised whenever a field changes its meaning.
+/// The version of the format, for [`Results::format`]; raised whenever a field changes its meaning.
 const FORMAT: u32 = 3;
 
-/// This file, from which its description is read.
+/// The source of this module, from which the data page's description of the format is read.
 pub const SOURCE: &str = include_str!("results.rs");
 
 /// The whole file.
@@ -161,7 +161,7 @@ pub struct TwinPair<'a> {
     pub different: bool,
 }
 
-/// The file. A number that is not finite is `null`.
+/// Write `results.json` for a run. A number that is not finite becomes `null`.
 pub fn results_json(run: &Run, analysis: &Analysis, baseline: &str) -> Result<String> {
     let header = &run.header;
     let results = Results {

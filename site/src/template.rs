@@ -1,9 +1,8 @@
-//! The page templates and how they are filled.
+//! Holds the page templates and fills them in.
 //!
-//! They are embedded, so that the binary alone renders a site. Everything
-//! printed is escaped unless a template says `safe`, which it does only for
-//! pictures and Markdown made by this crate. A name that a view does not have,
-//! or has no value for, is an error and not an empty place.
+//! They are embedded, so that the binary alone renders a site. Everything that is printed is
+//! escaped unless a template says `safe`, which it does only for pictures and Markdown made by this
+//! crate. A name that a view lacks, or has no value for, is an error and not an empty place.
 
 use crate::authored::Authored;
 use crate::html::escape;
@@ -13,7 +12,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
-/// Each by its name, with its text.
+/// Make an array of (name, text) of the named files in `templates/`.
 macro_rules! templates {
     ($($name:literal)*) => { [$(($name, include_str!(concat!("../templates/", $name)))),*] };
 }
@@ -31,7 +30,8 @@ pub struct Templates {
 }
 
 impl Templates {
-    /// Parse them: those that `authored` has (`templates/<name>`), else our own.
+    /// Parse the templates: the text in `authored` (`templates/<name>`) where there is one, else
+    /// the embedded text.
     pub fn load(authored: &Authored) -> Result<Self> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -46,7 +46,7 @@ impl Templates {
             if value.is_undefined() || value.is_none() {
                 return Err(Error::new(ErrorKind::UndefinedError, "no value to print"));
             }
-            // minijinja's own escaping turns every '/' into an entity.
+            // minijinja's own escaping would turn every '/' into an entity.
             let text = value.to_string();
             let plain = value.is_safe() || *state.auto_escape() != AutoEscape::Html;
             out.write_str(&if plain { text } else { escape(&text) })
@@ -64,7 +64,7 @@ impl Templates {
         Ok(Self { environment })
     }
 
-    /// Fill a template.
+    /// Fill in a template; return the page's bytes.
     pub fn render(&self, name: &str, view: &impl Serialize) -> Result<Vec<u8>> {
         let html = self
             .environment

@@ -1,5 +1,5 @@
-//! The colours, once: they become the custom properties of the style sheet and
-//! are what the contrast test computes with.
+//! Holds the colours, once: they become the custom properties of the style sheet, and the contrast
+//! test computes with them.
 //!
 //! Series colours are Okabe and Ito's colour-blind safe set, darkened for the
 //! light theme until text in them is readable. Colour is never alone: a series
@@ -7,11 +7,11 @@
 
 use crate::authored::{Authored, SITE_CSS, SITE_JS};
 
-/// One theme.
+/// The colours of one theme.
 pub struct Theme {
-    /// Page background.
+    /// The page's background.
     pub background: &'static str,
-    /// Background of tables' headers, code and notes.
+    /// The background of tables' headers, code and notes.
     pub surface: &'static str,
     /// Text.
     pub text: &'static str,
@@ -29,15 +29,14 @@ pub struct Theme {
     pub warn: &'static str,
     /// Background of warnings.
     pub warn_background: &'static str,
-    /// Series.
+    /// The colours of the series.
     pub series: [&'static str; SERIES],
 }
 
-/// How many series colours there are; more engines than that reuse them with
-/// another shape.
+/// Number of series colours; further engines reuse them with another marker shape.
 pub const SERIES: usize = 7;
 
-/// For light surroundings and for print.
+/// The theme for light surroundings and for print.
 pub const LIGHT: Theme = Theme {
     background: "#fdfdfb",
     surface: "#f3f4f1",
@@ -54,7 +53,7 @@ pub const LIGHT: Theme = Theme {
     ],
 };
 
-/// For dark surroundings.
+/// The theme for dark surroundings.
 pub const DARK: Theme = Theme {
     background: "#14171a",
     surface: "#1e2327",
@@ -93,8 +92,8 @@ impl Theme {
     }
 }
 
-/// The style sheet: colours from here, everything else from `assets/site.css`.
-/// Dark colours apply to screens only, so that a print is always light.
+/// Make the style sheet: colours from here, everything else from `assets/site.css`. Dark colours
+/// apply to screens only, so that a print is always light.
 pub fn style_sheet(authored: &Authored) -> String {
     let (light, dark) = (LIGHT.properties(), DARK.properties());
     let mut css = format!(
@@ -108,8 +107,8 @@ pub fn style_sheet(authored: &Authored) -> String {
     css
 }
 
-/// The rules of a chart that stands alone: the colours of both themes, and of `assets/site.css`
-/// what is between its two comments on charts.
+/// Make the style sheet of a chart in a file of its own: the colours of both themes, and the part
+/// of `assets/site.css` between its two comments on charts.
 pub fn chart_style(authored: &Authored) -> String {
     let (light, dark) = (LIGHT.properties(), DARK.properties());
     let mut css = format!(
@@ -127,8 +126,8 @@ fn series_rules() -> String {
     (0..SERIES).map(rule).collect()
 }
 
-/// The script as it is sent: without indentation and lines of comment, which a
-/// reader of its source has in the repository.
+/// The script as it is sent: without indentation and comment lines, which the source in the
+/// repository has.
 pub fn script(authored: &Authored) -> String {
     let lines = SITE_JS.text(authored).lines().map(str::trim);
     let code: Vec<&str> = lines
@@ -141,7 +140,7 @@ pub fn script(authored: &Authored) -> String {
 mod tests {
     use super::*;
 
-    /// Relative luminance, WCAG 2.2.
+    /// Relative luminance by WCAG 2.2.
     fn luminance(hex: &str) -> f64 {
         let channel = |at: usize| {
             let byte = u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
@@ -211,7 +210,7 @@ mod tests {
 
     #[test]
     fn signs_on_filled_cells_have_contrast() {
-        // A sign of the map of coverage stands on a fill of nine tenths.
+        // A sign on the coverage map stands on a fill of nine tenths opacity.
         for theme in [LIGHT, DARK] {
             let mixed: String = (1..7)
                 .step_by(2)

@@ -1,13 +1,13 @@
-//! Words inside a sentence.
+//! Helps with words inside a sentence.
 
 use crate::fmt;
 
-/// `1 launch`, `5 launches`.
+/// Format a count with its noun: `1 launch`, `5 launches`.
 pub fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", fmt::count(n), if n == 1 { one } else { many })
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Join words: `a`, `a and b`, `a, b and c`.
 pub fn join(words: &[String]) -> String {
     match words {
         [] => String::new(),
@@ -16,7 +16,7 @@ pub fn join(words: &[String]) -> String {
     }
 }
 
-/// A label inside a sentence.
+/// Make the first letter of a label lower case, for use inside a sentence.
 pub fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {

@@ -1,4 +1,4 @@
-//! The last step, and the only one that touches the disk: pages → a directory.
+//! Writes the pages to a directory: the last step, and the only one that touches the disk.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -7,9 +7,9 @@ use std::path::{Component, Path, PathBuf};
 
 /// Replace the directory `dir` by exactly these pages.
 ///
-/// They are written beside it first and swapped in whole, so that a reader never
-/// sees half a site and no page of an earlier one stays behind. `dir` must not
-/// exist, be empty, or hold a site: a directory with other things in it is left alone.
+/// The pages are first written beside it and then swapped in as a whole, so that a reader never
+/// sees half a site and no page of an earlier site stays behind. `dir` must not exist, be empty, or
+/// hold a site: a directory with other contents is an error and stays unchanged.
 pub fn write(pages: &BTreeMap<String, Vec<u8>>, dir: &Path) -> Result<()> {
     for path in pages.keys() {
         check_inside(path)?;
@@ -63,7 +63,7 @@ fn replaceable(dir: &Path) -> Result<bool> {
     Ok(entries.next().is_none() || dir.join("index.html").is_file())
 }
 
-/// A hidden sibling of `dir`, on the same file system.
+/// The path of a hidden sibling of `dir`, on the same file system.
 fn beside(dir: &Path, suffix: &str) -> Result<PathBuf> {
     let name = dir
         .file_name()

@@ -1,6 +1,6 @@
-//! What the dashboard costs on this machine: tells it of samples at a given rate for
-//! some seconds, as a run does, and prints what telling took the thread that told. What
-//! drawing took is said by the dashboard itself.
+//! Measures what the dashboard costs on this machine: emits samples at a given rate for some
+//! seconds, as a run does, and prints the time that the emitting thread spent on it. The dashboard
+//! itself reports the time spent on drawing.
 //!
 //!     cargo run --release -p xtask --example dashboard_overhead [SECONDS] [PER_SECOND]
 //!

@@ -1,5 +1,5 @@
-//! What reading the counters costs on this machine: samples this process for some
-//! seconds, as a run samples an engine's, and prints the sampler's own CPU time.
+//! Measures what reading the counters costs on this machine: samples this process for some seconds,
+//! as a run samples an engine's, and prints the sampler's own CPU time.
 //!
 //!     cargo run --release -p xtask --example sampler_overhead [SECONDS] [PID]
 //!

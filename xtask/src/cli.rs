@@ -1,5 +1,4 @@
-//! The command line: every verb, its options and an example. What a verb does
-//! is its module's.
+//! The command line: every verb, its options and an example. Other modules implement the verbs.
 
 mod args;
 mod help;
@@ -216,7 +215,7 @@ enum Verb {
 }
 
 impl Cli {
-    /// What the main job was asked; `None` for another verb.
+    /// Return the options of `bench-all`; `None` for another verb.
     pub fn bench_all(self) -> Option<job::Options> {
         match self.verb {
             Verb::BenchAll(args) => Some(args.options(true, Control::default())),
@@ -224,7 +223,7 @@ impl Cli {
         }
     }
 
-    /// Do what was asked.
+    /// Run the verb.
     pub fn run(self) -> Result<ExitCode> {
         watch::log::install(self.loudness.loudness());
         let repo = Repo::find()?;
@@ -303,7 +302,7 @@ fn watched(repo: &Repo, args: BenchArgs, site: bool) -> Result<ExitCode> {
     })
 }
 
-/// Where status 1 is a verdict, what can't be said has another.
+/// Replace an error's exit status by 2, where status 1 is a verdict (of `compare` or `reproduce`).
 fn judged(verdict: Result<ExitCode>) -> Result<ExitCode> {
     match verdict.and_then(|code| say::whole().map(|()| code)) {
         Err(error) if !base::interrupt::requested() => {

@@ -1,6 +1,6 @@
-//! `cargo xtask`: the command line, and the repository's own chores.
+//! `cargo xtask`: the command line, and the chores of this repository (tidy, lint, test).
 
-// What is printed goes through its macros.
+// The macros that print.
 #[macro_use]
 extern crate base;
 

@@ -1,6 +1,7 @@
-//! Linters for what isn't Rust: actionlint and zizmor for GitHub's workflows, ShellCheck for
-//! scripts. They come by version and hash into environments of their own; where that can't
-//! be, the rules of `tidy` remain. A linter that overlooks a planted mistake fails too.
+//! Linters for files that aren't Rust: actionlint and zizmor for GitHub's workflows, ShellCheck for
+//! scripts. They are installed by version and hash into environments of their own; where that is
+//! impossible, only the rules of `tidy` apply. The check also fails if a linter overlooks a planted
+//! mistake.
 
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
@@ -8,10 +9,10 @@ use provision::build;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where the linters are named.
+/// Directory that names the linters and their versions.
 const DIR: &str = ".github/lint";
-/// What must be found: a workflow, zizmor's word for it, and actionlint's. Which action is
-/// pinned is none of actionlint's business.
+/// Planted mistakes: a file's name, its text, the word with which zizmor must report it, and
+/// actionlint's word. actionlint doesn't check whether an action is pinned.
 const PLANTED: [(&str, &str, &str, Option<&str>); 2] = [
     (
         "injection.yml",
@@ -29,7 +30,7 @@ const PLANTED: [(&str, &str, &str, Option<&str>); 2] = [
     ),
 ];
 
-/// Lint all; `false` where the linters can't be had on this machine.
+/// Run all linters; `false` where they can't be had on this machine.
 pub fn lint(repo: &Repo) -> Result<bool> {
     let tools = match Tools::provide(repo) {
         Ok(tools) => tools,
@@ -67,7 +68,7 @@ pub fn lint(repo: &Repo) -> Result<bool> {
     Ok(true)
 }
 
-/// The programs.
+/// The linters, installed.
 struct Tools {
     venv: PathBuf,
     node: PathBuf,
@@ -78,7 +79,7 @@ impl Tools {
         let venv = repo.build_dir.join("venv-lint");
         let lock = repo.root.join(DIR).join("requirements.lock");
         build::environment_at(&venv, &lock).map_err(|failure| failure.reason)?;
-        // Beside the build, so that a checkout stays as it is.
+        // In the build directory, so that the checkout stays unchanged.
         let node = repo.build_dir.join("node-lint");
         let said = |error: std::io::Error| format!("{} can't be made: {error}", node.display());
         std::fs::create_dir_all(&node).map_err(said)?;
@@ -106,7 +107,7 @@ impl Tools {
 
     fn zizmor(&self) -> Command {
         let mut command = Command::new(self.venv.join("bin/zizmor"));
-        // Offline: it asks no server whether an action is known to be bad.
+        // Offline, so it asks no server whether an action is known to be bad.
         command.args(["--offline", "--no-progress", "--quiet", "--color", "never"]);
         command
     }
@@ -146,7 +147,7 @@ fn passes(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Whether it complains, with that word.
+/// Tell whether the linter complains and uses `word`.
 fn finds(command: &mut Command, word: &str) -> Result<bool> {
     let output = run(command)?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -159,7 +160,7 @@ fn run(command: &mut Command) -> Result<std::process::Output> {
     output.with_context(|| format!("{name} can't be started"))
 }
 
-/// Files with an extension in some folders of the checkout, sorted.
+/// Return the files with an extension in some folders of the checkout, sorted.
 fn files(root: &Path, dirs: &[&str], extension: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for dir in dirs {

@@ -1,7 +1,8 @@
-//! Entry point of `cargo xtask`: parse, dispatch, turn an error into one message
-//! and an exit status. 0 = done, 1 = failed, 2 = usage (also a name that nothing
-//! has, or what can't be had here), 3 = done, but some cell or target failed, 4 = `--stop-after` ended the run: resume it,
-//! 130 = interrupted. A closed pipe changes none of that: `cargo xtask export | head` ends with 0.
+//! Entry point of `cargo xtask`: parses the command line, runs the verb, and turns an error into a
+//! message and an exit status. 0 = done, 1 = failed, 2 = wrong usage (also an unknown name, or
+//! something that this machine can't provide), 3 = done, but some cell or target failed, 4 =
+//! `--stop-after` ended the run, which can be resumed, 130 = interrupted. A closed pipe changes
+//! none of that: `cargo xtask export | head` ends with 0.
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! `cargo xtask test`: every check of this repository, cheapest first, each
-//! named as it begins. It stops at the first that fails.
+//! `cargo xtask test`: runs every check of this repository, cheapest first, and prints each one's
+//! name when it begins. It stops at the first that fails.
 
 mod readme;
 
@@ -17,8 +17,8 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use xshell::{Shell, cmd};
 
-/// Run everything; `quick` leaves out what needs built engines, `all_engines` adds
-/// the tests of those that take long to build.
+/// Run all checks. `quick` leaves out those that need built engines; `all_engines` adds the tests
+/// of engines that take long to build.
 pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
     let began = Instant::now();
     let mut steps = 0;
@@ -37,8 +37,8 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
             .envs(test_threads())
             .current_dir(&repo.root))
     };
-    // Through Cargo, not `current_exe`: the tests above build this very program
-    // again, and the file that we were started from is gone.
+    // Through Cargo, not `current_exe`: the tests above build this very program again, so the file
+    // that this process was started from is gone.
     let xtask = |args: &[&str]| cargo(&[&["xtask"], args].concat());
 
     let test_packages = |arguments: &[&str], packages: &BTreeSet<String>| {
@@ -69,15 +69,15 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         crate::lint::lint(repo).map(drop)
     })?;
     step("unit and integration tests", &mut || {
-        // The harness's packages alone, so that their dependencies have the features,
-        // and are the files, that the harness itself was built with.
+        // Only the harness's packages, so that Cargo unifies features, and finds the files, as when
+        // the harness itself was built.
         let packages = provision::build::default_packages(repo)?.harness;
         build_what_tests_start(repo)?;
         test_packages(&["test", "--locked", "--quiet"], &packages)?;
         print_fault_matrix(repo)
     })?;
     if !quick {
-        // In release, as they are measured: much of what they test computes.
+        // In release, as they are measured: many of these tests compute a lot.
         step("the engines' own tests", &mut || {
             let packages = provision::build::default_packages(repo)?.engines;
             test_packages(&["test", "--release", "--locked", "--quiet"], &packages)
@@ -91,7 +91,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
             xtask(&["verify"])
         })?;
     }
-    // Much of the time is a Python program's start, on one processor.
+    // Most of the time is spent starting Python, on one processor.
     let python = match quick {
         true => "the engines' Python tests",
         false => "the engines' Python tests, and a training, twice and after a kill",
@@ -113,7 +113,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         step("two renders, equal bytes", &mut || {
             renders_equal(repo, pages.path())
         })?;
-        // Much of what these commands do is waiting; the browser takes what is left.
+        // These commands mostly wait; the browser uses the processors meanwhile.
         let both = "the README's commands, with --profile smoke, and the site in a browser";
         step(both, &mut || {
             std::thread::scope(|scope| {
@@ -132,13 +132,14 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
     Ok(())
 }
 
-/// Before the harness's tests, some of which would find their own requests late beside a compiler.
+/// Build the programs that tests start. Done before the tests, because a compiler beside them would
+/// delay requests and fail some tests.
 fn build_what_tests_start(repo: &Repo) -> Result<()> {
     let registry = repo.registry()?;
     let all = registry.targets();
     let instrument = |target: &&Target| registry.instrument.iter().any(|i| i.target == target.id);
     let instruments: Vec<Target> = all.iter().filter(instrument).cloned().collect();
-    // A test packs and runs programs of these.
+    // One test packs and runs these programs.
     let smoke = repo.profile("smoke")?.targets;
     let packed = all.iter().filter(|target| {
         let engine = registry.engine(&target.engine);
@@ -153,7 +154,8 @@ fn build_what_tests_start(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// The harness's tests mostly wait for processes: four threads a CPU keep it busy.
+/// Return the number of test threads: four per CPU, because the harness's tests mostly wait for
+/// processes.
 fn test_threads() -> Option<(&'static str, String)> {
     const NAME: &str = "RUST_TEST_THREADS";
     let chosen = std::env::var_os(NAME).is_some();
@@ -172,7 +174,7 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What every fault led to, as the tests that provoke them noted it.
+/// Print what each fault led to, as noted by the tests that provoke faults.
 fn print_fault_matrix(repo: &Repo) -> Result<()> {
     let dir = repo.build_dir.join("tmp/fault-matrix");
     let entries = std::fs::read_dir(&dir).with_context(|| {
@@ -199,8 +201,8 @@ fn print_fault_matrix(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// `test_*.py` beside each Python engine and a workflow's script, with the engine's environment
-/// where it has been made (more is tested there), else with the system's Python.
+/// Run `test_*.py` beside each Python engine and beside a workflow's script: with the engine's
+/// environment where it exists, which tests more, else with the system's Python.
 fn python_tests(repo: &Repo) -> Result<()> {
     let shell = Shell::new()?;
     let registry = repo.registry()?;
@@ -237,7 +239,7 @@ fn python_tests(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// The Python of the engine whose script lies in `dir`.
+/// Return the Python of the engine whose script is in `dir`.
 fn python_of(repo: &Repo, registry: &Registry, dir: &Path) -> PathBuf {
     let builds = registry.engines.iter().flat_map(Engine::builds);
     let mut environments = builds.filter_map(|build| match build {
@@ -254,7 +256,7 @@ fn python_of(repo: &Repo, registry: &Registry, dir: &Path) -> PathBuf {
     python.unwrap_or_else(|| "python3".into())
 }
 
-/// The published runs rendered twice, into `pages` the second time, give the same bytes.
+/// Render the published runs twice, the second time into `pages`, and check for equal bytes.
 fn renders_equal(repo: &Repo, pages: &Path) -> Result<()> {
     type Files = BTreeMap<PathBuf, Vec<u8>>;
     let published = Results::at(&repo.published_dir());
@@ -277,7 +279,7 @@ fn renders_equal(repo: &Repo, pages: &Path) -> Result<()> {
     Ok(())
 }
 
-/// All files under `dir`, by their paths from `top`.
+/// Read all files under `dir` into `files`, by their paths relative to `top`.
 fn collect(top: &Path, dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
@@ -291,9 +293,9 @@ fn collect(top: &Path, dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Re
     Ok(())
 }
 
-/// Every page in Chromium from file://: no console message, no request, no
-/// overflow on a phone. In CI it must run; elsewhere only where the browser is.
-/// Linux runs it where nothing else wants a processor, so that it disturbs no measurement.
+/// Open every page in Chromium from file://, and check that there is no console message, no request
+/// and no overflow on a phone. In CI it must run; elsewhere only where the browser is. On Linux it
+/// runs at idle priority, so that it disturbs no measurement.
 fn browser(repo: &Repo, pages: &Path) -> Result<()> {
     let dir = repo.root.join("site/tests/browser");
     let found = ["chromium", "node", "npm"].map(|tool| (tool, is_on_path(tool)));

@@ -1,5 +1,5 @@
-//! The house rules that a machine can check. Each rule is a pure function from a
-//! file to complaints, and has a test of its own.
+//! The house rules that a program can check. Each rule is a pure function from a file to
+//! complaints, and has a test of its own.
 
 mod hacking;
 mod house;
@@ -14,14 +14,15 @@ use std::path::Path;
 use std::process::ExitCode;
 use xshell::{Shell, cmd};
 
-/// A file longer than this is asked what its second subject is.
+/// Most lines of a Rust file; a longer one probably has a second subject.
 const LINES_MAX: usize = 450;
-/// A tracked file larger than this is a blob, and belongs elsewhere. Goldens are
-/// the largest data that belongs.
+/// Largest tracked file (bytes). Larger files are blobs, which belong elsewhere; goldens are the
+/// largest data that belongs in the repository.
 const BYTES_MAX: usize = 700_000;
-/// But for the weights of a model that is shipped: training takes too long to be part of a fetch.
+/// Directory of the weights of shipped models, and the largest file there (bytes): training takes
+/// too long to be part of a fetch.
 const WEIGHTS_MAX: (&str, usize) = ("data/models/", 8_000_000);
-/// The only folders and files at the root: others need a reason.
+/// The only folders and files allowed at the root. A new one needs a reason.
 const ROOT: [&str; 26] = [
     ".cargo",
     ".ci",
@@ -51,7 +52,7 @@ const ROOT: [&str; 26] = [
     "xtask",
 ];
 
-/// Check every tracked file, and say all that is wrong at once.
+/// Check every tracked file, and print all complaints.
 pub fn command(repo: &Repo) -> Result<()> {
     let complaints = tidy(&repo.root)?;
     if complaints.is_empty() {
@@ -61,7 +62,7 @@ pub fn command(repo: &Repo) -> Result<()> {
     bail!("{} untidy:\n{}", complaints.len(), complaints.join("\n"))
 }
 
-/// The same as a JSON array of complaints. Exit status 1 where there are any.
+/// Print the complaints as a JSON array. Exit status 1 where there are any.
 pub fn as_json(repo: &Repo) -> Result<ExitCode> {
     let complaints = tidy(&repo.root)?;
     println!("{}", serde_json::to_string_pretty(&complaints)?);
@@ -71,7 +72,7 @@ pub fn as_json(repo: &Repo) -> Result<ExitCode> {
     })
 }
 
-/// Draw the map of ARCHITECTURE.md anew.
+/// Redraw the map of ARCHITECTURE.md.
 pub fn write(repo: &Repo) -> Result<()> {
     let names = tracked(&repo.root)?;
     let names: Vec<&str> = names.split('\0').collect();
@@ -82,7 +83,7 @@ pub fn write(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// The files of a checkout that git doesn't ignore, each ended by a NUL.
+/// Return the files of a checkout that git doesn't ignore, each name ended by a NUL.
 fn tracked(root: &Path) -> Result<String> {
     let shell = Shell::new()?;
     let _dir = shell.push_dir(root);
@@ -93,7 +94,7 @@ fn tracked(root: &Path) -> Result<String> {
     Ok(names.read()?)
 }
 
-/// All complaints about the checkout at `root`.
+/// Return all complaints about the checkout at `root`.
 pub fn tidy(root: &Path) -> Result<Vec<String>> {
     let names = tracked(root)?;
     let mut complaints = Vec::new();
@@ -103,7 +104,7 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| name != "protocol")
         .collect();
-    // Records are a run's, not the house's: they are validated when they are loaded.
+    // Records are not written by hand: they are validated when they are loaded.
     let ours = |name: &&str| !name.is_empty() && !name.starts_with("data/results/");
     for name in names.split('\0').filter(ours) {
         let path = root.join(name);
@@ -147,8 +148,8 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-/// Whether a file is the harness's own code, which knows no engine. The repository's own chores
-/// aren't part of it: they test engines, and compare the versions of what engines are built on.
+/// Tell whether a file is code of the harness, which must not know an engine by name. The
+/// repository's chores may: they test engines, and compare versions of their dependencies.
 fn is_harness(name: &str) -> bool {
     const CHORES: [&str; 4] = ["lint", "test", "tidy", "versions"];
     const CRATES: [&str; 8] = [
@@ -169,7 +170,7 @@ fn is_harness(name: &str) -> bool {
     dirs.any(|dir| name.starts_with(&dir)) && !CHORES.iter().any(is_chore)
 }
 
-/// How large a tracked file may be.
+/// Return how large a tracked file may be (bytes).
 fn bytes_max(name: &str) -> usize {
     let (dir, max) = WEIGHTS_MAX;
     match name.starts_with(dir) && name.ends_with(".safetensors") {
@@ -178,7 +179,7 @@ fn bytes_max(name: &str) -> usize {
     }
 }
 
-/// A header that says what the file is for, and one subject.
+/// Check that a Rust file has a header that says what it is for, and isn't too long.
 fn check_rust(name: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     if !text.starts_with("//!") {
@@ -195,8 +196,8 @@ fn check_rust(name: &str, text: &str) -> Vec<String> {
     complaints
 }
 
-/// Words that don't belong in the project, each with what to write instead. Only this file may
-/// have them, because it lists them.
+/// Check for words that don't belong in the project; each complaint says what to write instead.
+/// This file is exempt, because it lists them.
 fn check_words(name: &str, text: &str) -> Vec<String> {
     let banned = [
         ("FIXME", "an issue"),
@@ -218,7 +219,7 @@ fn check_words(name: &str, text: &str) -> Vec<String> {
     complaints
 }
 
-/// Invariant 1: the harness knows no engine by name. Comments and tests may.
+/// Check invariant 1: the harness knows no engine by name. Comments and tests may name engines.
 fn check_knows_no_engine(name: &str, text: &str, engines: &[String]) -> Vec<String> {
     let code = text.split("#[cfg(test)]").next().unwrap_or(text);
     let mut complaints = Vec::new();
@@ -240,8 +241,8 @@ fn check_knows_no_engine(name: &str, text: &str, engines: &[String]) -> Vec<Stri
     complaints
 }
 
-/// Relative links in Markdown lead somewhere. The texts of pages link to other pages,
-/// which are rendered: the site's own tests follow those.
+/// Check that relative links in Markdown exist. The site's pages also link to rendered pages, which
+/// the site's own tests check.
 fn check_links(root: &Path, name: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let of_a_page = name.starts_with("site/pages/");

@@ -1,23 +1,23 @@
-//! One source of versions. What pins a version stands in files of several kinds, for
-//! Cargo, pip and Nix, and each must say the same: this reads all of them and names the
-//! first two that don't. Part of `cargo xtask tidy`.
+//! Checks that every version is the same wherever it is pinned. The files that pin versions are of
+//! several kinds, for Cargo, pip and Nix; this reads all of them and reports the first two that
+//! disagree. Part of `cargo xtask tidy`.
 //!
-//! It asks no registry and starts nothing. That hashes are of what they are said to be
-//! is for those who download.
+//! It asks no registry and starts nothing. Whether hashes match their files is checked by the
+//! programs that download.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The crate that binds libtorch, and the one beneath it whose build script insists on
-/// the version.
+/// The crate that binds libtorch, and (`TORCH_SYS`) the crate below it, whose build script requires
+/// an exact version of libtorch.
 const TCH: &str = "tch";
 const TORCH_SYS: &str = "torch-sys";
-/// Which libtorch a version of them binds.
+/// Versions of these crates, each with the version of libtorch that it binds.
 const TCH_BINDS: [(&str, &str); 1] = [("0.22.0", "2.9.0")];
-/// Workspaces: the root's, and those of engines that can't live in it.
+/// Workspaces: the root's, and those of engines that can't be members of it.
 const WORKSPACES: [&str; 3] = [".", "engines/mistralrs", "engines/lmrs-upstream"];
-/// The flake and its parts, but not the stand-in for nixpkgs.
+/// The flake and its parts, without the stand-in for nixpkgs.
 const NIX: [&str; 5] = [
     "flake.nix",
     "nix/cuda.nix",
@@ -25,7 +25,7 @@ const NIX: [&str; 5] = [
     "nix/python.nix",
     "nix/shell.nix",
 ];
-/// What else pins or names a version.
+/// Other files that pin or name a version.
 const OTHERS: [&str; 9] = [
     "CITATION.cff",
     "rust-toolchain.toml",
@@ -38,11 +38,11 @@ const OTHERS: [&str; 9] = [
     "crates/provision/src/build/cuda.rs",
 ];
 
-/// The files by name, relative to the repository.
+/// The files' texts by name, relative to the repository.
 #[derive(Clone)]
 struct Sources(BTreeMap<String, String>);
 
-/// The first disagreement, as a complaint; `None` where all agree.
+/// Return the first disagreement as a complaint; `None` where all agree.
 pub fn disagreement(root: &Path) -> Option<String> {
     let agreed = Sources::read(root).and_then(|sources| sources.check());
     agreed.err().map(|error| format!("versions: {error:#}"))
@@ -51,7 +51,7 @@ pub fn disagreement(root: &Path) -> Option<String> {
 /// A locked Python package.
 struct Locked {
     version: String,
-    /// Whether it is for some machines only.
+    /// Whether it is installed on some machines only.
     conditional: bool,
     sha256: Vec<String>,
 }
@@ -90,7 +90,7 @@ impl Sources {
             .with_context(|| format!("{name} is not TOML"))
     }
 
-    /// A string in a TOML file.
+    /// Return a string in a TOML file.
     fn said(&self, name: &str, path: &[&str]) -> Result<String> {
         let table = toml::Value::Table(self.toml(name)?);
         let value = path.iter().try_fold(&table, |value, key| value.get(key));
@@ -100,7 +100,7 @@ impl Sources {
             .to_owned())
     }
 
-    /// Every workspace is of the release that is cited.
+    /// Check that every workspace has the version that CITATION.cff names.
     fn release(&self) -> Result<()> {
         let ours = self.said("Cargo.toml", &["workspace", "package", "version"])?;
         for dir in &WORKSPACES[1..] {
@@ -121,7 +121,7 @@ impl Sources {
         Ok(())
     }
 
-    /// rust-toolchain.toml, of which every workspace names the first two numbers.
+    /// Check that every workspace's `rust-version` is that of rust-toolchain.toml.
     fn toolchain(&self) -> Result<()> {
         let channel = self.said("rust-toolchain.toml", &["toolchain", "channel"])?;
         for dir in WORKSPACES {
@@ -137,7 +137,7 @@ impl Sources {
         Ok(())
     }
 
-    /// The crate, the C++ library and the wheel are of one version.
+    /// Check that the crate, the C++ library and the wheel have one version.
     fn libtorch(&self) -> Result<()> {
         let libtorch = self.said("nix/versions.toml", &["libtorch", "version"])?;
         for dir in WORKSPACES {
@@ -175,7 +175,7 @@ impl Sources {
         Ok(())
     }
 
-    /// The wheel is of the release of CUDA that the flake takes.
+    /// Check that the wheels are of the release of CUDA that the flake uses.
     fn cuda(&self) -> Result<()> {
         let cuda = self.said("nix/versions.toml", &["cuda"])?;
         for (name, package) in self.requirements()? {
@@ -189,7 +189,7 @@ impl Sources {
         Ok(())
     }
 
-    /// The flake's wheels are those that the lock allows, all of them, for its Python.
+    /// Check that the flake's wheels are all those that the lock allows, for the flake's Python.
     fn wheels(&self) -> Result<()> {
         let mut locked = self.requirements()?;
         let python = self
@@ -227,8 +227,8 @@ impl Sources {
         Ok(())
     }
 
-    /// The toolkit that is provisioned outside of Nix is of one release, the one that
-    /// its code knows.
+    /// Check that the CUDA toolkit that is provisioned outside of Nix is of one release, and that
+    /// its code knows this release.
     fn toolkit(&self) -> Result<()> {
         const NAME: &str = "data/cuda-toolkit.lock";
         let locked = requirements(self.text(NAME));
@@ -261,7 +261,7 @@ impl Sources {
         Ok(())
     }
 
-    /// The flake's inputs are the locked ones, and no version stands in its code.
+    /// Check that the flake's inputs are those in its lock, and that its code contains no version.
     fn flake(&self) -> Result<()> {
         let lock: serde_json::Value =
             serde_json::from_str(self.text("flake.lock")).context("flake.lock is not JSON")?;
@@ -296,7 +296,7 @@ impl Sources {
         Ok(())
     }
 
-    /// Crate → its versions.
+    /// Return each crate of a lockfile with its versions.
     fn crates(&self, lock: &str) -> Result<BTreeMap<String, Vec<String>>> {
         let table = self.toml(lock)?;
         let mut crates: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -313,7 +313,7 @@ impl Sources {
         Ok(crates)
     }
 
-    /// The lock of the Python engines, as Nix' Python on Linux x86-64 reads it.
+    /// Return the lock of the Python engines, as it applies to Nix' Python on Linux x86-64.
     fn requirements(&self) -> Result<BTreeMap<String, Locked>> {
         let locked = requirements(self.text("engines/pytorch/requirements.lock"));
         ensure!(
@@ -331,7 +331,7 @@ fn in_dir(dir: &str, name: &str) -> String {
     }
 }
 
-/// Package → what is locked. Of several versions for several Pythons the last stands,
+/// Parse the packages of a lock. Where it has several versions for several Pythons, the last wins,
 /// which is the one for the newest.
 fn requirements(text: &str) -> BTreeMap<String, Locked> {
     let mut all: BTreeMap<String, Locked> = BTreeMap::new();
@@ -357,8 +357,8 @@ fn requirements(text: &str) -> BTreeMap<String, Locked> {
     all
 }
 
-/// A version that stands in a line of Nix: three numbers between dots, or a package
-/// whose name ends in numbers (`cudaPackages_12_8`, `python313`).
+/// Return a version that a line of Nix contains: three numbers between dots, or a package whose
+/// name ends in numbers (`cudaPackages_12_8`, `python313`).
 fn version_in(line: &str) -> Option<&str> {
     let code = line.split('#').next().unwrap_or(line);
     let mut words = code.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_'));

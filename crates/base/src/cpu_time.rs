@@ -10,7 +10,7 @@ pub fn of_process() -> Option<u64> {
     of_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// What a CPU-time clock says; `None` where its process or thread is gone.
+/// Read a CPU-time clock (ns). `None` where its process or thread has ended.
 pub fn of_clock(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -1,8 +1,8 @@
-//! One measurement at a time on a machine, because two would measure each other, and one
-//! process at a time in a run's directory.
+//! Locks: one measurement at a time on a machine, because two at once would measure each other, and
+//! one process at a time in a run's directory.
 //!
-//! Both are locks of the kernel (flock(2)) that end with their process, however it ends, so
-//! none is ever stale. They say nothing of other machines, nor of containers that share
+//! Both locks are the kernel's (flock(2)). They end with their process, however it ends, so no lock
+//! is ever stale. They don't exclude processes on other machines, nor in containers that share
 //! neither /tmp nor the run's directory.
 
 use anyhow::{Context, Result, bail};
@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 /// The directory and name of the machine's lock: one for all users and checkouts. TMPDIR, which
 /// often differs by user, is used only where there is no such directory.
 const MACHINE: (&str, &str) = ("/tmp", "llm-engine-bench.lock");
-/// Names another file, for tests, which measure side by side.
+/// Environment variable that names another lock file. It is for tests, which measure side by side.
 const MACHINE_ENV: &str = "BENCH_LOCK";
 
-/// Hold the machine for as long as the file is held; refused where another run does.
+/// Lock the machine for as long as the returned file is open. An error where another run has the
+/// lock.
 pub fn machine() -> Result<File> {
     let named = std::env::var_os(MACHINE_ENV).filter(|path| !path.is_empty());
     let (dir, name) = MACHINE;
@@ -47,7 +48,7 @@ fn machine_at(path: &Path) -> Result<File> {
     }
 }
 
-/// Hold a run's directory for as long as the file is held; refused where another process
+/// Lock a run's directory for as long as the returned file is open. An error where another process
 /// writes into it.
 pub fn run(dir: &Path) -> Result<File> {
     let file = File::open(dir).with_context(|| format!("{} can't be opened", dir.display()))?;
@@ -61,11 +62,11 @@ pub fn run(dir: &Path) -> Result<File> {
     }
 }
 
-/// Open a file that may be another user's, in a directory where everybody may write: a link
-/// is not followed, nothing is written, and a new file is made readable for all users.
+/// Open a file that may belong to another user, in a directory where everybody may write: symbolic
+/// links are not followed, nothing is written, and a new file is made readable for all users.
 fn open(path: &Path) -> Result<File> {
-    // Without O_CREAT, which the kernel refuses for a file of somebody else's in a sticky
-    // directory (fs.protected_regular). A pipe that has no writer is not waited for.
+    // No O_CREAT: the kernel refuses it for another user's file in a sticky directory
+    // (fs.protected_regular). O_NONBLOCK: opening a pipe must not wait for a writer.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let there = || OpenOptions::new().read(true).custom_flags(flags).open(path);
     let made = || -> std::io::Result<File> {
@@ -76,7 +77,7 @@ fn open(path: &Path) -> Result<File> {
     };
     let file = match there() {
         Err(error) if error.kind() == ErrorKind::NotFound => match made() {
-            // Another one made it just now.
+            // Another process created it in the meantime.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => there()?,
             made => made?,
         },
@@ -88,7 +89,7 @@ fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Who holds a lock, as far as the kernel says it.
+/// Describe who holds a lock: the process, where the kernel tells its id.
 fn holder(file: &File, path: &Path) -> String {
     let path = path.display();
     let pid = file.metadata().ok().and_then(|data| {
@@ -101,8 +102,9 @@ fn holder(file: &File, path: &Path) -> String {
     }
 }
 
-/// In /proc/locks, the process that holds the flock on a file (device's major and minor
-/// number, inode): `1: FLOCK  ADVISORY  WRITE 708 08:01:1234 0 EOF`.
+/// Find in /proc/locks the process that holds the flock on a file, which is given by its device's
+/// major and minor number and its inode. A line reads
+/// `1: FLOCK  ADVISORY  WRITE 708 08:01:1234 0 EOF`.
 fn pid_of(locks: &str, (major, minor, inode): (u32, u32, u64)) -> Option<u32> {
     let file = format!("{major:02x}:{minor:02x}:{inode}");
     let mut holders = locks.lines().filter_map(|line| {
@@ -110,7 +112,7 @@ fn pid_of(locks: &str, (major, minor, inode): (u32, u32, u64)) -> Option<u32> {
         let [_, "FLOCK", _, _, pid, of, ..] = words[..] else {
             return None;
         };
-        // 0 or less: a process of another container.
+        // An id of 0 or less is a process of another container.
         (of == file).then(|| pid.parse().ok().filter(|&pid| pid > 0))?
     });
     holders.next()
@@ -120,7 +122,7 @@ fn pid_of(locks: &str, (major, minor, inode): (u32, u32, u64)) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// Why it was refused, to this very process.
+    /// The message with which a second lock was refused, which must be one line.
     fn refused(held: Result<File>) -> String {
         let why = held.expect_err("it is held").to_string();
         assert!(!why.contains('\n'), "{why}");
@@ -138,7 +140,7 @@ mod tests {
         assert!(why.contains("another run is measuring"), "{why}");
         drop(first);
         drop(machine_at(&path).unwrap());
-        // Another user's: it can't be written, and needn't be.
+        // A file of another user can't be written, and needn't be.
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
         machine_at(&path).unwrap();
     }

@@ -1,11 +1,10 @@
-//! Files that outlive a kill.
+//! Writing files that stay valid when the process is killed.
 //!
-//! A file that is written at once is complete or absent, even after a full disk or a power failure:
-//! no reader ever finds half of it.
+//! A file that is written in one go is complete or absent, even after a full disk or a power
+//! failure: no reader ever finds half of it.
 //!
-//! Record files are created new, appended to, never rewritten. Each line is
-//! written whole in one call, so a kill costs at most the line being written,
-//! which the loader leaves out.
+//! Record files are created new, appended to, and never rewritten. Each line is written in one
+//! call, so a kill costs at most the line being written, which the loader then leaves out.
 
 use anyhow::{Context, Result};
 use schema::record::RecordEvent;
@@ -20,14 +19,15 @@ pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     write_whole(path, serde_json::to_string_pretty(value)? + "\n")
 }
 
-/// Write a file, or replace one. Where that fails the old one stays, or none.
+/// Write a file, or replace one. Where that fails, an old file stays as it was and no new one
+/// appears.
 pub fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let dir = dir.unwrap_or(Path::new("."));
     let write = || {
         let mut file = tempfile::Builder::new()
             .prefix(".new-")
-            // As any file's: less what the user's umask takes.
+            // The permissions of any new file, which the user's umask reduces.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(dir)?;
         file.write_all(content.as_ref())?;
@@ -39,7 +39,7 @@ pub fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
         .with_context(|| format!("{} can't be written", path.display()))
 }
 
-/// Whether `PATH` has a file of that name.
+/// Whether a directory on `PATH` has a file of that name.
 pub fn is_on_path(tool: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(tool).is_file())
@@ -69,9 +69,9 @@ impl Appender {
         })
     }
 
-    /// Create the file of a launch, by the attempt's name or the next that nothing has
-    /// yet; also which attempt it became. A kill or a full disk may have left a file
-    /// without a whole first line, which no loaded record tells of.
+    /// Create the file of a launch under the name of `attempt`, or of the next attempt that has no
+    /// file yet, and return the number of that attempt too. A kill or a full disk may have left a
+    /// file without a whole first line, which no loaded record mentions.
     pub fn create_next(attempt: u32, named: impl Fn(u32) -> PathBuf) -> Result<(Self, u32)> {
         let taken = |attempt: &u32| named(*attempt).exists();
         let free = (attempt..).find(|attempt| !taken(attempt));
@@ -79,9 +79,9 @@ impl Appender {
         Ok((Self::create(&named(free))?, free))
     }
 
-    /// Append to a log of judgements, made if it isn't there. A last line that a
-    /// kill cut short was never a judgement: it goes, so that it can't run into
-    /// the next one. (Files of samples are never opened again.)
+    /// Open a log of judgements for appending, or create it. A last line that a kill cut short
+    /// holds no judgement. It is removed, so that the next line isn't joined to it. (Files of
+    /// samples are never opened again.)
     pub fn open(path: &Path) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -103,7 +103,7 @@ impl Appender {
         })
     }
 
-    /// Append one line, and give it back.
+    /// Append a value as one line of JSON, and return that line.
     pub fn append<T: Serialize>(&mut self, value: &T) -> Result<Vec<u8>> {
         let mut line = serde_json::to_vec(value).context("a record can't be put in JSON")?;
         line.push(b'\n');
@@ -129,7 +129,7 @@ impl Appender {
     }
 }
 
-/// The file of a launch inside its run's directory.
+/// The path of a launch's file inside its run's directory.
 pub fn launch_file(
     run_dir: &Path,
     launch: &schema::plan::Launch,
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn what_cannot_be_written_leaves_what_was_there() {
         let dir = tempfile::tempdir().unwrap();
-        // It can't be replaced by a file, which is found out last of all.
+        // A file can't replace a directory, which only the last step of writing finds out.
         let path = dir.path().join("a.json");
         std::fs::create_dir(&path).unwrap();
         let error = format!("{:#}", write_json(&path, &[1]).unwrap_err());

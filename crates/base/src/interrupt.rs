@@ -1,6 +1,6 @@
-//! The signals that end a process: SIGINT, SIGTERM and SIGHUP (the terminal is gone). The first
-//! asks politely, so that a run can close its record, stop its engine and say how to go on. A
-//! second one ends the process.
+//! The signals that end a process: SIGINT, SIGTERM and SIGHUP (the terminal was closed). The first
+//! one only requests a stop, so that a run can close its record, stop its engine and say how to go
+//! on. A second one ends the process.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level;
@@ -19,8 +19,8 @@ fn on_signal(signal: libc::c_int) {
     }
 }
 
-/// Install the handlers. Call once, at the start. Where SIGHUP is ignored already, as nohup(1)
-/// has it, it stays ignored.
+/// Install the handlers. Call once, at the start. Where SIGHUP is ignored already, as under
+/// nohup(1), it stays ignored.
 pub fn install() {
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
@@ -32,7 +32,7 @@ pub fn install() {
 }
 
 fn is_ignored(signal: libc::c_int) -> bool {
-    // SAFETY: zeros are a value of it, which the call overwrites; it changes no handler.
+    // SAFETY: all zeros is a valid `sigaction`, which the call overwrites; it changes no handler.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &mut now);
@@ -40,23 +40,23 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// Do this before a second signal ends the process. It must be async-signal-safe. Only
-/// the first one given counts.
+/// Set what is done before a second signal ends the process. It must be async-signal-safe. Only the
+/// first call has an effect.
 pub fn before_exit(what: fn()) {
     let _ = BEFORE_EXIT.set(what);
 }
 
-/// Ask to stop, as a first signal does.
+/// Request a stop, as a first signal does.
 pub fn request() {
     REQUESTED.store(true, Ordering::SeqCst);
 }
 
-/// Whether the user asked to stop.
+/// Whether a stop was requested.
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::SeqCst)
 }
 
-/// An error where the user asked to stop: stages call it between pieces of work.
+/// Return an error where a stop was requested. Stages call this between pieces of work.
 pub fn check() -> anyhow::Result<()> {
     if requested() {
         Err(anyhow::anyhow!("interrupted"))

@@ -1,5 +1,5 @@
-//! What every other crate of the benchmark stands on: where things lie in a checkout, names, files
-//! written whole, random numbers, interrupts, and what is printed.
+//! Basics that the other crates of the harness share: the paths of a checkout, names, files that
+//! are written whole, random numbers, interrupts, and printing.
 
 // First, because the others print with its macros.
 #[macro_use]

@@ -1,18 +1,18 @@
-//! Names that the user gives. One that nothing has is a typed error, which says the nearest
-//! name there is and ends the command with exit status 2, as clap's own errors do. Names are
-//! looked up before anything is locked or made. What a data file names and nothing has is
-//! that file's error and not one of these.
+//! Names that the user gives. An unknown one is a typed error, [`UnknownName`], which suggests the
+//! nearest known name and ends the command with exit status 2, as clap's own errors do. Names are
+//! looked up before anything is locked or made. An unknown name in a data file is an error of that
+//! file and not an `UnknownName`.
 
 use schema::model::Models;
 use schema::registry::Target;
 use stats::analysis::MetricId;
 
-/// Exit status of a command that was given such a name.
+/// Exit status of a command that was given an unknown name.
 pub const EXIT_STATUS: u8 = 2;
-/// Most names that are said where none is near.
+/// Most known names that an error lists where none is near.
 const NAMED_MAX: usize = 8;
 
-/// What is looked up by its name.
+/// The kind of thing that is looked up by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An engine of the registry.
@@ -32,7 +32,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What one is called.
+    /// The word for one thing of this kind.
     fn word(self) -> &'static str {
         match self {
             Self::Engine => "engine",
@@ -45,27 +45,27 @@ impl Kind {
         }
     }
 
-    /// The command that lists all of them.
+    /// The command that lists all things of this kind.
     fn list(self) -> String {
         format!("cargo xtask list {}s", self.word())
     }
 }
 
-/// A name that nothing has.
+/// The error of a name that doesn't exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName {
     kind: Kind,
     name: String,
-    /// What there is.
+    /// All names that exist.
     known: Vec<String>,
-    /// Where it was looked for, where that isn't the whole checkout.
+    /// Where the name was looked for, where that isn't the whole checkout.
     place: &'static str,
-    /// The command that lists what there is; empty where none does.
+    /// The command that lists all names; empty where there is none.
     list: String,
 }
 
 impl UnknownName {
-    /// Nothing in `known` is called `name`.
+    /// Create the error that nothing in `known` is called `name`.
     pub fn new(kind: Kind, name: &str, known: Vec<String>) -> Self {
         Self {
             kind,
@@ -76,7 +76,7 @@ impl UnknownName {
         }
     }
 
-    /// It was looked for among what a run has.
+    /// Say that the name was looked for among those of one run.
     pub fn in_that_run(self) -> Self {
         Self {
             place: " in that run",
@@ -85,7 +85,7 @@ impl UnknownName {
         }
     }
 
-    /// What there is is listed by another command.
+    /// Name another command that lists all names.
     pub fn listed_by(self, list: String) -> Self {
         Self { list, ..self }
     }
@@ -115,13 +115,13 @@ impl std::fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-/// Whether a command failed by such a name.
+/// Whether a command failed because of an unknown name.
 pub fn is_unknown(error: &anyhow::Error) -> bool {
     error.is::<UnknownName>()
 }
 
-/// Something that was asked for and can't be had here, found out before anything was fetched, built
-/// or written; a model that the user brought and that can't be used, for one.
+/// A request that can't be met here, such as a model that the user brought and that can't be used.
+/// It is refused before anything is fetched, built or written.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
@@ -133,7 +133,8 @@ impl std::fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Whether a command failed by what it was asked: a name that nothing has, or what can't be had.
+/// Whether a command failed because of its request: an unknown name, or something that can't be
+/// had.
 pub fn is_refused(error: &anyhow::Error) -> bool {
     is_unknown(error) || error.is::<Refused>()
 }
@@ -146,7 +147,7 @@ pub fn check(kind: Kind, names: &[String], known: &[String]) -> Result<(), Unkno
     }
 }
 
-/// Refuse the first of `names` that is no engine and no target among `targets`.
+/// Refuse the first of `names` that is neither an engine nor a target among `targets`.
 pub fn check_engines(names: &[String], targets: &[Target]) -> Result<(), UnknownName> {
     let is_known = |name: &&String| targets.iter().any(|t| t.id == **name || t.engine == **name);
     let Some(name) = names.iter().find(|name| !is_known(name)) else {
@@ -172,7 +173,7 @@ pub fn check_models(names: &[String], models: &Models) -> Result<(), UnknownName
     check(Kind::Model, names, &known)
 }
 
-/// The metric of that name.
+/// Look up a metric by its name.
 pub fn metric(name: &str) -> Result<MetricId, UnknownName> {
     let known = || {
         MetricId::ALL
@@ -182,8 +183,8 @@ pub fn metric(name: &str) -> Result<MetricId, UnknownName> {
     MetricId::from_id(name).ok_or_else(|| UnknownName::new(Kind::Metric, name, known()))
 }
 
-/// The name that was likely meant: one that a few letters away, as exchanged, missing or
-/// superfluous ones are, or the first one that begins so.
+/// Find the name that was likely meant: one at a distance of a few letters (exchanged, missing or
+/// superfluous ones), else the first one that begins with `name`.
 fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     let name = name.to_lowercase();
     let letters = name.chars().count();

@@ -1,31 +1,31 @@
-//! What the flake's shell says of itself. Inside of one, the project takes what the
-//! shell brings and provides nothing of its own: no Python environment, no libtorch,
-//! no CUDA toolkit. Outside, it knows nothing of Nix.
+//! What the flake's shell tells in environment variables. Inside such a shell the project uses what
+//! the shell brings and provides nothing of its own: no Python environment, no libtorch, no CUDA
+//! toolkit. Outside, the project knows nothing of Nix.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Set by `nix/shell.nix` to the shell's name in the flake.
+/// Environment variable that `nix/shell.nix` sets to the shell's name in the flake.
 pub const NAME: &str = "BENCH_NIX_SHELL";
-/// Set by it to the Python environment of the engines.
+/// Environment variable that `nix/shell.nix` sets to the Python environment of the engines.
 pub const VENV: &str = "BENCH_VENV";
-/// Where everything of a pure shell lies.
+/// The directory that holds everything of a pure shell.
 pub const STORE: &str = "/nix/store/";
 
 /// The shell that this process runs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NixShell {
-    /// `default` or `cpu`.
+    /// The shell's name in the flake: `default` or `cpu`.
     pub name: String,
-    /// Whether every directory on `PATH` that exists is in the Nix store, so that no
-    /// program of the host's can have been started by its name.
+    /// Whether every directory on `PATH` that exists is in the Nix store, so that no program of the
+    /// host can have been started by its name.
     pub pure: bool,
-    /// The Python environment.
+    /// The Python environment of the engines, where the shell brings one.
     pub venv: Option<PathBuf>,
 }
 
 impl NixShell {
-    /// This process's; `None` outside.
+    /// The shell of this process; `None` outside of one.
     pub fn current() -> Option<Self> {
         Self::from(&|name| std::env::var_os(name))
     }
@@ -67,7 +67,7 @@ mod tests {
             let shell = shell(&[(NAME, "default"), ("PATH", path)]);
             shell.unwrap().pure
         };
-        // stdenv leaves a placeholder at the end.
+        // stdenv leaves a placeholder at the end of `PATH`.
         assert!(pure("/nix/store/a/bin:/nix/store/b/bin:/path-not-set"));
         let host = tempfile::tempdir().unwrap();
         assert!(!pure(&format!(

@@ -1,36 +1,38 @@
 //! How much untimed work the harness does around what it times. The load generator and the estimate
-//! of a run's length use the same rules. Pure.
+//! of a run's length share these rules. Pure.
 
-/// Requests before the timed ones that took so long together (ns) have warmed up whatever more
-/// of them would. In the published run of 2026-11-23 the second request of an engine whose
-/// requests take longer was within 4 % of its timed ones.
+/// Duration of untimed requests (ns) after which more of them would warm up nothing further. In the
+/// published run of 2026-11-23 the second request of an engine whose requests take longer than this
+/// was within 4 % of its timed ones.
 pub const WARM_NS: u64 = 500_000_000;
-/// Least length of a turn's timed part (ns): what befalls a machine lasts longer.
+/// Least length of a turn's timed part (ns): disturbances of a machine last longer.
 pub const TURN_NS: u64 = 25_000_000;
-/// Untimed requests begin a turn until it has lasted so long (ns), and one always does. In the
-/// published run of 2026-11-24 a turn's first timed requests took 2 to 5 % longer in the mean where
-/// they began 2 to 10 ms after it (of the fastest target 11 to 17 %); requests after that took
-/// 0.997 ± 0.003 of what the last of their turn did. And whatever its length, the first whole request
-/// of a turn is unlike the others: in two runs of 2026-11-27, where shorter ones went before it, it
-/// took 0.89 to 1.18 times as long, the second one 0.97 to 1.05 times.
+/// Length of the untimed part at the beginning of a turn (ns): untimed requests are made until it
+/// is over, and at least one. In the published run of 2026-11-24 a turn's first timed requests took
+/// 2 to 5 % longer in the mean where they began 2 to 10 ms after the turn (of the fastest target 11
+/// to 17 %); requests after that took 0.997 ± 0.003 of the time of the last of their turn. And
+/// whatever its length, the first whole request of a turn is unlike the others: in two runs of
+/// 2026-11-27, where shorter ones went before it, it took 0.89 to 1.18 times as long, the second
+/// one 0.97 to 1.05 times.
 pub const WAKE_NS: u64 = 10_000_000;
-/// Most untimed requests of a turn.
+/// Most untimed requests at the beginning of a turn.
 pub const WAKE_REQUESTS_MAX: u32 = 5;
 /// Least timed requests of a turn, so that the untimed ones are a small part of it.
 pub const TURN_REQUESTS_MIN: u32 = 6;
-/// Full rounds of a capacity stage, at least.
+/// Least number of full rounds of a capacity stage.
 pub const CAPACITY_ROUNDS: u32 = 8;
 /// Least length of a capacity stage (s).
 pub const CAPACITY_S: f64 = 2.0;
 
-/// How many requests warm up where one takes `round_s`: `most`, or fewer that take long enough.
+/// The number of warm-up requests where each takes `round_s`: `most`, or fewer if these last long
+/// enough.
 pub fn warm_ups(most: u32, round_s: f64) -> f64 {
     let enough = (WARM_NS as f64 / 1e9 / round_s).ceil();
     f64::from(most).min(enough)
 }
 
-/// How many requests of `round_s` are untimed at the beginning of turns, where a case is timed for
-/// `timed_s` in all.
+/// The number of untimed requests at the beginnings of all turns, where a request takes `round_s`
+/// and a case is timed for `timed_s` in all.
 pub fn untimed_in_turns(timed_s: f64, round_s: f64) -> f64 {
     let turn_s = (f64::from(TURN_REQUESTS_MIN) * round_s).max(TURN_NS as f64 / 1e9);
     let turns = (timed_s / turn_s).ceil();
@@ -38,9 +40,9 @@ pub fn untimed_in_turns(timed_s: f64, round_s: f64) -> f64 {
     turns * a_turn.clamp(1.0, f64::from(WAKE_REQUESTS_MAX))
 }
 
-/// What a capacity stage takes where a full round takes `round_s` (s).
+/// The length of a capacity stage (s) where a full round takes `round_s`.
 pub fn capacity_s(round_s: f64) -> f64 {
-    // Warm-up before, and fillers after.
+    // One more round before for the warm-up, and one after for the fillers.
     (f64::from(CAPACITY_ROUNDS) * round_s).max(CAPACITY_S) + 2.0 * round_s
 }
 
@@ -63,7 +65,7 @@ mod tests {
         assert_eq!(untimed_in_turns(2.4, 0.1), 4.0);
         // Half a second of requests of 4 ms: 20 turns of 25 ms, and three requests are over 10 ms.
         assert_eq!(untimed_in_turns(0.5, 0.004), 20.0 * 3.0);
-        // The same of 0.1 ms, of which 10 ms would hold a hundred.
+        // Of requests of 0.1 ms, 10 ms would hold a hundred.
         assert_eq!(untimed_in_turns(0.5, 0.000_1), 20.0 * 5.0);
     }
 }

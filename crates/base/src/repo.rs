@@ -1,5 +1,4 @@
-//! Where everything lies: the paths of a checkout, and the data files loaded
-//! from them.
+//! The paths of a checkout, and the data files loaded from them.
 
 use crate::names::{Kind, UnknownName};
 use crate::shelf;
@@ -17,23 +16,24 @@ use schema::scenario::Scenario;
 use schema::train::{Shipped, TrainRegistry};
 use std::path::{Path, PathBuf};
 
-/// What holds the records of a first look, in the directory of the runs, and its pages, in `target`.
+/// Name of the directory with the records of a first look (among the runs), and of the one with its
+/// pages (in `target`).
 pub const FIRST_LOOK_DIR: &str = "first-look";
 
 /// The paths of a checkout.
 #[derive(Clone, Debug)]
 pub struct Repo {
-    /// The checkout.
+    /// The checkout's root directory.
     pub root: PathBuf,
-    /// Cargo's target directory: binaries and the Python environment.
+    /// Cargo's target directory, which also holds the programs and the Python environment.
     pub build_dir: PathBuf,
     /// Model files, one directory a model.
     pub models_dir: PathBuf,
 }
 
 impl Repo {
-    /// What `BENCH_ROOT` names (a bundle's launcher sets it), else the checkout that the
-    /// working directory is in, else the one this program was built from.
+    /// Find the checkout: the directory that `BENCH_ROOT` names (a bundle's launcher sets it), else
+    /// the checkout around the working directory, else the one that this program was built from.
     pub fn find() -> Result<Self> {
         if let Some(root) = std::env::var_os("BENCH_ROOT").filter(|root| !root.is_empty()) {
             return Ok(Self::at(PathBuf::from(root)));
@@ -54,7 +54,7 @@ impl Repo {
         Ok(Self::at(root))
     }
 
-    /// The checkout at `root`, honouring `CARGO_TARGET_DIR` and `BENCH_MODELS_DIR`.
+    /// The checkout at `root`. `CARGO_TARGET_DIR` and `BENCH_MODELS_DIR` are honoured.
     pub fn at(root: PathBuf) -> Self {
         let from_env = |name: &str| {
             std::env::var_os(name)
@@ -70,57 +70,58 @@ impl Repo {
         }
     }
 
-    /// What this is made from, where it is a bundle of `cargo xtask dist` and no checkout.
+    /// Load the description of a bundle; `None` where this is a checkout and not a bundle made by
+    /// `cargo xtask dist`.
     pub fn bundle(&self) -> Result<Option<Bundle>> {
         Ok(Bundle::load(&self.root)?)
     }
 
-    /// `runs`: new runs, which git ignores.
+    /// `runs`: the directory of new runs, which git ignores.
     pub fn runs_dir(&self) -> PathBuf {
         self.root.join("runs")
     }
 
-    /// `data/results`: published runs, packed.
+    /// `data/results`: the directory of published runs, packed.
     pub fn published_dir(&self) -> PathBuf {
         self.root.join("data/results")
     }
 
-    /// `target/site`, whatever the build directory is: the path we promise.
+    /// `target/site`, whatever the build directory is: the documentation promises this path.
     pub fn site_dir(&self) -> PathBuf {
         self.root.join("target/site")
     }
 
-    /// `target/first-look`: the pages of what `bench-all` measures while it still compiles.
+    /// `target/first-look`: the pages of what `bench-all` measures while it is still compiling.
     pub fn first_look_dir(&self) -> PathBuf {
         self.root.join("target").join(FIRST_LOOK_DIR)
     }
 
-    /// Directory of a model's files.
+    /// The directory of a model's files.
     pub fn model_dir(&self, model: &str) -> PathBuf {
         self.models_dir.join(model)
     }
 
-    /// `data/golden/<model>.json`.
+    /// `data/golden/<model>.json`: the committed golden of a model.
     pub fn golden_path(&self, model: &str) -> PathBuf {
         self.root.join("data/golden").join(format!("{model}.json"))
     }
 
-    /// `golden.json` beside a model's files: what this machine made of it.
+    /// `golden.json` beside a model's files: the golden that was made on this machine.
     pub fn own_golden_path(&self, model: &str) -> PathBuf {
         self.model_dir(model).join("golden.json")
     }
 
-    /// `data/models.lock`.
+    /// `data/models.lock`: the hashes of the models' files.
     pub fn models_lock_path(&self) -> PathBuf {
         self.root.join("data/models.lock")
     }
 
-    /// `engines/engines.toml`.
+    /// Load `engines/engines.toml`: the engines and their targets.
     pub fn registry(&self) -> Result<Registry> {
         Ok(Registry::load(&self.root.join("engines/engines.toml"))?)
     }
 
-    /// `data/models.toml`, and after it the models that the user brought.
+    /// Load `data/models.toml`, followed by the models that the user brought.
     pub fn models(&self) -> Result<Models> {
         let mut models = self.listed_models()?;
         for brought in shelf::brought(&self.models_dir)? {
@@ -131,12 +132,12 @@ impl Repo {
         Ok(models)
     }
 
-    /// `data/models.toml` alone: what every checkout of this revision has.
+    /// Load `data/models.toml` alone: the models that every checkout of this revision has.
     pub fn listed_models(&self) -> Result<Models> {
         Ok(Models::load(&self.root.join("data/models.toml"))?)
     }
 
-    /// How the models that this repository ships were trained, and what they write.
+    /// Load how the models that this repository ships were trained, and samples of their output.
     pub fn shipped(&self) -> Result<Vec<Shipped>> {
         let models = self.listed_models()?.models;
         let dirs = models.iter().filter_map(|model| model.source.trained_dir());
@@ -145,7 +146,7 @@ impl Repo {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// `data/models.lock`, with the locks of the models that the user brought.
+    /// Load `data/models.lock`, with the locks of the models that the user brought.
     pub fn models_lock(&self) -> Result<ModelsLock> {
         let mut lock = ModelsLock::load(&self.models_lock_path())?;
         for brought in shelf::brought(&self.models_dir)? {
@@ -157,34 +158,35 @@ impl Repo {
         Ok(lock)
     }
 
-    /// `data/scenarios/*.toml`.
+    /// Load all of `data/scenarios/*.toml`.
     pub fn scenarios(&self) -> Result<Vec<Scenario>> {
         Ok(Scenario::load_all(&self.root.join("data/scenarios"))?)
     }
 
-    /// `engines/micro.toml`; an empty one where there is none.
+    /// Load `engines/micro.toml`: the programs of the micro suites. It is empty where there is no
+    /// such file.
     pub fn micro_registry(&self) -> Result<MicroRegistry> {
         Ok(MicroRegistry::load(&self.root.join("engines/micro.toml"))?)
     }
 
-    /// `engines/train.toml`; an empty one where there is none.
+    /// Load `engines/train.toml`: the trainer. It is empty where there is no such file.
     pub fn train_registry(&self) -> Result<TrainRegistry> {
         Ok(TrainRegistry::load(&self.root.join("engines/train.toml"))?)
     }
 
-    /// `data/scenarios/micro/*.toml`.
+    /// Load all of `data/scenarios/micro/*.toml`: the micro suites.
     pub fn suites(&self) -> Result<Vec<Suite>> {
         let dir = self.root.join("data/scenarios").join(schema::micro::DIR);
         Ok(Suite::load_all(&dir)?)
     }
 
-    /// `data/parity.toml`.
+    /// Load `data/parity.toml`: the limits of the parity gate.
     pub fn parity_limits(&self) -> Result<ParityLimits> {
         Ok(ParityLimits::load(&self.root.join("data/parity.toml"))?)
     }
 
-    /// `data/hypotheses.toml`, its names held against the registry, the scenarios and
-    /// the metrics; `None` where there is no such file.
+    /// Load `data/hypotheses.toml` and check its names against the registry, the scenarios and the
+    /// metrics. `None` where there is no such file.
     pub fn hypotheses(
         &self,
         registry: &Registry,
@@ -195,7 +197,7 @@ impl Repo {
             return Ok(None);
         }
         let all = Hypotheses::load(&path, registry, scenarios)?;
-        // A bundle has no suites.
+        // A bundle has no micro suites.
         let micro = self.micro_registry()?;
         if let (false, Err(fault)) = (micro.suites.is_empty(), all.check_suites(&micro)) {
             anyhow::bail!("{}: {fault}", path.display());
@@ -206,34 +208,34 @@ impl Repo {
         Ok(Some(all))
     }
 
-    /// `data/maturity.toml`: what is known of the engines beyond what runs measure; `None` where
-    /// there is no such file.
+    /// Load `data/maturity.toml`: what is known of the engines beyond what runs measure. `None`
+    /// where there is no such file.
     pub fn maturity(&self, registry: &Registry) -> Result<Option<Maturity>> {
         Ok(Maturity::load(&self.root, registry)?)
     }
 
-    /// `data/claims.toml`: what the engines' projects say of their speed; `None` where there is no
-    /// such file.
+    /// Load `data/claims.toml`: what the engines' projects claim about their speed. `None` where
+    /// there is no such file.
     pub fn claims(&self, registry: &Registry) -> Result<Option<Claims>> {
         Ok(Claims::load(&self.root, registry)?)
     }
 
-    /// `data/simulation.json`: how the statistics fared on data of known truth.
+    /// `data/simulation.json`: how well the statistics did on data of known truth.
     pub fn simulation_path(&self) -> PathBuf {
         self.root.join("data/simulation.json")
     }
 
-    /// `data/adapters.json`: what our adapters cost.
+    /// `data/adapters.json`: the measured cost of our adapters.
     pub fn adapters_path(&self) -> PathBuf {
         self.root.join("data/adapters.json")
     }
 
-    /// `data/prices`.
+    /// `data/prices`: the directory of price lists.
     pub fn prices_dir(&self) -> PathBuf {
         self.root.join("data/prices")
     }
 
-    /// All of `data/profiles`, sorted by id.
+    /// Load all of `data/profiles`, sorted by id.
     pub fn profiles(&self) -> Result<Vec<Profile>> {
         known_profiles(&self.root.join("data/profiles"))
             .iter()
@@ -241,7 +243,8 @@ impl Repo {
             .collect()
     }
 
-    /// `data/profiles/<id>.toml`, or [`UnknownName`].
+    /// Load `data/profiles/<id>.toml`. Where there is no such file, the error is an
+    /// [`UnknownName`].
     pub fn profile(&self, id: &str) -> Result<Profile> {
         let dir = self.root.join("data/profiles");
         let path = dir.join(format!("{id}.toml"));

@@ -2,10 +2,10 @@
 //! benchmark of an hour must not end because of a pipe, and `export | head` is no fault. So every
 //! crate of the harness uses the `println!`, `print!` and so on of this module.
 //!
-//! A closed pipe is quiet: a verb goes on to its end and has the exit status that it would
-//! have had. That another write to stdout failed (a full disk) is told once, at the end.
-//! SIGPIPE stays ignored: with its default disposition an engine that dies would take the
-//! harness with it.
+//! A closed pipe is no error: a command goes on to its end and has the exit status that it would
+//! have had. Where a write to stdout failed for another reason (a full disk), that is reported
+//! once, at the end. SIGPIPE stays ignored: with its default disposition an engine that dies would
+//! take the harness with it.
 
 use std::fmt::Arguments;
 use std::io::{Error, ErrorKind, Result, Write, stderr, stdout};
@@ -37,45 +37,45 @@ macro_rules! eprint {
     ($($what:tt)*) => { $crate::say::err(cfg!(test), format_args!($($what)*)) };
 }
 
-/// Why something that was printed didn't arrive. A closed pipe is no such reason.
+/// The first error of a write to stdout. A closed pipe is no such error.
 static LOST: Mutex<Option<Error>> = Mutex::new(None);
 
-/// Print on stdout; what [`whole`] says of it comes later.
+/// Print text on stdout. A failure is reported later, by [`whole`].
 pub fn out(in_test: bool, text: Arguments) {
     match in_test {
-        // Tests catch what this one prints.
+        // The test harness captures only what this macro prints.
         true => std::print!("{text}"),
         false => bytes(text.to_string().as_bytes()),
     }
 }
 
-/// The same for what is no text.
+/// Print bytes that need not be text on stdout. A failure is reported later, by [`whole`].
 pub fn bytes(bytes: &[u8]) {
     let mut out = stdout().lock();
     keep(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
-/// Whether progress isn't printed.
+/// Whether progress is suppressed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Print no progress from now on; warnings and errors all the same.
+/// Suppress progress from now on (`true`), or show it. Warnings and errors are printed in any case.
 pub fn quiet(wanted: bool) {
     QUIET.store(wanted, Ordering::Relaxed);
 }
 
-/// Whether progress isn't printed.
+/// Whether progress is suppressed.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Print progress on stderr.
+/// Print progress on stderr, unless it is suppressed.
 pub fn err(in_test: bool, text: Arguments) {
     if !is_quiet() {
         always(in_test, text);
     }
 }
 
-/// Print on stderr, also where `-q` asks for silence: a warning or an error. A failure is ignored,
+/// Print a warning or an error on stderr, even where `-q` asks for silence. A failure is ignored,
 /// because there is no place left to report it.
 pub fn always(in_test: bool, text: Arguments) {
     match in_test {
@@ -92,7 +92,7 @@ fn keep(written: Result<()>) {
     }
 }
 
-/// An error, once, where stdout didn't take all that was printed.
+/// Return an error, once, where stdout didn't take all that was printed.
 pub fn whole() -> anyhow::Result<()> {
     let mut lost = LOST.lock().unwrap_or_else(|lock| lock.into_inner());
     match lost.take() {

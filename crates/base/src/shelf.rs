@@ -1,8 +1,9 @@
-//! The models that the user brought, where they are kept: `<models dir>/<id>/model.json` says what
-//! a model is and where its files come from, `model.lock` beside it holds their hashes, as
-//! `data/models.lock` does for the models of the list. Nothing of it is this repository's.
+//! The models that the user brought, as they are stored: `<models dir>/<id>/model.json` says what a
+//! model is and where its files come from, and `model.lock` beside it holds their hashes, as
+//! `data/models.lock` does for the models that this repository lists. None of these files belongs
+//! to the repository.
 //!
-//! How a model is looked at and kept is `fetch`'s business.
+//! `fetch` (in the crate `provision`) looks at such a model and stores it.
 
 use anyhow::{Result, bail};
 use models::ModelFile;
@@ -11,27 +12,27 @@ use schema::model::{Model, Source};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The weights that targets name and references read, in one file.
+/// The file name of safetensors weights in one file, which targets name and references read.
 pub const WEIGHTS: &str = ModelFile::Safetensors.name();
-/// The index of the same weights in shards.
+/// The file name of the index of safetensors weights in shards.
 pub const INDEX: &str = "model.safetensors.index.json";
 
-/// The file that says what a model is.
+/// The name of the file that says what a model is.
 pub const MODEL: &str = "model.json";
 const LOCK: &str = "model.lock";
 
-/// `model.json`: a model that the user brought.
+/// The content of `model.json`: a model that the user brought.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Brought {
-    /// As a row of `data/models.toml` would say it.
+    /// The model, as a row of `data/models.toml` would describe it.
     pub model: Model,
-    /// The directory that it was copied from; it stands in no record.
+    /// The directory that it was copied from. No record contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
 }
 
-/// All that were brought, in the order of their ids.
+/// Load all models that the user brought, sorted by id.
 pub fn brought(models_dir: &Path) -> Result<Vec<Model>> {
     let entries = std::fs::read_dir(models_dir).into_iter().flatten();
     let mut ids: Vec<String> = entries
@@ -43,7 +44,7 @@ pub fn brought(models_dir: &Path) -> Result<Vec<Model>> {
     Ok(found.into_iter().flatten().map(|b| b.model).collect())
 }
 
-/// The one of that id, if it was brought.
+/// Load the brought model of that id; `None` where there is none.
 pub fn get(models_dir: &Path, id: &str) -> Result<Option<Brought>> {
     let path = models_dir.join(id).join(MODEL);
     if !path.is_file() {
@@ -64,7 +65,7 @@ pub fn get(models_dir: &Path, id: &str) -> Result<Option<Brought>> {
     Ok(Some(brought))
 }
 
-/// The lock of a model that was brought.
+/// The path of the lock of a model that was brought.
 pub fn lock(models_dir: &Path, id: &str) -> PathBuf {
     models_dir.join(id).join(LOCK)
 }

@@ -1,14 +1,14 @@
-//! Text as it is printed.
+//! Text for people.
 //!
-//! Text of others, made harmless: what an engine wrote may hold anything, and it reaches
-//! records, terminals and comments on pull requests. Pages have `site`'s own escaping.
+//! Foreign text is made harmless: what an engine wrote may hold anything, and it reaches records,
+//! terminals and comments on pull requests. Pages have `site`'s own escaping.
 //!
-//! Tables for people to read: columns aligned, and where a width is given the last one
-//! wrapped, so that no line is wider.
+//! Tables have aligned columns. Where a width is given, the last column is wrapped, so that no line
+//! is wider.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets};
 
-/// How long something took: `14 s`, `23 min 12 s`.
+/// Format a duration in seconds: `14 s`, `23 min 12 s`.
 pub fn lasted(s: u64) -> String {
     match (s / 60, s % 60) {
         (0, s) => format!("{s} s"),
@@ -16,8 +16,8 @@ pub fn lasted(s: u64) -> String {
     }
 }
 
-/// Without terminal escapes, control characters, and marks that reverse the direction of
-/// what follows; lines and tabs stay.
+/// Remove terminal escapes, control characters, and marks that reverse the direction of the text
+/// after them. Line breaks and tabs stay.
 pub fn plain(text: &str) -> String {
     let text = console::strip_ansi_codes(text);
     let is_harmless = |c: &char| match c {
@@ -31,13 +31,14 @@ pub fn plain(text: &str) -> String {
     text.chars().filter(is_harmless).collect()
 }
 
-/// The same of a line that a program printed. What it drew over itself counts as it was left.
+/// Clean a line that a program printed, as [`plain`] does. Of text that it overwrote after a
+/// carriage return only the last version stays.
 pub fn said(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     plain(text.trim_end().rsplit('\r').next().unwrap_or_default())
 }
 
-/// The same in one line of at most `chars_max` characters.
+/// Clean text as [`plain`] does, and put it in one line of at most `chars_max` characters.
 pub fn line(text: &str, chars_max: usize) -> String {
     let plain = plain(text);
     let words: Vec<&str> = plain.split_whitespace().collect();
@@ -49,9 +50,9 @@ pub fn line(text: &str, chars_max: usize) -> String {
     format!("{head}…")
 }
 
-/// The same as Markdown, in a table's cell or elsewhere: as code, in which nothing is markup,
-/// a link, or somebody's name. What would end the code or the cell is replaced, because
-/// renderers disagree on how to escape it there.
+/// Format text as Markdown code, for a table's cell or elsewhere: nothing in it is markup, a link,
+/// or somebody's name. Characters that would end the code or the cell are replaced, because
+/// renderers disagree on how to escape them there.
 pub fn code(text: &str, chars_max: usize) -> String {
     let line = line(text, chars_max).replace('`', "'").replace('|', "¦");
     match line.is_empty() {
@@ -60,7 +61,8 @@ pub fn code(text: &str, chars_max: usize) -> String {
     }
 }
 
-/// Rows with their columns padded to the widest, two spaces apart. A cell is a line.
+/// Format rows as a table: columns as wide as their widest cell, two spaces apart. A cell is one
+/// line.
 pub fn aligned<const COLUMNS: usize>(rows: impl IntoIterator<Item = [String; COLUMNS]>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).add_rows(rows);
@@ -73,11 +75,11 @@ pub fn aligned<const COLUMNS: usize>(rows: impl IntoIterator<Item = [String; COL
     }
 }
 
-/// Widest line of what is printed.
+/// Widest line of what is printed (columns).
 pub const WIDTH_MAX: u16 = 100;
 
-/// The rows under each other, two blanks between columns, in lines of at most `width` where
-/// the columns before the last leave room for that.
+/// Format rows as a table with two spaces between columns. The last column is wrapped, so that
+/// lines have at most `width` columns where the columns before leave room for that.
 pub fn fitted<R: Into<Row>>(rows: impl IntoIterator<Item = R>, width: u16) -> String {
     let mut table = Table::new();
     table

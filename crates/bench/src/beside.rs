@@ -1,9 +1,10 @@
-//! `cargo xtask calibrate --load`: is a launch flagged that something else ran beside?
+//! `cargo xtask calibrate --load`: checks whether launches are flagged while other processes
+//! compute.
 //!
-//! A target is measured as in any run while processes that compute without end come and go: half
-//! as many as the engine has threads. One time they may run on any core, the next time they are
-//! kept to the first of the engine's cores. Afterwards the times when they ran are compared with
-//! the launches that the run's analysis calls disturbed.
+//! A target is measured as in any run while processes that compute without end start and stop: half
+//! as many as the engine has threads. They alternate between running on any core and being kept to
+//! the first of the engine's cores. Afterwards the times when they ran are compared with the
+//! launches that the run's analysis flags as disturbed.
 
 mod load;
 
@@ -23,20 +24,21 @@ use stats::describe::median;
 use std::ops::Range;
 use std::process::ExitCode;
 
-/// A load that ran beside a case for this share of its time must be seen. Less of it may hide in
-/// how coarsely the kernel counts the time of short cases.
+/// A case must be flagged where the load ran beside it for at least this share of its time. A
+/// shorter load may go unnoticed, because the kernel counts the time of short cases coarsely.
 const TOUCHED_MIN: f64 = 0.8;
-/// What happens so long before and after a case may show in it too (ns): the readings of the
-/// canary lie there.
+/// A load within this time (ns) before or after a case may affect it too, because the canary's
+/// readings are taken there.
 const EDGE_NS: u64 = 1_000_000_000;
-/// Shares of the touched and of the others that are flagged: at least, and at most.
+/// Smallest share of touched cases, and (`FALSE_MAX`) largest share of the others, that may be
+/// flagged.
 const FLAGGED_MIN: f64 = 0.95;
 const FALSE_MAX: f64 = 0.02;
-/// How much longer than usual requests take at least that something slowed.
+/// Requests count as slowed where they take longer than usual by at least this share.
 const LONGER_MIN: f64 = 0.05;
 
-/// Measure and print. Exit status 3 where too few of those that were touched are flagged, or too
-/// many of the others.
+/// Measure and print the result. Exit status 3 where too few of the touched cases are flagged, or
+/// too many of the others.
 pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let Some(handicap) = registry.handicaps.first() else {
@@ -73,12 +75,12 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     })
 }
 
-/// A case of a launch: when its timed requests were in flight (ns), and why it is flagged, if it is.
+/// A case of a launch: when its timed requests were in flight (ns), and why it is flagged.
 struct Case {
     case: String,
     block: u32,
     ns: Range<u64>,
-    /// How long its requests took (ns), on average.
+    /// Mean time of its requests (ns).
     e2e_ns: f64,
     causes: Vec<String>,
 }
@@ -89,9 +91,9 @@ impl Case {
     }
 }
 
-/// All cases of a run's launches.
+/// Return all cases of a run's launches.
 fn cases(run: &Run, analysis: &Analysis) -> Result<Vec<Case>> {
-    // Only what is complete and right was judged.
+    // Only complete and correct cases were judged for disturbances.
     if let Some(cell) = analysis.cells.iter().find(|cell| cell.status != Status::Ok) {
         let Cell {
             target,
@@ -129,7 +131,7 @@ fn cases(run: &Run, analysis: &Analysis) -> Result<Vec<Case>> {
     cases.collect()
 }
 
-/// How often the load ran between the first request and the last: it begins before there are any.
+/// Count how often the load ran between the first and the last request; it starts before the first.
 fn while_measured(cases: &[Case], ran: &[Range<u64>]) -> usize {
     let begins = cases.iter().map(|case| case.ns.start).min();
     let ends = cases.iter().map(|case| case.ns.end).max();
@@ -139,7 +141,7 @@ fn while_measured(cases: &[Case], ran: &[Range<u64>]) -> usize {
         .count()
 }
 
-/// How many there are of a kind, and how many of these are flagged.
+/// The number of cases of one kind, and how many of these are flagged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 struct Count {
     all: u64,
@@ -152,25 +154,25 @@ impl Count {
         self.flagged += u64::from(is_flagged);
     }
 
-    /// The share that is flagged; `None` of none.
+    /// Return the share that is flagged; `None` where there are no cases.
     fn share(self) -> Option<f64> {
         (self.all > 0).then(|| self.flagged as f64 / self.all as f64)
     }
 }
 
-/// What was flagged.
+/// How many cases are flagged, by how long the load ran beside them.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 struct Found {
-    /// The load ran beside them for [`TOUCHED_MIN`] of their time.
+    /// Cases beside which the load ran for at least [`TOUCHED_MIN`] of their time.
     touched: Count,
-    /// For less than that, or within [`EDGE_NS`] of them.
+    /// Cases beside which it ran for less, or only within [`EDGE_NS`] of them.
     brushed: Count,
-    /// Not at all.
+    /// Cases beside which it didn't run.
     untouched: Count,
-    /// How many of these are flagged, and something else did slow them: their requests took
-    /// longer than those of any that isn't flagged, and [`LONGER_MIN`] longer than usual.
+    /// Flagged untouched cases that something else did slow: their requests took longer than those
+    /// of any that isn't flagged, and [`LONGER_MIN`] longer than usual.
     slowed: u64,
-    /// Why each of the untouched is flagged all the same.
+    /// Why each flagged untouched case is flagged.
     causes: Vec<String>,
 }
 

@@ -1,9 +1,9 @@
-//! `cargo xtask calibrate --verdicts`: do the verdicts find a difference of known size?
+//! `cargo xtask calibrate --verdicts`: checks whether the verdicts find a difference of known size.
 //!
-//! The registry names targets that take a known share longer than another. One of them and the
-//! other are measured as any two targets are, in the blocks of one run, and judged by the very
-//! function that judges pairs on the site. Both run twice in every block, under two names: what
-//! the verdicts make of a target and itself is the other half of the trial.
+//! The registry names targets that take a known share longer than another target. One of them and
+//! that other target are measured like any two targets, in the blocks of one run, and judged by the
+//! function that judges pairs on the site. Both run twice in every block, under two names, so that
+//! the trial also shows how often the verdicts call a target different from itself.
 
 use crate::job;
 use crate::trial::{SCENARIO, Trial};
@@ -20,15 +20,16 @@ use stats::pairs::{Compared, NotComparable, pairs};
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Where each pass is slower and nothing queues, all of these are longer by that share.
+/// The metrics that grow by the known share where every pass is slower and no request waits in a
+/// queue.
 const METRICS: [MetricId; 3] = [MetricId::TtftNs, MetricId::ItlNs, MetricId::E2eNs];
-/// What t comes to with many blocks.
+/// The 97.5 % quantile of the normal distribution, which Student's t approaches with many blocks.
 const Z95: f64 = 1.96;
-/// The normal distribution's quantile of 80 %.
+/// The 80 % quantile of the normal distribution.
 const Z80: f64 = 0.84;
 
-/// Measure both and print what the verdicts say. Exit status 3 where a case's
-/// difference isn't found.
+/// Measure both targets and print the verdicts. Exit status 3 where a case's difference isn't
+/// found.
 pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     let began = Instant::now();
     let registry = repo.registry()?;
@@ -71,8 +72,8 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     })
 }
 
-/// The difference that matters at the latest, in percent, where one of `percent` is to be found: no
-/// smaller one is ever called different. Half of what the half-width of an interval leaves of it.
+/// Return the largest difference (percent) that may be treated as too small to matter, where one of
+/// `percent` is to be found: half of what remains after the half-width of an interval.
 fn matters_at_most(percent: f64, until: Option<f64>) -> Result<f64> {
     let left = percent - until.unwrap_or(0.0);
     if left <= 0.0 {
@@ -81,7 +82,7 @@ fn matters_at_most(percent: f64, until: Option<f64>) -> Result<f64> {
     Ok(left / 2.0)
 }
 
-/// The target that is slower by so many percent.
+/// Return the handicap whose target is slower by `percent`.
 fn slower_by(registry: &Registry, percent: u32) -> Result<&Handicap> {
     let handicaps = &registry.handicaps;
     if let Some(found) = handicaps.iter().find(|h| h.percent == percent) {
@@ -97,13 +98,13 @@ fn slower_by(registry: &Registry, percent: u32) -> Result<&Handicap> {
     )
 }
 
-/// The targets' comparisons with themselves, on the metrics that the handicap shows in.
+/// Return the comparisons of targets with themselves, on the metrics that the handicap affects.
 fn themselves(analysis: &Analysis) -> Vec<&TwinPair> {
     let noise = METRICS.into_iter().filter_map(|id| analysis.noise(id));
     noise.flat_map(|noise| &noise.pairs).collect()
 }
 
-/// How often the verdicts call a target different from itself, in words.
+/// Describe how often the verdicts call a target different from itself.
 fn of_themselves(pairs: &[&TwinPair]) -> String {
     let different = pairs.iter().filter(|pair| pair.is_different).count();
     match pairs.len() {
@@ -113,11 +114,11 @@ fn of_themselves(pairs: &[&TwinPair]) -> String {
     }
 }
 
-/// What the verdict says in a case, on a metric.
+/// The verdict in one case on one metric.
 struct Finding {
     case: String,
     metric: MetricId,
-    /// How many times longer the slower one takes.
+    /// The ratio of the slower target's time to the other's, with its verdict.
     outcome: Result<Compared, NotComparable>,
 }
 
@@ -186,11 +187,12 @@ fn table(findings: &[Finding], handicap: &Handicap) -> String {
     text
 }
 
-/// How many blocks would find all of them as they spread in these `blocks`; `None` where all are
-/// found.
+/// Say how many blocks would find all differences, given how much these `blocks` vary; `None` where
+/// all are found.
 ///
-/// The interval must lie beyond the smallest difference that `matters` (a ratio): with a half-width of two
-/// thirds of what is between them it does in four runs of five. The half-width is t·s/√k.
+/// The interval must lie beyond the smallest difference that `matters` (a ratio). Where its
+/// half-width is two thirds of the distance between the two, it does so in four runs of five. The
+/// half-width is t·s/√k.
 fn enough(findings: &[Finding], handicap: &Handicap, blocks: u32, matters: f64) -> Option<String> {
     let t = stats::ci::t_quantile(0.975, f64::from(blocks) - 1.0)?;
     let missed = findings.iter().filter(|finding| !finding.is_found());
@@ -270,7 +272,7 @@ mod tests {
     fn the_widest_interval_that_missed_says_how_many_blocks_would_not() {
         let enough = |findings: &[Finding]| enough(findings, &handicap(), 5, 1.02);
         assert_eq!(enough(&[finding(Verdict::Better)]), None);
-        // Half as wide as s·t/√5 of s = 0.3.
+        // The half-width of an interval at s = 0.3 and five blocks: t·s/√5.
         let half = 2.776_445 * 0.3 / 5f64.sqrt();
         let mut missed = finding(Verdict::Undecided);
         if let Ok(compared) = &mut missed.outcome {

@@ -1,5 +1,5 @@
-//! `cargo xtask bench-all` and `bench`: plan, fetch, build, verify, measure,
-//! check, render. Each stage is another module's; here stands their order.
+//! `cargo xtask bench-all` and `bench`: plan, fetch, build, verify, measure, check, render. Other
+//! modules implement the stages; this one runs them in order.
 
 mod asked;
 mod building;
@@ -48,54 +48,55 @@ use watch::Control;
 use watch::event::{Event, Stage};
 use watch::log::Beside;
 
-/// Exit status of a run that `--stop-after` ended: resume it.
+/// Exit status of a run that `--stop-after` ended, and that `--resume` can continue.
 pub const TIME_IS_UP: u8 = 4;
 
-/// What the command line says.
+/// Options of a run, as the command line gives them.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Profile id; `None` = `gpu` where a GPU is found, else `cpu`.
     pub profile: Option<String>,
-    /// What it narrows.
+    /// Model, engines, scenarios and prompts that narrow the profile.
     pub choice: Choice,
-    /// A file of prompts to be measured.
+    /// A file with the user's own prompts.
     pub prompts: Option<PathBuf>,
-    /// More launches of each target than the profile's.
+    /// Number of blocks, where it isn't the profile's.
     pub invocations: Option<u32>,
-    /// As many more as it takes; not with a shard, since blocks are shared out beforehand.
+    /// Add blocks until the intervals are narrow enough. Not with a shard, because the blocks of
+    /// shards are shared out beforehand.
     pub until: Option<Until>,
     /// Directory that runs are recorded in; `None` = `runs`.
     pub out: Option<PathBuf>,
-    /// Run id (or `latest`) to complete.
+    /// Run (id or `latest`) to complete.
     pub resume: Option<String>,
-    /// Measure this part of the plan only.
+    /// Measure only this part of the plan.
     pub shard: Option<Shard>,
-    /// Run (id, path or `latest`) whose decision on what there is time for is taken
-    /// over; `None` = a pilot decides.
+    /// Run (id, path or `latest`) whose decision on which cells to measure is reused; with `None` a
+    /// pilot decides.
     pub budget_from: Option<String>,
-    /// Begin nothing new after so long, and say how to go on.
+    /// Begin nothing new after this time, and say how to continue.
     pub stop_after: Option<Duration>,
     /// Render the site at the end.
     pub site: bool,
-    /// Begin a run of more than an hour without asking.
+    /// Begin a run of more than an hour without asking for consent.
     pub yes: bool,
     /// The name that the finished run is given.
     pub save: Option<String>,
-    /// Say what would be done, and do nothing.
+    /// Say what would be done, without doing it.
     pub dry_run: bool,
-    /// What the user asks while it goes on.
+    /// The handle by which the user pauses, skips or stops parts of the run.
     pub control: Control,
 }
 
-/// What is to be measured, found or decided and nothing more.
+/// The run to measure: looked up or decided, but not yet begun.
 enum Asked {
     /// A new run.
     New(Box<Planned>),
-    /// The run in that directory, completed.
+    /// An earlier run, in this directory, to be completed.
     Earlier(PathBuf),
 }
 
-/// Run it.
+/// Run the job, or with `dry_run` describe it.
 pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let began = Instant::now();
     let asked = ModelAsked::new(repo, options)?;
@@ -120,7 +121,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
             dry_run::text(repo, &registry, results.dir(), options, &asked)?
         );
         if let Asked::New(planned) = &asked {
-            // What would be refused is refused, once the rest is said.
+            // The dry run describes everything first, and then refuses what a run would refuse.
             preflight::check(repo, &registry, &planned.plan)?.refuse()?;
         }
         return Ok(ExitCode::SUCCESS);
@@ -134,7 +135,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         Asked::New(planned) => create(repo, &registry, results.dir(), options, *planned)?,
     };
     if let Some(after) = options.stop_after {
-        // Only now: who is told to go on with a run must find one.
+        // Not earlier, because the message says to resume a run, which must exist.
         opened.control.stop_at(began + after);
     }
     let done = to_the_end(repo, &registry, &results, options, &mut opened);
@@ -158,8 +159,8 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Why there is nothing to do, where the engines of a bundle need a GPU that isn't here
-/// and the user didn't say what to measure instead.
+/// Return why there is nothing to do, where a bundle's engines need a GPU, this machine has none,
+/// and the user didn't say what to measure instead; `None` where the run can begin.
 fn no_gpu_for(repo: &Repo, options: &Options) -> Result<Option<String>> {
     let is_ours = options.profile.is_none() && options.resume.is_none();
     let needs_gpu = repo.bundle()?.is_some_and(|bundle| bundle.cuda);
@@ -175,7 +176,7 @@ fn no_gpu_for(repo: &Repo, options: &Options) -> Result<Option<String>> {
     }))
 }
 
-/// Measure what is left of a run, trace, and show it.
+/// Measure what is left of a run, trace its kernels, and show the results.
 fn to_the_end(
     repo: &Repo,
     registry: &Registry,
@@ -185,9 +186,10 @@ fn to_the_end(
 ) -> Result<ExitCode> {
     let (run_dir, shard) = (opened.run_dir.clone(), opened.header.origin.shard);
     let mut run = measure_until(repo, registry, opened)?;
-    // One part of a plan traces for all.
+    // The shard that has block 0 traces for all shards.
     if options.site && opened.header.origin.has(0) {
-        // Last, and in launches of its own: tracing slows down what it looks at.
+        // After everything is timed, and in launches of their own, because tracing slows down an
+        // engine.
         watch::stage(Stage::Trace);
         let tracing = Tracing {
             repo,
@@ -222,7 +224,7 @@ fn to_the_end(
     })
 }
 
-/// [`measure`] a run, and go on with it block by block where the plan says until when.
+/// [`measure`] a run, then add and measure blocks as long as its `--until` requires.
 pub(crate) fn measure_until(repo: &Repo, registry: &Registry, opened: &mut Opened) -> Result<Run> {
     let mut run = measure(repo, registry, opened)?;
     while until::go_on(repo, registry, opened, &mut run)? {
@@ -231,14 +233,14 @@ pub(crate) fn measure_until(repo: &Repo, registry: &Registry, opened: &mut Opene
     Ok(run)
 }
 
-/// Verify, measure and check what is still to be done of a run, which comes back whole.
-/// Only one run may measure on a machine at a time: see [`exclusive::machine`].
+/// Verify, measure and check what is still to be done of a run; return the whole run. Only one run
+/// may measure on a machine at a time: see [`exclusive::machine`].
 pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<Run> {
     let run = Run::load(&opened.run_dir)?;
     measure_more(repo, registry, opened, run)
 }
 
-/// The same of a run that is loaded. What is recorded is added to it, and not read again.
+/// Do the same with a loaded run. What is recorded is added to it without reading it from disk.
 fn measure_more(repo: &Repo, registry: &Registry, opened: &Opened, mut run: Run) -> Result<Run> {
     let (run_dir, header, programs) = (&opened.run_dir, &opened.header, &opened.programs);
     let all = || -> Result<Run> {
@@ -348,16 +350,16 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
     check_outputs(repo, registry, opened, run)
 }
 
-/// A run with its header written, and what it takes to measure it.
+/// A run whose header is written, and everything that is needed to measure it.
 pub(crate) struct Opened {
     pub(crate) run_dir: PathBuf,
     pub(crate) header: RunHeader,
     pub(crate) programs: Programs,
     pub(crate) prompts: Prompts,
-    /// What the user asks meanwhile.
+    /// The handle by which the user pauses, skips or stops parts of the run.
     pub(crate) control: Control,
     /// The lock of the run's directory: while it is held, no other process writes there.
     _held: File,
-    /// What is logged goes into the run's file.
+    /// While this exists, the log goes into the run's directory too.
     _log: Beside,
 }

@@ -1,7 +1,8 @@
-//! The main job: what is chosen and what refuses it beforehand, then building, the gate,
-//! measuring and the report, in this order; and what does it again, in part or in another way.
+//! The main job: it chooses what to measure, checks what could refuse the run, then builds, runs
+//! the gate, measures and reports, in this order. Further modules repeat the job in part or in
+//! another way.
 
-// What is printed goes through its macros.
+// The macros that print.
 #[macro_use]
 extern crate base;
 

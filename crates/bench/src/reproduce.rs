@@ -1,13 +1,12 @@
-//! `cargo xtask reproduce RUN`: a run done again from its record alone, and judged
-//! against it cell by cell.
+//! `cargo xtask reproduce RUN`: repeats a run from its record alone, and compares the two cell by
+//! cell.
 //!
-//! The record's plan is replayed as it stands: the same cells, order, seed and
-//! decision on what there is time for. Another model, other prompts or a plan that
-//! isn't the record's would answer another question, so they are refused; another
-//! revision or lockfile is refused with what to do, unless the user says `--anyway`;
-//! another machine is what reproducing is for, and is only said.
+//! The record's plan is replayed as it stands: the same cells, order, seed and decision on which
+//! cells there is time for. Another model, other prompts or a changed plan would answer another
+//! question, so they are refused. Another revision or lockfile is refused with advice, unless the
+//! user says `--anyway`. Another machine is what reproducing is for, and is only reported.
 //!
-//! Exit status: 0 where no cell differs, 1 where one does, 2 where it can't be said.
+//! Exit status: 0 where no cell differs, 1 where one does, 2 where the run can't be repeated.
 
 use crate::job;
 use anyhow::{Context, Result, bail, ensure};
@@ -56,7 +55,7 @@ pub struct Options {
     pub json: bool,
 }
 
-/// Do it again and judge.
+/// Repeat the run and compare.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let results = Results::new(repo, options.out.as_deref());
     let (original, origin) = original(&results, &options.run)?;
@@ -110,8 +109,8 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// The run to be done again, with its records where they are, and how the new one
-/// will name it.
+/// Load the run to be repeated, with its records where they exist, and make the origin by which the
+/// new run refers to it.
 fn original(results: &Results, name: &str) -> Result<(Run, Origin)> {
     let path = Path::new(name);
     let (run, file) = if path.is_file() && path.file_name() != Some("run.json".as_ref()) {
@@ -149,7 +148,8 @@ fn original(results: &Results, name: &str) -> Result<(Run, Origin)> {
     Ok((run, origin))
 }
 
-/// A run.json that was copied on its own: enough to replay, nothing to judge by.
+/// Load a run.json that was copied by itself: enough to replay the plan, but without numbers to
+/// compare with.
 fn header_alone(path: &Path) -> Result<Run> {
     let header: RunHeader = schema::error::read_json(path)?;
     ensure!(
@@ -172,7 +172,7 @@ fn header_alone(path: &Path) -> Result<Run> {
     })
 }
 
-/// The plan's cells of these engines and scenarios, whole and in the same order.
+/// Keep the plan's cells of these engines and scenarios, whole and in the same order.
 fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<Plan> {
     let of_run = UnknownName::in_that_run;
     names::check_engines(engines, &plan.targets).map_err(of_run)?;
@@ -184,7 +184,7 @@ fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<
     plan.targets
         .retain(|t| named(engines, &t.id) || named(engines, &t.engine));
     plan.scenarios.retain(|s| named(scenarios, &s.id));
-    // No scenario is left that asks the user's prompts.
+    // No scenario is left that uses the user's prompts.
     if plan.scenarios.iter().all(|s| s.prompts.is_generated()) {
         plan.prompts = None;
     }
@@ -200,9 +200,9 @@ fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<
     Ok(plan)
 }
 
-/// What can be known of the new run before anything is built. Programs aren't there
-/// yet, and what is made for them may not be: until both runs can be compared they
-/// count as the old ones.
+/// Return what can be known of the new run before anything is built. Programs, and what is made for
+/// them, may not be there yet: until both runs can be compared, they count as equal to the old
+/// ones.
 fn surroundings(repo: &Repo, then: &Provenance, plan: &Plan) -> Result<Provenance> {
     let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed_of_prompts())?;
     let known = provenance::before_building(repo, &repo.registry()?, plan, &prompts)?;
@@ -231,7 +231,7 @@ fn surroundings(repo: &Repo, then: &Provenance, plan: &Plan) -> Result<Provenanc
     })
 }
 
-/// What differs and is allowed to, or an error that says what to do.
+/// Return the differences that are allowed, or an error that says what to do.
 fn allow(
     repo: &Repo,
     header: &RunHeader,
@@ -257,7 +257,7 @@ fn allow(
         (Some(a), Some(b)) if a != b => provenance::same_sources(&repo.root, a, b),
         (a, b) => Some(a == b),
     };
-    // A checkout that was changed since its revision is no revision.
+    // A checkout with uncommitted changes doesn't have the code of its revision.
     let changed_since = now.git_dirty == Some(true) && then.git_dirty != Some(true);
     let refused = match (same_code, changed_since) {
         (Some(true), false) => words(&[Kind::Lockfile]),

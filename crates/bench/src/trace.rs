@@ -1,4 +1,4 @@
-//! `cargo xtask trace`: the kernels of a run's targets, looked at once more.
+//! `cargo xtask trace`: traces the kernels of a recorded run's targets again.
 
 use crate::job::{Purpose, reopen};
 use anyhow::Result;
@@ -11,9 +11,9 @@ use schema::run::Run;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Trace the targets of the engines named, or all: exit status 3 where a target could not be traced.
+/// Trace the targets of the named engines, or all. Exit status 3 where one could not be traced.
 pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCode> {
-    // Before anything is built for it.
+    // Names are checked before anything is built.
     let run = Run::load(run_dir)?;
     names::check_engines(engines, &run.header.plan.targets).map_err(UnknownName::in_that_run)?;
     let _only_one = exclusive::machine()?;

@@ -1,5 +1,5 @@
-//! A run that tries the instrument itself: of known targets, in one scenario, with requests one
-//! after the other.
+//! A run that tests the benchmark itself: known targets in one scenario, with one request at a
+//! time.
 
 use crate::job::{self, Opened, Planned};
 use anyhow::Result;
@@ -11,22 +11,22 @@ use schema::plan::Until;
 use schema::registry::Registry;
 use std::path::PathBuf;
 
-/// The scenario that is measured.
+/// The scenario that trials measure.
 pub(crate) const SCENARIO: &str = "single_request";
-/// Blocks, unless somebody says how many: on the machine of the published CPU runs 15 found
-/// 10 % in every case and metric, 5 in most.
+/// Number of blocks, unless the user gives one: on the machine of the published CPU runs 15 found
+/// 10 % in every case and metric, and 5 % in most.
 const BLOCKS: u32 = 15;
-/// With `--until`, no more blocks than this.
+/// Most blocks with `--until`.
 const BLOCKS_MAX: u32 = 100;
 
-/// What is asked for, and where its records go.
+/// The options of a trial, and the directory of its records.
 pub(crate) struct Trial {
     options: job::Options,
     records: PathBuf,
 }
 
 impl Trial {
-    /// A trial of `targets`.
+    /// Prepare a trial of `targets`.
     pub(crate) fn new(repo: &Repo, asked: &Options, targets: &[&String]) -> Result<Self> {
         let profile = repo.profile(&asked.profile)?;
         let usual = profile.publishable.then(|| profile.invocations.max(BLOCKS));
@@ -44,17 +44,17 @@ impl Trial {
             }),
             ..job::Options::default()
         };
-        // Such a run must not be taken for a result, so it isn't kept among them.
+        // A trial must not be taken for a result, so it is kept apart from the runs.
         let records = repo.build_dir.join("calibrate");
         Ok(Self { options, records })
     }
 
-    /// Its plan.
+    /// Plan the trial.
     pub(crate) fn planned(&self, repo: &Repo, registry: &Registry) -> Result<Planned> {
         job::planned(repo, registry, &Results::at(&self.records), &self.options)
     }
 
-    /// Its run, of which nothing is measured yet.
+    /// Begin the trial's run, without measuring anything yet.
     pub(crate) fn create(
         &self,
         repo: &Repo,

@@ -1,10 +1,10 @@
-//! Known work of one to two milliseconds, done beside what is measured while the engine is
-//! stopped: what it takes tells how fast the machine is at that moment.
+//! Known work of one to two milliseconds, done beside what is measured while the engine is stopped:
+//! the time it takes tells how fast the machine is at that moment.
 //!
-//! A virtual machine has no clock to read, and `steal` stays zero where a neighbour shares a core,
-//! a cache or the memory. Such a neighbour makes one of four kinds of work slower: products on one
-//! core, on all cores at once (two of them may be two threads of one), a cache line that goes to
-//! and fro between two cores, and memory that no cache holds.
+//! In a virtual machine the clock frequency can't be read, and `steal` stays zero where a neighbour
+//! shares a core, a cache or the memory. Such a neighbour slows down one of four kinds of work:
+//! products on one core, products on all cores at once (two of them may be two threads of one),
+//! moving a cache line to and fro between two cores, and reading memory that no cache holds.
 
 use crate::memory::{self, Buffer};
 use crate::{int8, parallel};
@@ -14,38 +14,39 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Repetitions of each kind of work, after one that doesn't count; the median is kept, so that one
-/// interrupt says nothing.
+/// Repetitions of each kind of work, after one that doesn't count. The median is kept, so that a
+/// single interrupt has no effect.
 const REPETITIONS: usize = 3;
-/// Steps of products: about 50 µs.
+/// Steps of products in a repetition, about 50 µs.
 const STEPS: usize = 1 << 14;
-/// Memory read in a repetition, about 60 µs.
+/// Memory read in a repetition (bytes), about 60 µs.
 const READ_BYTES: usize = 1 << 20;
-/// More than the caches of a desktop hold.
+/// Size of the buffer that is read (bytes): more than the caches of a desktop hold.
 const BUFFER_BYTES: usize = 128 << 20;
-/// How often a cache line goes to and fro.
+/// How often a cache line goes to and fro in a repetition.
 const BOUNCES: u32 = 200;
-/// How long the two sides of a cache line may take in all. They take longer only where one of them isn't
-/// running.
+/// Longest time for all repetitions of moving the cache line. Two threads take longer only where
+/// one of them isn't running.
 const BOUNCES_MAX: Duration = Duration::from_millis(2);
-/// How many looks at a cache line there are between two looks at the clock.
+/// How often a thread reads the cache line between two reads of the clock.
 const LOOKS: u32 = 1 << 10;
-/// Turns follow each other faster than machines change; so looks take a hundredth of the time.
+/// Least time between two looks. Turns follow each other faster than machines change, and so looks
+/// take only a hundredth of the time.
 const DUE: Duration = Duration::from_millis(200);
 
-/// Does the work.
+/// The work that is done, with its buffer, and when it was last done.
 pub struct Canary {
     threads: usize,
     memory: Buffer,
-    /// Where the next repetition reads, in parts of `READ_BYTES`.
+    /// Number of repetitions begun, by which the next one chooses its part of `READ_BYTES`.
     at: AtomicUsize,
-    /// When it was last done.
+    /// When the work was last done.
     done: Mutex<Option<Instant>>,
 }
 
 impl Canary {
-    /// A canary for engines of this many threads. It takes 128 MB, or a sixteenth of the memory
-    /// that is `available` (bytes).
+    /// Create a canary for engines of this many threads. Its buffer takes 128 MB, or a sixteenth of
+    /// the memory that is `available` (bytes) where that is less.
     pub fn new(threads: u32, available: Option<u64>) -> Self {
         let bytes = available.map_or(BUFFER_BYTES, |bytes| (bytes / 16) as usize);
         let parts = (bytes.min(BUFFER_BYTES) / READ_BYTES).max(1);
@@ -63,7 +64,7 @@ impl Canary {
         self.done().is_none_or(|done| done.elapsed() >= DUE)
     }
 
-    /// Do all of it once.
+    /// Do each kind of work once, and return how long it took.
     pub fn look(&self) -> CanaryReading {
         let products = |threads| {
             nanoseconds(&parallel::time(threads, REPETITIONS, |_| {
@@ -94,17 +95,17 @@ impl Canary {
     }
 }
 
-/// The median.
+/// The median of durations in seconds, in nanoseconds.
 fn nanoseconds(seconds: &[f64]) -> Option<u32> {
     parallel::median(seconds).map(|seconds| (seconds * 1e9) as u32)
 }
 
-/// What one way of a cache line takes between two threads that write it in turns (ns). `None` where
-/// they don't run at once.
+/// Measure how long one way of a cache line takes between two threads that write it in turns (ns).
+/// `None` where they don't run at the same time.
 fn bounce() -> Option<u32> {
     let line = AtomicU32::new(0);
     let began = Instant::now();
-    // Even numbers are one side's to raise, odd ones the other's.
+    // One thread raises the even numbers, the other the odd ones.
     let raise = |number: u32| {
         let mut looks = 0_u32;
         while line.load(Ordering::Acquire) != number {
@@ -136,7 +137,7 @@ fn bounce() -> Option<u32> {
         let seconds: Option<Vec<f64>> = (0..=REPETITIONS as u32).map(repetition).collect();
         nanoseconds(&seconds?[1..]) // the first waited until the other side was there
     };
-    // Threads of their own, as each is kept on one CPU.
+    // Both run in new threads, because each is pinned to one CPU.
     std::thread::scope(|scope| {
         let (other, this) = (scope.spawn(other_side), scope.spawn(this_side));
         other.join().ok().flatten()?;

@@ -1,5 +1,5 @@
-//! The f32 peak: independent chains of fused multiply-adds in registers, so that
-//! neither memory nor latency limits. What a matrix product can't exceed.
+//! Measures the f32 peak, which no matrix product can exceed: independent chains of fused
+//! multiply-adds in registers, so that neither memory nor latency limits the rate.
 
 use crate::parallel::{self, Measured};
 use std::hint::black_box;
@@ -7,10 +7,11 @@ use std::hint::black_box;
 const REPETITIONS: usize = 200;
 /// Steps of a repetition: 1 to 3 ms of work, so that some repetitions go undisturbed.
 const STEPS: usize = 1 << 19;
-/// Chains: latency 4 × 2 units a cycle needs 8; a few more hide the loop.
+/// Number of chains: a latency of 4 cycles × 2 units needs 8; a few more hide the loop.
 const CHAINS: usize = 12;
 
-/// Threads each run the same chains; every multiply-add counts as two operations.
+/// Measure the peak (operations per second). Each thread runs the same chains, and every
+/// multiply-add counts as two operations.
 pub(crate) fn measure(threads: usize) -> Measured {
     measure_steps(threads, STEPS)
 }
@@ -24,7 +25,7 @@ fn measure_steps(threads: usize, steps: usize) -> Measured {
     Measured::new(operations, &seconds, threads, kernel)
 }
 
-/// The kernel [`run`] takes, and the f32 lanes of its vectors.
+/// The name of the kernel that [`run`] uses, and the number of f32 lanes of its vectors.
 fn kernel() -> (&'static str, usize) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -62,7 +63,7 @@ fn run(steps: usize) -> f32 {
     portable(steps)
 }
 
-/// Converges to 1 under `x ← x·a + b`: no overflow, no denormals, any step count.
+/// The factor in `x ← x·A + B`, which converges to 1: no overflow, no denormals, any step count.
 const A: f32 = 0.5;
 const B: f32 = 0.5;
 

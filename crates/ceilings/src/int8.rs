@@ -1,11 +1,11 @@
-//! The int8 peak: dot products of bytes into i32, in registers. Only vector units
-//! are measured; matrix units (AMX) reach several times this where they exist.
+//! Measures the int8 peak: dot products of bytes into i32, in registers. Only vector units are
+//! measured; matrix units (AMX) reach several times this rate where they exist.
 
 use crate::parallel::Measured;
 use std::hint::black_box;
 
-/// Threads each run the same chains; every multiply-add counts as two operations.
-/// `None` where there is no kernel for this CPU.
+/// Measure the peak (operations per second). Each thread runs the same chains, and every
+/// multiply-add counts as two operations. `None` where there is no kernel for this CPU.
 pub(crate) fn measure(threads: usize) -> Option<Measured> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -48,7 +48,8 @@ mod x86 {
     const REPETITIONS: usize = 200;
     /// Steps of a repetition: 1 to 3 ms of work, so that some repetitions go undisturbed.
     pub(crate) const STEPS: usize = 1 << 19;
-    /// Enough independent chains for latency 5 × 2 units a cycle, and registers left.
+    /// Number of independent chains: enough for a latency of 5 cycles × 2 units, with registers
+    /// left.
     const CHAINS: usize = 12;
 
     pub(crate) fn measure(threads: usize, steps: usize) -> Option<Measured> {
@@ -60,7 +61,7 @@ mod x86 {
         Some(Measured::new(operations, &seconds, threads, kernel))
     }
 
-    /// The kernel [`run`] takes, and the bytes of its vectors.
+    /// The name of the kernel that [`run`] uses, and the number of bytes of its vectors.
     pub(crate) fn kernel() -> Option<(&'static str, usize)> {
         if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512f") {
             Some(("avx512_vnni vpdpbusd", 64))
@@ -73,7 +74,7 @@ mod x86 {
         }
     }
 
-    /// Sum of all lanes after `steps` dot products of ones in every chain.
+    /// Run `steps` dot products of ones in every chain, and return the sum of all lanes.
     pub(crate) fn run(steps: usize) -> i64 {
         if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512f") {
             // SAFETY: both features were just detected.
@@ -122,7 +123,7 @@ mod x86 {
         let mut x = [_mm256_setzero_si256(); CHAINS];
         for _ in 0..steps {
             for x in &mut x {
-                // Opaque, or the same product is computed once for all chains.
+                // Hidden from the optimiser, which would compute the product once for all chains.
                 let products = _mm256_maddubs_epi16(black_box(ones), ones);
                 *x = _mm256_add_epi32(*x, _mm256_madd_epi16(products, ones_16));
             }

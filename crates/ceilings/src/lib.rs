@@ -1,12 +1,13 @@
-//! What this machine can do at best, measured by our own kernels: the denominators
-//! of MBU and MFU. No engine runs here, and nothing is taken from data sheets.
+//! Measures what this machine can do at best, with kernels of our own: the denominators of MBU and
+//! MFU. No engine runs here, and nothing is taken from data sheets.
 //!
-//! Not measured: the matrix units of some CPUs (AMX): a number that isn't here must not be
-//! replaced by one for other arithmetic, so utilisation in those formats is left out. GPUs are
-//! measured by a program of their own, `engines/gpu-limits`.
+//! The matrix units of some CPUs (AMX) are not measured. A missing number must not be replaced by
+//! one for other arithmetic, so utilisation in those formats is left out. GPUs are measured by a
+//! program of their own, `engines/gpu-limits`.
 //!
-//! This is a crate of its own because it is the only part of the harness that must be optimised: built
-//! without, it measures a tenth of the machine (see `profile.dev.package.ceilings` in Cargo.toml).
+//! This is a crate of its own because it is the only part of the harness that must be optimised:
+//! unoptimised kernels measure a tenth of the machine (see `profile.dev.package.ceilings` in
+//! Cargo.toml).
 
 mod canary;
 mod flops;
@@ -20,27 +21,29 @@ pub use parallel::Measured;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What this machine can do at best.
+/// The rates that this machine reaches at best.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ceilings {
-    /// Reading main memory with all usable threads.
+    /// Rate of reading main memory with all usable threads (bytes/s).
     pub memory_read_bytes_per_s: Measured,
-    /// Reading main memory with one thread.
+    /// Rate of reading main memory with one thread (bytes/s).
     pub memory_read_1_thread_bytes_per_s: Measured,
-    /// f32 multiply-adds, counted as two, with all usable threads.
+    /// Rate of f32 multiply-adds, each counted as two operations, with all usable threads.
     pub flops_f32_per_s: Measured,
-    /// int8 multiply-adds into i32, counted as two; absent without a kernel for it.
+    /// Rate of int8 multiply-adds into i32, each counted as two operations; `None` where there is
+    /// no kernel for this CPU.
     pub ops_int8_per_s: Option<Measured>,
 }
 
 impl Ceilings {
-    /// Whether a fact of a run's provenance is a rate that was measured, of the processor or of another
-    /// device: no two runs have the same, and that is no difference between their machines.
+    /// Whether a fact of a run's provenance is a measured rate, of the processor or of another
+    /// device. Such rates differ between any two runs, which is no difference between their
+    /// machines.
     pub fn is_rate(fact: &str) -> bool {
         fact.ends_with("_per_s")
     }
 
-    /// For a run's provenance, under the names of the fields.
+    /// The best rates as facts of a run's provenance, under the names of the fields.
     pub fn facts(&self) -> BTreeMap<String, String> {
         let (all, one) = (
             &self.memory_read_bytes_per_s,
@@ -59,8 +62,9 @@ impl Ceilings {
     }
 }
 
-/// Measure with this many threads, for about three seconds. Memory is read in a buffer far larger
-/// than `last_level_cache` and no larger than a quarter of what is `available` (bytes).
+/// Measure all rates with this many threads, which takes about three seconds. Memory is read in a
+/// buffer far larger than `last_level_cache` (bytes) and no larger than a quarter of what is
+/// `available` (bytes).
 pub fn measure(threads: usize, last_level_cache: Option<u64>, available: Option<u64>) -> Ceilings {
     let threads = threads.max(1);
     let buffer_bytes = memory::buffer_bytes(last_level_cache, available);
@@ -101,8 +105,8 @@ mod tests {
         assert!(Ceilings::is_rate("cuda_flops_f16_per_s") && !Ceilings::is_rate("cpus"));
     }
 
-    /// For a day, unoptimised kernels measured 2.8 GB/s of a memory that gives 36, unnoticed; for a
-    /// week, kernels that were compiled in parts 21 GB/s of a memory that gives 38.
+    /// Unoptimised kernels once measured 2.8 GB/s of a memory that gives 36, unnoticed for a day;
+    /// kernels that were compiled in parts measured 21 GB/s of a memory that gives 38, for a week.
     #[test]
     fn every_profile_optimises_this_crate_as_a_whole() {
         let workspace = include_str!("../../../Cargo.toml");

@@ -1,35 +1,37 @@
-//! How fast main memory is read: a sum over a buffer far larger than the caches. Reading only, since
-//! that is what decoding does to weights; a copy or a triad would measure stores too.
+//! Measures how fast main memory is read: a sum over a buffer far larger than the caches. Memory is
+//! only read, since that is what decoding does to weights; a copy or a triad would measure stores
+//! too.
 
 use crate::parallel::{self, Measured};
 use std::alloc::Layout;
 use std::hint::black_box;
 
-/// Many short ones rather than few long ones: on a machine with neighbours, some
-/// go undisturbed.
+/// Number of repetitions: many short ones rather than few long ones, because some of them go
+/// undisturbed on a machine with neighbours.
 const REPETITIONS: usize = 30;
-/// Elements of one cache line.
+/// Elements of one cache line of 64 bytes.
 const LINE: usize = 8;
-/// A single sequential stream doesn't saturate one core's line buffers; four do.
+/// Number of sequential streams: one doesn't saturate a core's line buffers, four do.
 const STREAMS: usize = 4;
-/// How far ahead each stream asks, in elements (1 KiB).
+/// How far ahead each stream prefetches, in elements (1 KiB).
 #[cfg(target_arch = "x86_64")]
 const AHEAD: usize = 128;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Far more than the caches hold, and no more than a quarter of what is free.
+/// The size of the buffer (bytes): far more than the caches hold, and no more than a quarter of
+/// what is free.
 pub(crate) fn buffer_bytes(last_level_cache: Option<u64>, available: Option<u64>) -> usize {
     let wanted = last_level_cache.unwrap_or(32 << 20).saturating_mul(8);
     let most = available.map_or(1 << 30, |bytes| bytes / 4).max(64 << 20);
     wanted.clamp(256 << 20, 4 << 30).min(most) as usize
 }
 
-/// Read `bytes` bytes in all, each thread its own share.
+/// Measure the rate of reading `bytes` bytes in all, of which each thread reads its own share.
 pub(crate) fn measure(bytes: usize, threads: usize) -> Measured {
     let share = (bytes / threads).next_multiple_of(STREAMS * LINE * 8) / 8;
     let buffers: Vec<Buffer> = (0..threads).map(|_| Buffer::new(share)).collect();
-    // The first, uncounted repetition touches the pages, in the thread that reads
-    // them later, so that each lies in its thread's memory node.
+    // The first, uncounted repetition touches the pages in the thread that reads them later, so
+    // that each lies in the NUMA node of its thread.
     let seconds = parallel::time(threads, REPETITIONS, |thread| {
         black_box(sum(buffers[thread].touched()));
     });
@@ -37,7 +39,7 @@ pub(crate) fn measure(bytes: usize, threads: usize) -> Measured {
     Measured::new(read, &seconds, threads, kernel())
 }
 
-/// Memory of its own, in huge pages where the kernel gives them on request.
+/// An allocated buffer, in huge pages where the kernel gives them on request.
 pub(crate) struct Buffer {
     start: *mut u64,
     len: usize,
@@ -75,8 +77,8 @@ impl Buffer {
         layout.expect("a buffer of a few gigabytes at most")
     }
 
-    /// The contents, written by the first caller. Zeroes would do for a sum, but an
-    /// untouched page is one shared zero page and is never read from memory.
+    /// The contents, which the first caller writes. Zeroes would do for a sum, but untouched pages
+    /// share one page of zeroes and are never read from memory.
     pub(crate) fn touched(&self) -> &[u64] {
         self.touched.call_once(|| {
             for i in 0..self.len {
@@ -137,7 +139,8 @@ fn sum_avx2(data: &[u64]) -> u64 {
     sum_streams(data)
 }
 
-/// Inlined into its callers, each of which compiles it for its instructions.
+/// Sum in several streams. The function is inlined into its callers, each of which compiles it for
+/// its own instructions.
 #[inline(always)]
 fn sum_streams(data: &[u64]) -> u64 {
     let quarter = data.len() / STREAMS;

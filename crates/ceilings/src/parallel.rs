@@ -1,12 +1,12 @@
-//! Runs one kernel on several threads at once and times each repetition from the
-//! first start to the last end. What the kernel does is its own business.
+//! Runs one kernel on several threads at once and times each repetition from the first start to the
+//! last end.
 
 use serde::Serialize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Seconds of each repetition of `work(thread)` on `threads` threads, after one
-/// repetition that doesn't count (page faults, clocks, caches).
+/// Run `work(thread)` on `threads` threads, and return how long each repetition took (s). One more
+/// repetition before them doesn't count (page faults, clocks, caches).
 pub(crate) fn time(threads: usize, repetitions: usize, work: impl Fn(usize) + Sync) -> Vec<f64> {
     let arrived = AtomicUsize::new(0);
     let spans: Vec<Vec<(Instant, Instant)>> = std::thread::scope(|scope| {
@@ -26,7 +26,7 @@ pub(crate) fn time(threads: usize, repetitions: usize, work: impl Fn(usize) + Sy
                 })
             })
             .collect();
-        // A kernel that panics is a bug of ours: let it show.
+        // A kernel that panics is a bug of ours: pass the panic on.
         handles.into_iter().map(|h| h.join().unwrap()).collect()
     });
     (1..=repetitions)
@@ -41,7 +41,7 @@ pub(crate) fn time(threads: usize, repetitions: usize, work: impl Fn(usize) + Sy
 /// Count this thread's arrival, and wait until `all` have arrived. It waits in a busy loop, because
 /// a sleeping thread would wake late compared with how short the work is.
 fn meet(arrived: &AtomicUsize, all: usize) {
-    /// Looks, after which another thread may have this CPU.
+    /// Number of looks after which the thread yields its CPU to another one.
     const LOOKS: u32 = 1 << 14;
     arrived.fetch_add(1, Ordering::AcqRel);
     let mut looks = 0_u32;
@@ -54,13 +54,13 @@ fn meet(arrived: &AtomicUsize, all: usize) {
     }
 }
 
-/// Keep the calling thread, which is this one of several, on a CPU of its own: two that a scheduler
-/// puts on one CPU take turns for as long as a millisecond of work lasts. Of no effect where the
-/// system has no way to.
+/// Pin the calling thread, number `thread` of several, to a CPU of its own: two threads that a
+/// scheduler puts on one CPU take turns for as long as a millisecond of work lasts. It has no
+/// effect where the system can't pin threads.
 pub(crate) fn pin(thread: usize) {
     #[cfg(target_os = "linux")]
-    // SAFETY: the sets are valid for as long as the calls last, and these write no more than their size;
-    // CPU numbers come from the set itself, so they lie within it.
+    // SAFETY: the sets are valid for as long as the calls last, and these write no more than their
+    // size; CPU numbers come from the set itself, so they lie within it.
     unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed) != 0 {
@@ -80,7 +80,8 @@ pub(crate) fn pin(thread: usize) {
     let _ = thread;
 }
 
-/// The middle of some numbers, or the mean of the two in the middle; `None` of none.
+/// The median: the number in the middle, or the mean of the two in the middle; `None` where there
+/// are no numbers.
 pub(crate) fn median(numbers: &[f64]) -> Option<f64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -89,23 +90,23 @@ pub(crate) fn median(numbers: &[f64]) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
-/// One measured rate.
+/// A measured rate, in units of work per second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    /// The best repetition: what interrupts and neighbours took least from.
+    /// The rate of the best repetition, which interrupts and neighbours disturbed least.
     pub best: f64,
-    /// The middle one: how far the best is from the usual.
+    /// The median rate, which shows how far the best one is from the usual.
     pub median: f64,
-    /// How many there were.
+    /// Number of repetitions.
     pub repetitions: usize,
-    /// Threads that worked.
+    /// Number of threads that worked at once.
     pub threads: usize,
-    /// Instructions used.
+    /// Name of the kernel: the instructions used.
     pub kernel: String,
 }
 
 impl Measured {
-    /// Rates from the seconds each repetition of `work` units took.
+    /// Compute the rates from the seconds that each repetition of `work` units took.
     pub(crate) fn new(work: f64, seconds: &[f64], threads: usize, kernel: &str) -> Self {
         let mut rates: Vec<f64> = seconds.iter().map(|s| work / s.max(1e-9)).collect();
         rates.sort_by(f64::total_cmp);

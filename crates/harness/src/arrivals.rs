@@ -1,23 +1,23 @@
-//! When the requests of an open loop are due. Pure: from seed and names to unit-rate
-//! gaps, from gaps and a rate to a schedule. Every target gets the same gaps, so that
-//! none has the luckier burst; every invocation gets others.
+//! Computes when the requests of an open loop are due. Pure: a seed and names give unit-rate gaps,
+//! gaps and a rate give a schedule. All targets get the same gaps, so that none has an easier
+//! burst; each invocation gets its own.
 
 use base::random::{SplitMix64, hash};
 use schema::scenario::LoadShape;
 
-/// What an open-loop case sends, in order.
+/// How many requests an open-loop case sends, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Untimed, before the timed ones.
+    /// Untimed requests before the timed ones.
     pub warmup: usize,
-    /// Timed.
+    /// Timed requests.
     pub timed: usize,
-    /// Untimed, after them: the last timed ones have company too.
+    /// Untimed requests after the timed ones, so that the last timed ones run under load too.
     pub fillers: usize,
 }
 
 impl Counts {
-    /// All of them.
+    /// The number of all requests, timed or not.
     pub fn all(self) -> usize {
         self.warmup + self.timed + self.fillers
     }
@@ -56,7 +56,7 @@ pub fn exponential(random: &mut SplitMix64) -> f64 {
     -(1.0 - uniform).ln()
 }
 
-/// When each request is due (ns from the start), at `rate_per_s`.
+/// When each request is due (ns from the start), at `rate_per_s` requests per second.
 pub fn due_ns(gaps: &[f64], rate_per_s: f64) -> Vec<u64> {
     let mut at = 0.0;
     gaps.iter()

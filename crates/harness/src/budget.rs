@@ -1,10 +1,10 @@
-//! Sharing out a run's time. Pure: estimates in, cells that don't fit out.
+//! Shares out a run's time among targets. Pure: from the pilot's estimates to the cells left out.
 //!
-//! The sample floor stands, so a cell is measured whole or not at all. Time is
-//! shared by max–min fairness over targets (and twins, see `twins.rs`): one that
-//! needs less than its share leaves the rest to the others; one that needs more gives
-//! up cells until it fits, in an order that is the same for all. What whole cells leave of
-//! the shares raises all shares alike. The baseline gives up nothing: every ratio needs it.
+//! The minimum number of samples of a cell is never reduced, so a cell is measured whole or not at
+//! all. Time is shared by max–min fairness over targets (and twins, see `twins.rs`): a target that
+//! needs less than its share leaves the rest to the others; one that needs more drops cells until
+//! it fits, in an order that is the same for all targets. Time that whole cells leave unused raises
+//! all shares alike. The baseline drops no cell, because every ratio needs it.
 
 use base::pace::{self, warm_ups};
 use schema::budget::{OverBudget, Pilot, Round};
@@ -13,7 +13,7 @@ use schema::plan::{Case, Plan, PlannedScenario};
 use schema::scenario::LoadShape;
 use std::collections::BTreeSet;
 
-/// The shapes of all cases, each once, in order of work: what a pilot tries.
+/// The distinct request shapes of all cases, sorted by work: the rounds that a pilot times.
 pub fn shapes(plan: &Plan) -> Vec<Round> {
     let mut shapes: Vec<Round> = Vec::new();
     for case in plan.scenarios.iter().flat_map(|s| &s.cases) {
@@ -31,7 +31,7 @@ pub fn shapes(plan: &Plan) -> Vec<Round> {
     shapes
 }
 
-/// Whether a round that was timed is one of a case's requests.
+/// Whether a round that was timed has the request shape of `case`.
 pub fn same(round: &Round, case: &Case) -> bool {
     round.mixed == case.has_mixed_lengths()
         && round.prompt_tokens == case.prompt_tokens_usual()
@@ -39,14 +39,14 @@ pub fn same(round: &Round, case: &Case) -> bool {
         && round.concurrency == case.concurrency
 }
 
-/// What all cells of the plan would take a target (s) that it is verified for; `None` where its pilot
+/// Time that all cells of the plan would take the pilot's target (s); `None` where its pilot
 /// failed.
 pub fn planned_s(plan: &Plan, pilot: &Pilot) -> Option<f64> {
     let cells = cells(plan, pilot)?;
     Some(total_s(plan, pilot, &cells))
 }
 
-/// The most each target may take (`None`: all fit), and the cells that must go.
+/// The largest share of any target in seconds (`None`: all fit), and the cells to leave out.
 pub fn share_out(plan: &Plan, pilots: &[Pilot], budget_s: f64, baseline: &str) -> Shared {
     let exempt: f64 = pilots
         .iter()
@@ -89,10 +89,10 @@ pub fn share_out(plan: &Plan, pilots: &[Pilot], budget_s: f64, baseline: &str) -
     (Some(best.0), best.1)
 }
 
-/// Halvings of what a share could be raised by: a thousandth of a second of an hour.
+/// Halvings in the search for the raised share: of an hour, to a thousandth of a second.
 const RAISES: u32 = 22;
 
-/// What a target's cells take (s), less those in `over`; 0 without a pilot's rounds.
+/// Time that a target's cells take (s), without those in `over`; 0 where the pilot has no rounds.
 pub fn kept_s(plan: &Plan, pilot: &Pilot, over: &[OverBudget]) -> f64 {
     let mut kept = cells(plan, pilot).unwrap_or_default();
     kept.retain(|cell| {
@@ -103,7 +103,7 @@ pub fn kept_s(plan: &Plan, pilot: &Pilot, over: &[OverBudget]) -> f64 {
     total_s(plan, pilot, &kept)
 }
 
-/// What [`share_out`] decides.
+/// The result of [`share_out`].
 pub type Shared = (Option<f64>, Vec<OverBudget>);
 
 /// The level L with Σ min(cost, L) = budget; `None` where all costs fit.
@@ -120,7 +120,7 @@ fn fair_share(mut costs: Vec<f64>, budget_s: f64) -> Option<f64> {
     None
 }
 
-/// One cell of a target and what it takes over all invocations, loading aside.
+/// One cell of a target and the time it takes over all invocations (s), loading not included.
 #[derive(Clone, Copy)]
 struct CellCost<'a> {
     scenario: &'a PlannedScenario,
@@ -139,7 +139,7 @@ fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
         .filter(|s| s.runs(original(&pilot.target)))
     {
         for case in scenario.measured_cases() {
-            // A pilot that did not fail lacks only what its target isn't verified for.
+            // A pilot that did not fail lacks only the shapes that its target isn't verified for.
             let Some(launch_s) = launch_s(plan, pilot, scenario, case) else {
                 continue;
             };
@@ -154,7 +154,7 @@ fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
     Some(cells)
 }
 
-/// What a case takes of one launch (s), loading aside; `None` where the pilot lacks its shape.
+/// Time of a case in one launch (s), without loading; `None` where the pilot lacks its shape.
 pub(crate) fn launch_s(
     plan: &Plan,
     pilot: &Pilot,
@@ -165,11 +165,11 @@ pub(crate) fn launch_s(
     Some(case_s(scenario, case, plan.warmup_requests, round.round_s))
 }
 
-/// One case of one invocation (s): the requests the load generator will issue.
+/// Time of one case in one invocation (s), from the requests that the load generator will issue.
 fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) -> f64 {
     let users = f64::from(case.concurrency);
     let share = f64::from(case.load_percent.unwrap_or(100)) / 100.0;
-    // A load of 110 % is served at 100 %.
+    // A load of 110 % can only be served at 100 %.
     let timed_s = f64::from(case.requests) / users * round_s / share.min(1.0);
     let timed_s = timed_s.max(case.duration_s);
     let untimed = match scenario.load {
@@ -181,14 +181,14 @@ fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) ->
         // Warm-up before, and fillers that hold up the load until the end.
         LoadShape::ClosedLoop => f64::from(warmup).max(users) + users,
         LoadShape::Batch => users,
-        // A full house before, arrivals that warm up, and fillers that hold up the load.
+        // All users at once before, arrivals that warm up, and fillers that hold up the load.
         LoadShape::Poisson | LoadShape::ConstantRate => 2.0 * users + f64::from(warmup),
     };
     timed_s + untimed / users * round_s
 }
 
-/// Cells and the processes they need: one per scenario and invocation, or one for all scenarios
-/// that may share it; and one per case where each case needs a fresh one.
+/// Time of cells and of loading their processes (s): one process per scenario and invocation, or
+/// one for all scenarios that may share it; and one per case where each case needs a fresh process.
 fn total_s(plan: &Plan, pilot: &Pilot, cells: &[CellCost]) -> f64 {
     let (fresh, others): (Vec<&CellCost>, Vec<&CellCost>) = cells
         .iter()
@@ -207,7 +207,7 @@ fn total_s(plan: &Plan, pilot: &Pilot, cells: &[CellCost]) -> f64 {
     capacity_s(pilot, cells) + run_s + launches as f64 * f64::from(plan.invocations) * pilot.load_s
 }
 
-/// The capacity stage that open loops need (s): a process for each shape.
+/// Time of the capacity stage that open loops need (s): a process for each shape.
 fn capacity_s(pilot: &Pilot, cells: &[CellCost]) -> f64 {
     let open = || cells.iter().filter(|cell| cell.scenario.load.is_open());
     let needed = |round: &&Round| open().any(|cell| same(round, cell.case));
@@ -217,8 +217,8 @@ fn capacity_s(pilot: &Pilot, cells: &[CellCost]) -> f64 {
         .sum()
 }
 
-/// What a target has no time for. Every target keeps cells in the same order, as many
-/// as fit, so that those that are left stand beside each other.
+/// The cells that a target has no time for. Every target keeps cells in the same order, as many as
+/// fit, so that the cells that remain can be compared.
 fn give_up(plan: &Plan, pilot: &Pilot, share_s: f64, budget_s: f64) -> Vec<OverBudget> {
     let mut wanted = cells(plan, pilot).unwrap_or_default();
     wanted.sort_by_key(|cell| precedence(cell));
@@ -247,9 +247,9 @@ fn give_up(plan: &Plan, pilot: &Pilot, share_s: f64, budget_s: f64) -> Vec<OverB
     over
 }
 
-/// Which cell is kept first, whatever the target: a case of every scenario before a
-/// second of any (a comparison with a hole in it says less than one with fewer
-/// sizes), one user before many, little work before much.
+/// Sort key of the order in which cells are kept, for any target: a case of every scenario before a
+/// second case of any (a comparison with a hole in it says less than one with fewer sizes), one
+/// user before many, little work before much.
 fn precedence(cell: &CellCost) -> (usize, u8, u32) {
     let cases = &cell.scenario.cases;
     let position = cases.iter().position(|case| case.id == cell.case.id);

@@ -1,7 +1,6 @@
-//! What differs between the surroundings of two runs, item by item: the plan, the
-//! code, its locks, the model's files, the programs, the machine. Pure, and in
-//! words; what follows from a difference is decided by `compare`, `merge` and
-//! `reproduce`, by its kind.
+//! Lists the differences between the environments of two runs: the plan, the code, its locks, the
+//! model's files, the programs, the machine. Pure, and in words; `compare`, `merge` and `reproduce`
+//! decide by a difference's kind what follows from it.
 
 use ceilings::Ceilings;
 use schema::launch_log::LaunchLog;
@@ -12,12 +11,11 @@ use schema::run::Run;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a run lacks.
+/// The value of an item that a run doesn't have.
 const ABSENT: &str = "absent";
 
-/// Facts of what the measured code runs on and what is allowed of it. The rest of
-/// the facts (kernel, compilers, free memory…) can matter too, but doesn't make it
-/// another machine.
+/// Names of the facts that identify a machine: the hardware, and the limits set on it. The other
+/// facts (kernel, compilers, free memory…) can matter too, but don't make it another machine.
 const MACHINE: [&str; 16] = [
     "arch",
     "cpu_model",
@@ -37,36 +35,36 @@ const MACHINE: [&str; 16] = [
     "gpu_mig",
 ];
 
-/// One thing that isn't the same.
+/// One item in which two environments differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What kind of thing.
+    /// The kind of the item.
     pub kind: Kind,
-    /// What, e.g. `kernel` or `lockfile Cargo.lock`.
+    /// The item's name, e.g. `kernel` or `lockfile Cargo.lock`.
     pub item: String,
-    /// In the first run.
+    /// Its value in the first run.
     pub before: String,
-    /// In the second.
+    /// Its value in the second run.
     pub after: String,
 }
 
 impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Items and values are what others recorded.
+        // Items and values come from records, which others may have written.
         let said = format!("{}: {} → {}", self.item, self.before, self.after);
         f.write_str(&base::text::plain(&said).replace('\n', " "))
     }
 }
 
-/// What a difference is of.
+/// The kind of item in which two environments differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// What was to be measured.
+    /// The plan: what was to be measured.
     Plan,
     /// The model's files.
     Model,
-    /// The prompts cut from them and the seed.
+    /// The prompts, which are cut from the model's files by the seed.
     Prompts,
     /// The revision of this repository.
     Revision,
@@ -74,15 +72,15 @@ pub enum Kind {
     Dirty,
     /// A lockfile.
     Lockfile,
-    /// What an engine says of itself: version and build.
+    /// The version and build that an engine reports of itself.
     Engine,
     /// The libtorch that programs are linked with.
     Libtorch,
-    /// What else stood around the programs: the flake's shell, Python, CUDA toolkit.
+    /// Other tools around the programs: the flake's shell, Python, CUDA toolkit.
     Tools,
     /// The bytes of a target's program.
     Program,
-    /// What it ran on.
+    /// The machine that the run was measured on.
     Machine,
     /// Any other fact.
     Other,
@@ -97,7 +95,7 @@ pub fn runs(a: &Run, b: &Run) -> Vec<Difference> {
     all
 }
 
-/// What differs between two plans, in a few numbers; the cells are `compare`'s.
+/// The differences between two plans in a few numbers; `compare` lists those between cells.
 fn plans(a: &Plan, b: &Plan) -> Vec<Difference> {
     let items = |plan: &Plan| {
         let numbers = [
@@ -130,7 +128,7 @@ fn plans(a: &Plan, b: &Plan) -> Vec<Difference> {
     differences.into_iter().filter(|d| both(&d.item)).collect()
 }
 
-/// What differs between where and with what two runs were made.
+/// The differences between the provenances of two runs: where and with what they were made.
 pub fn provenances(a: &Provenance, b: &Provenance) -> Vec<Difference> {
     let mut all = Vec::new();
     let text = |value: Option<String>| value.unwrap_or_else(|| ABSENT.into());
@@ -207,8 +205,8 @@ fn facts(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Diff
     all
 }
 
-/// The engines' own words on version and build, and what their libraries were kept to, of
-/// targets that both runs launched.
+/// The differences between the version and build that engines report, and between the limits of
+/// their libraries, over the targets that both runs launched.
 fn engines(a: &[LaunchLog], b: &[LaunchLog]) -> Vec<Difference> {
     let said = |logs: &[LaunchLog]| {
         let mut said: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
@@ -274,7 +272,7 @@ fn maps(
         .collect()
 }
 
-/// As much of a hash as tells it apart.
+/// Cut hashes to their first 12 characters, which are enough to tell them apart.
 fn shorten(difference: &mut Difference) {
     for text in [&mut difference.before, &mut difference.after] {
         if let Some(short) = text.get(..12) {

@@ -1,8 +1,8 @@
-//! The harness: what is asked of which engine and when, engines and the protocol's other side, the
-//! parity gate, the load generator, and records of all of it.
+//! The harness: the plan (which requests go to which engine, and when), engine processes and the
+//! harness's end of their protocol, the parity gate, the load generator, and records of all of it.
 //!
-//! It knows no engine by name: what an engine is and can do stands in `engines/engines.toml` and in
-//! its own `hello`. It builds nothing and fetches nothing.
+//! No engine's name is in its code: `engines/engines.toml` and an engine's own `hello` say what the
+//! engine is and can do. The harness builds nothing and fetches nothing.
 
 #[macro_use]
 extern crate base;

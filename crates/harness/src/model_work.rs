@@ -1,14 +1,14 @@
-//! What a model computes per token, from its `config.json`: the numerator of MFU.
-//! Only for the dense decoders that the engines run; of another it says nothing.
+//! Counts what a model computes per token, from its `config.json`: the numerator of MFU. Knows only
+//! the dense decoders that the engines run; for other models there are no facts.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Facts for a run's provenance: `model_params_per_token` (weights that every token is
-/// multiplied with, the output head aside), `model_params_head`,
-/// `model_attention_width` (layers × query heads × head size) and `model_kv_values_per_token` (keys and
-/// values that a cache keeps of a token).
+/// The work facts for a run's provenance: `model_params_per_token` (weights that every token is
+/// multiplied with, without the output head), `model_params_head`, `model_attention_width` (layers
+/// × query heads × head size) and `model_kv_values_per_token` (keys and values that a cache keeps
+/// per token).
 pub fn facts(model_dir: &Path) -> BTreeMap<String, String> {
     let text = std::fs::read(model_dir.join("config.json")).unwrap_or_default();
     let config: Value = serde_json::from_slice(&text).unwrap_or_default();
@@ -16,7 +16,7 @@ pub fn facts(model_dir: &Path) -> BTreeMap<String, String> {
 }
 
 fn of_config(config: &Value) -> Option<BTreeMap<String, String>> {
-    // Gated feed-forward, grouped-query attention, no experts.
+    // All have a gated feed-forward, grouped-query attention and no experts.
     let known = ["llama", "mistral", "phi3", "qwen3"];
     if !known.contains(&config["model_type"].as_str()?) {
         return None;
@@ -26,7 +26,7 @@ fn of_config(config: &Value) -> Option<BTreeMap<String, String>> {
     let heads = number("num_attention_heads")?;
     let kv_heads = number("num_key_value_heads").unwrap_or(heads);
     let head = number("head_dim").unwrap_or(hidden.checked_div(heads)?);
-    // Query and output, key and value; gate, up and down.
+    // Projections of query and output, key and value; then gate, up and down.
     let attention = 2 * hidden * heads * head + 2 * hidden * kv_heads * head;
     let feed_forward = 3 * hidden * number("intermediate_size")?;
     let facts = [

@@ -1,5 +1,5 @@
-//! Scenarios + profile + registry + seed → the plan. Pure: no clock, no machine,
-//! no randomness but the seed's, so that equal inputs give equal plans anywhere.
+//! Makes the plan from scenarios, profile, registry and seed. Pure: no clock, no machine, no
+//! randomness but the seed's, so that equal inputs give equal plans anywhere.
 
 pub mod example;
 mod narrow;
@@ -17,7 +17,7 @@ use schema::profile::{Profile, Sizes};
 use schema::registry::Target;
 use schema::scenario::{Axis, Scenario};
 
-/// What the command line narrows or changes.
+/// The choices of the command line that narrow or change a profile.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// Engine or target ids; empty = every target of the profile's backends that
@@ -25,14 +25,14 @@ pub struct Choice {
     pub engines: Vec<String>,
     /// Scenario ids; empty = all of the profile's.
     pub scenarios: Vec<String>,
-    /// Another model than the profile's.
+    /// A model that replaces the profile's.
     pub model: Option<String>,
-    /// Prompts of the user's, for the scenarios that ask them.
+    /// The user's own prompts, for the scenarios that use them.
     pub prompts: Option<OwnPrompts>,
 }
 
-/// Resolve a profile into a plan, without its micro suites ([`crate::micro::plan`]).
-/// `threads` stands for the profile's 0.
+/// Make the plan of a profile, without its micro suites ([`crate::micro::plan`]). `threads` is used
+/// where the profile says 0.
 pub fn plan(
     profile: &Profile,
     scenarios: &[Scenario],
@@ -86,7 +86,7 @@ pub fn plan(
     })
 }
 
-/// The same with one block more: what was planned stays as it was, in front.
+/// The same plan with one more block: the launches planned before stay as they were, in front.
 pub fn with_another_block(plan: &Plan) -> Plan {
     let invocations = plan.invocations + 1;
     Plan {
@@ -105,12 +105,12 @@ pub fn profile_targets(
     if !engines.is_empty() {
         return choose_targets(all, &profile.backends, engines);
     }
-    // What the file names is its own fault, and none of the command line.
+    // An error in the profile's own list must name its file, not the command line.
     let of_file = |error: anyhow::Error| anyhow!("data/profiles/{}.toml: {error}", profile.id);
     choose_targets(all, &profile.backends, &profile.targets).map_err(of_file)
 }
 
-/// The targets a command line means. `engines` holds engine or target ids.
+/// The targets that a command line names. `engines` holds engine or target ids.
 pub fn choose_targets(
     all: &[Target],
     backends: &[String],
@@ -216,7 +216,7 @@ fn cases(axis: Axis, sizes: &Sizes) -> Vec<Case> {
     cases
 }
 
-/// Each of these, or once none.
+/// Each of the percentages, or a single `None` where there are none.
 fn percents(sizes: &[u32]) -> Vec<Option<u32>> {
     match sizes {
         [] => vec![None],
@@ -224,12 +224,11 @@ fn percents(sizes: &[u32]) -> Vec<Option<u32>> {
     }
 }
 
-/// Blocks of launches. Inside a block, targets run in a random order, and so do
-/// the scenarios of each round over the targets: drift of the machine falls on
-/// all alike.
+/// The order of all launches, in blocks. Inside a block, targets run in a random order, and so do
+/// the scenarios of each round over the targets, so that drift of the machine affects all alike.
 ///
-/// Targets alternate within a scenario (t1 s1, t2 s1, …, t1 s2, …), so that what
-/// is compared ran close together in time.
+/// Targets alternate within a scenario (t1 s1, t2 s1, …, t1 s2, …), so that launches that are
+/// compared ran close together in time.
 fn order(
     targets: &[Target],
     scenarios: &[PlannedScenario],
@@ -244,7 +243,7 @@ fn order(
         for scenario in scenario_order {
             let mut cases: Vec<String> = scenario.measured_cases().map(|c| c.id.clone()).collect();
             random.shuffle(&mut cases);
-            // A peak of memory belongs to a process, so there each case gets one.
+            // A process has one peak of memory, so there each case gets a process.
             let groups: Vec<Vec<String>> = match scenario.needs_fresh_process() {
                 true => cases.into_iter().map(|case| vec![case]).collect(),
                 false if cases.is_empty() => Vec::new(),
@@ -408,7 +407,7 @@ mod tests {
     #[test]
     fn every_block_has_every_target_and_case_once_and_blocks_do_not_mix() {
         let launches = launches(1);
-        // A launch for all cases of the serial scenario, one per case for the batch.
+        // One launch for all cases of the serial scenario, one per case for the batch.
         assert_eq!(launches.len(), 3 * 4 * (1 + 2));
         assert!(launches.is_sorted_by_key(|launch| launch.invocation));
         let mut cells: Vec<_> = launches

@@ -1,5 +1,5 @@
-//! How long contexts may be: what a plan needs, and what its model has. Known before anything is
-//! fetched; what of it is *verified* is the parity gate's business.
+//! Computes how long contexts are: those a plan needs, and those its model allows. Known before
+//! anything is fetched; the parity gate decides which of them are *verified*.
 
 use crate::prompts::read_config;
 use anyhow::Result;
@@ -7,7 +7,7 @@ use base::repo::Repo;
 use models::ModelSpec;
 use schema::plan::Plan;
 
-/// The contexts (prompt and new tokens) of a plan's cases, each once, shortest first.
+/// The context lengths (prompt and new tokens) of a plan's cases, each once, shortest first.
 pub fn of_plan(plan: &Plan) -> Vec<u32> {
     let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
     let contexts = cases.map(|case| case.prompt_tokens.saturating_add(case.new_tokens));
@@ -17,7 +17,7 @@ pub fn of_plan(plan: &Plan) -> Vec<u32> {
     contexts
 }
 
-/// The cases of a plan that need more positions than there are, as `<scenario>/<case>`.
+/// The cases of a plan that need more than `positions` positions, as `<scenario>/<case>`.
 pub fn too_long(plan: &Plan, positions: u32) -> Vec<String> {
     let mut ids = Vec::new();
     for scenario in &plan.scenarios {
@@ -30,8 +30,8 @@ pub fn too_long(plan: &Plan, positions: u32) -> Vec<String> {
     ids
 }
 
-/// Positions that a model has: by its generator where it is made here, else by data/models.toml,
-/// else by its config.json where that is here. `None` where none of these says.
+/// The number of positions of a model: by its generator where it is made here, else by
+/// data/models.toml, else by its config.json where that is here. `None` where none of these has it.
 pub fn of_model(repo: &Repo, model: &str) -> Result<Option<u32>> {
     let whole = |positions: u64| u32::try_from(positions).unwrap_or(u32::MAX);
     if let Some(spec) = ModelSpec::named(model) {

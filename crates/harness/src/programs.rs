@@ -1,5 +1,5 @@
-//! The programs of a run's targets, as building them left them: who runs them needs to know no
-//! more about how they were made.
+//! The programs of a run's targets after they were built, for code that runs them and needn't know
+//! how they were made.
 
 use crate::engine::{EngineFailure, Program};
 use crate::micro::MicroPrograms;
@@ -8,32 +8,32 @@ use schema::record::{Status, VerifyRecord};
 use schema::registry::{Build, Target};
 use std::collections::BTreeMap;
 
-/// The programs of the targets asked for, or why there is none. Targets of one
-/// engine that are built alike share one.
+/// The programs of the targets that were asked for, or why a program is missing. Targets of one
+/// engine that are built alike share one program.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
     /// Target id → program id.
     pub of: BTreeMap<String, String>,
-    /// Target id → why nothing was compiled for it: what it runs on isn't here.
+    /// Target id → why nothing was compiled for it: its backend has no device here.
     pub lacking: BTreeMap<String, EngineFailure>,
     /// Program id → the program, or why there is none.
     pub made: BTreeMap<String, Result<Made, EngineFailure>>,
-    /// Target id → its program kept to fewer instructions, as it passed the gate.
+    /// Target id → its program limited to the instructions with which it passed the gate.
     lower: BTreeMap<String, Program>,
-    /// Those of the micro suites, which no target has.
+    /// The programs of the micro suites, which belong to no target.
     pub micro: MicroPrograms,
 }
 
-/// A program and how it came to be.
+/// A program and how it was made.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// How it is started.
+    /// The program, ready to be started.
     pub program: Program,
-    /// Whose it is.
+    /// The id of the engine that it belongs to.
     pub engine: String,
-    /// How it is built.
+    /// How the program is built.
     pub how: Build,
-    /// `None`: it was there already, or isn't Cargo's.
+    /// How Cargo built it; `None` where it was there already, or isn't built by Cargo.
     pub built: Option<Built>,
 }
 
@@ -59,15 +59,15 @@ impl Programs {
         self.get(target).map_err(Clone::clone)
     }
 
-    /// A target's program, what it is called and how it came to be; `None` where it
-    /// wasn't asked for or isn't there.
+    /// The id of a target's program, how it is built, and the program; `None` where it wasn't asked
+    /// for or isn't there.
     pub fn made(&self, target: &Target) -> Option<(&str, &Build, &Program)> {
         let id = self.of.get(&target.id)?;
         let made = self.made.get(id)?.as_ref().ok()?;
         Some((id, &made.how, &made.program))
     }
 
-    /// The same, each target's program kept to the instructions that it was judged with.
+    /// The same programs, each target's limited to the instructions that it was judged with.
     pub fn as_judged(mut self, verify: &BTreeMap<String, VerifyRecord>) -> Self {
         for (target, program) in &self.of {
             let limit = verify.get(target).and_then(|r| r.isa_limit.as_ref());

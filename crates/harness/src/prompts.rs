@@ -1,6 +1,6 @@
-//! Prompts of an exact length in tokens: cut from one long seeded text that the
-//! harness tokenises once. Equal seeds and tokenizers give equal prompts, so all
-//! targets are asked the same things; within a cell no prompt comes twice.
+//! Makes prompts of an exact length in tokens: cut from one long seeded text that the harness
+//! tokenises once. Equal seeds and tokenizers give equal prompts, so all targets get the same;
+//! within a cell no prompt occurs twice.
 
 use anyhow::{Context, Result, bail};
 use base::random::{SplitMix64, hash};
@@ -48,7 +48,7 @@ impl Prompts {
         Ok(Self { tokens, bos, seed })
     }
 
-    /// Prompts cut from this text, without a model.
+    /// Prompts cut from a text of these tokens, without a model.
     #[cfg(test)]
     pub(crate) fn of_tokens(tokens: Vec<u32>) -> Self {
         Self {
@@ -58,9 +58,9 @@ impl Prompts {
         }
     }
 
-    /// `count` prompts of `length` tokens, beginning with the model's BOS token where it has
-    /// one and there is room. `purpose`, `scenario/case` of those of a case, and `stream` tell
-    /// apart sets that must not share prompts.
+    /// `count` prompts of `length` tokens, beginning with the model's BOS token where it has one
+    /// and there is room. Sets of prompts that must not share any differ in `purpose`, which is
+    /// `scenario/case` for those of a case, or in `stream`.
     pub fn take(
         &self,
         purpose: &str,
@@ -71,8 +71,8 @@ impl Prompts {
         self.take_alike(purpose, stream, (length, 0), count)
     }
 
-    /// The same, but the first `shared` tokens, BOS among them, are equal in all prompts of one
-    /// purpose, whichever stream.
+    /// The same as [`Prompts::take`], but the first `shared` tokens, BOS among them, are equal in
+    /// all prompts of one purpose, in every stream.
     pub fn take_alike(
         &self,
         purpose: &str,
@@ -101,8 +101,8 @@ impl Prompts {
         let mut prompts = Vec::with_capacity(count);
         let mut misses = 0;
         while prompts.len() < count {
-            // A text has as many passages of a length as it has tokens. Where many
-            // are wanted, two passages make a prompt: there are that many squared.
+            // A text has as many passages of a length as it has tokens. Where many prompts are
+            // wanted, each is made of two passages: the number of such pairs is that squared.
             let head = if count > self.tokens.len() / 4 {
                 cut / 2
             } else {
@@ -128,16 +128,16 @@ impl Prompts {
         Ok(prompts)
     }
 
-    /// `length` tokens from anywhere in the text.
+    /// `length` tokens from a random place in the text.
     fn passage(&self, random: &mut SplitMix64, length: usize) -> impl Iterator<Item = u32> + '_ {
         let start = match length {
-            0 => 0, // and no draw, so that prompts of one passage are what they always were
+            0 => 0, // no draw, so that prompts of a single passage stay what they always were
             _ => random.below(self.tokens.len() - length),
         };
         self.tokens[start..start + length].iter().copied()
     }
 
-    /// Hash of all that prompts depend on, for a run's provenance.
+    /// Hash of everything that prompts depend on, for a run's provenance.
     pub fn sha256(&self) -> String {
         let mut bytes = self.seed.to_le_bytes().to_vec();
         bytes.extend(self.bos.unwrap_or(u32::MAX).to_le_bytes());
@@ -146,21 +146,21 @@ impl Prompts {
     }
 }
 
-/// What prompts for a model are cut from: the text that it was trained on, where that is ours.
+/// The text that prompts for a model are cut from: its training text, where the model is ours.
 fn corpus(model_dir: &Path) -> Corpus {
     let id = model_dir.file_name().and_then(|name| name.to_str());
     id.and_then(ModelSpec::named)
         .map_or(Corpus::Varied, |spec| spec.corpus)
 }
 
-/// A model's tokenizer.
+/// Load a model's tokenizer.
 pub fn tokenizer(model_dir: &Path) -> Result<Tokenizer> {
     let path = model_dir.join("tokenizer.json");
     Tokenizer::from_file(&path)
         .map_err(|error| anyhow::anyhow!("{}: not a tokenizer: {error}", path.display()))
 }
 
-/// A model's `config.json`.
+/// Read a model's `config.json`.
 pub fn read_config(model_dir: &Path) -> Result<serde_json::Value> {
     let path = model_dir.join("config.json");
     let text = std::fs::read_to_string(&path).with_context(|| {
@@ -176,7 +176,7 @@ pub fn read_config(model_dir: &Path) -> Result<serde_json::Value> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Cut from a text of 400 tokens, BOS being 1.
+    /// Prompts cut from a text of 400 tokens; BOS is 1.
     pub(crate) fn prompts() -> Prompts {
         Prompts {
             tokens: (0..400).map(|i| i * 7 % 101).collect(),
@@ -207,7 +207,7 @@ pub(crate) mod tests {
         assert!(all.iter().all(|ids| ids[..36] == timed[0][..36]));
         assert_eq!(timed.iter().collect::<HashSet<_>>().len(), 20);
         assert_eq!(timed, take("s/s90", 0, 36), "the same for every target");
-        // Each case has a beginning of its own, and what shares nothing is what it always was.
+        // Each case has a beginning of its own, and prompts that share nothing are those of `take`.
         assert!(alike(&take("s/s50", 0, 20)[0], &timed[0]) < 20);
         let apart = take("s/s0", 0, 0);
         assert_eq!(apart, prompts().take("s/s0", 0, 40, 20).unwrap());

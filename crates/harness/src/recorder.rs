@@ -1,5 +1,5 @@
-//! The record of a launch while it is made: each event goes to its file at once, and is kept, so
-//! that nobody need read the file again.
+//! Records a launch while it is made: each event is written to its file at once, and kept in
+//! memory, so that the file needn't be read again.
 
 use anyhow::{Context, Error, Result};
 use base::files::Appender;
@@ -7,21 +7,21 @@ use schema::Log;
 use schema::hash::Hasher;
 use std::path::{Path, PathBuf};
 
-/// A record file, and what stands in it.
+/// A record file, and the log of the events written to it.
 pub(crate) struct Recorder<L> {
     file: Appender,
-    /// Relative to the run's directory.
+    /// The file's path, relative to the run's directory.
     name: PathBuf,
-    /// Of each line as it is written: sha256 takes a microsecond a kilobyte, and reading the file
-    /// again would disturb what is measured next.
+    /// Hash of the lines, updated as each is written: SHA-256 takes a microsecond per kilobyte, and
+    /// reading the file again would disturb what is measured next.
     hasher: Hasher,
-    /// From the first event on.
+    /// The log so far; present from the first event on.
     log: Option<L>,
 }
 
 impl<L: Log> Recorder<L> {
-    /// Create the file of a launch in a run's directory, by the attempt's name or the next that
-    /// nothing has yet; also which attempt it became.
+    /// Create the file of a launch in a run's directory, under the name of `attempt` or of the next
+    /// attempt whose name is free; also returns the attempt's number.
     pub(crate) fn create(
         run_dir: &Path,
         attempt: u32,
@@ -39,7 +39,7 @@ impl<L: Log> Recorder<L> {
         Ok((recorder, attempt))
     }
 
-    /// Record an event, the first of which says what is launched.
+    /// Record an event; the first event says what is launched.
     pub(crate) fn event(&mut self, event: L::Event) -> Result<()> {
         let line = self.file.append(&event)?;
         self.hasher.update(&line);
@@ -50,12 +50,12 @@ impl<L: Log> Recorder<L> {
         Ok(())
     }
 
-    /// Make sure that what was recorded survives a power cut.
+    /// Make sure that the recorded events survive a power cut.
     pub(crate) fn sync(&self) -> Result<()> {
         self.file.sync()
     }
 
-    /// All that was recorded.
+    /// The log of all recorded events.
     pub(crate) fn into_log(self) -> Result<L> {
         let mut log = self.log.context("a record begins with its launch")?;
         log.filed(self.name, self.hasher.hex());

@@ -1,28 +1,28 @@
-//! The A/A pairs: which targets run twice in every block, and where in it. Pure.
+//! Chooses the A/A pairs: which targets run twice in every block, and at which places of it. Pure.
 //!
-//! The pilot's pace decides who they are, so the plan can't name them; the places
-//! of their launches come from the plan's seed alone. The fastest's cells are short, and
-//! noisy by clocks and schedulers; those of a target of middling pace are as long as
-//! most, and noisy by what befalls the machine meanwhile. Not the slowest: its pairs
-//! say no more, and took a sixth of a run's time. Of those of middling pace it is the one
-//! that loads fastest, because a twin's loading measures nothing.
+//! The choice depends on the pilot's paces, so the plan can't name the targets; the places of their
+//! launches come from the plan's seed alone. The fastest target's cells are short, and their noise
+//! comes from clocks and schedulers; cells of a target of median pace are as long as most, and
+//! their noise comes from what happens on the machine meanwhile. The slowest is not chosen: its
+//! pairs showed nothing more, and took a sixth of a run's time. Of the targets of median pace, the
+//! one that loads fastest is chosen, because a twin's loading measures nothing.
 //!
-//! What it costs is shared out like everything else (see `budget.rs`): a twin is
-//! one more target in the sharing, and gives up what its original gives up. A twin
-//! of the baseline isn't exempt as the baseline is, so it may have fewer cells.
+//! A twin's time is shared out like any other (see `budget.rs`): a twin is one more target in the
+//! sharing, and drops the cells that its original drops. A twin of the baseline isn't exempt as the
+//! baseline is, so it may have fewer cells.
 
 use crate::plan::SplitMix64;
 use schema::budget::Pilot;
 use schema::key::{Twin, TwinRole, twin_name};
 use schema::plan::{Launch, Plan};
 
-/// Set apart from the plan's own draws from the same seed.
+/// Constant that separates the twins' random numbers from the plan's, which have the same seed.
 const STREAM: u64 = 0x7477_696e_735f_6161;
 
-/// The fastest, and of the third around the median pace (of an even number the slower of the middle
-/// two) the one that loads fastest. Pace is the geometric mean of a target's rounds, each shape
-/// counting alike. One twin where there is one target, none where no pilot succeeded. Their cost is
-/// filled in once the time is shared out.
+/// Choose the fastest target, and of the third around the median pace (of an even number the slower
+/// of the middle two) the one that loads fastest. Pace is the geometric mean of a target's rounds,
+/// each shape counting alike. One twin where there is one target, none where no pilot succeeded.
+/// Their cost is filled in once the time is shared out.
 pub fn choose(pilots: &[Pilot]) -> Vec<Twin> {
     let mut paces: Vec<(&Pilot, f64)> = pilots
         .iter()
@@ -62,8 +62,8 @@ fn pace(pilot: &Pilot) -> f64 {
     logs.sum::<f64>() / pilot.rounds.len() as f64
 }
 
-/// What the twins would take if nothing were given up: their originals' pilots
-/// under the twins' names.
+/// The pilots of the twins, from which their times are estimated: their originals' pilots under the
+/// twins' names.
 pub fn pilots(pilots: &[Pilot], twins: &[Twin]) -> Vec<Pilot> {
     let of = |twin: &Twin| pilots.iter().find(|pilot| pilot.target == twin.target);
     twins
@@ -77,9 +77,9 @@ pub fn pilots(pilots: &[Pilot], twins: &[Twin]) -> Vec<Pilot> {
         .collect()
 }
 
-/// The plan's launches with those of the twins among them: in each round over the
-/// targets (a block, a scenario, the same cases) every twin gets a place drawn
-/// from all places, so that any order of the round is as likely as any other.
+/// The plan's launches with those of the twins inserted: in each round over the targets (a block, a
+/// scenario, the same cases) every twin gets a place drawn from all places, so that all orders of
+/// the round are equally likely.
 pub fn launches(plan: &Plan, twins: &[Twin]) -> Vec<Launch> {
     let mut random = SplitMix64(plan.seed ^ STREAM);
     let mut all = Vec::new();
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn every_place_of_a_round_is_as_likely() {
-        // 2000 rounds of 4: a place has 500 ± 19 of a fair draw; ± 100 is 5 σ.
+        // 2000 rounds of 4: a fair draw puts 500 ± 19 into each place; ± 100 is 5 σ.
         let one = &twins()[..1];
         let mut seen = [0; 4];
         for round in launches(&plan(7, 1000), one).chunk_by(same_round) {

@@ -1,9 +1,8 @@
-//! `cargo xtask bench-adapters`: what our adapters cost. Each engine that has a
-//! program which drives it directly is run through both, on the same file, with the
-//! same request, one after the other, again and again; what counts is the ratio
-//! within a pair. Reading a prompt and writing tokens are timed apart, because an
-//! adapter may hold back one of them alone. Where the engine's own benchmark is on PATH,
-//! it is what the adapter is held against too.
+//! `cargo xtask bench-adapters`: measures what our adapters cost. Each engine that has a program
+//! which drives it directly is run through both, on the same file and with the same request,
+//! alternately; the result is the ratio within a pair. Prefill and decoding are timed separately,
+//! because an adapter may slow down only one of them. Where the engine's own benchmark is on PATH,
+//! the adapter is compared with that too.
 
 use anyhow::{Context, Result, bail};
 use base::exclusive;
@@ -28,7 +27,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
-/// An adapter may cost this much of the engine's throughput.
+/// Smallest ratio of the adapter's throughput to the engine's that is acceptable.
 const RATIO_MIN: f64 = 0.98;
 /// Prompt length where decoding is timed (tokens).
 const SHORT_PROMPT_TOKENS: u32 = 16;
@@ -63,30 +62,30 @@ pub struct Options {
     pub write: bool,
 }
 
-/// What both programs of an engine are asked.
+/// The request that both programs of an engine answer.
 struct Question<'a> {
     work: Work,
     prompt: &'a [u32],
     new_tokens: u32,
 }
 
-/// An engine's two programs.
+/// The two programs of an engine.
 struct Pair<'a> {
     target: Target,
     adapter: Program,
     direct: Program,
-    /// What the direct one is.
+    /// How the direct program is made and what it may do differently.
     how: &'a Direct,
 }
 
-/// Run it. Exit status 3 where an adapter costs more than it may.
+/// Run the command. Exit status 3 where an adapter costs more than it may.
 pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let engines: Vec<String> = registry.engines.iter().map(|e| e.id.clone()).collect();
     names::check(Kind::Engine, &options.engines, &engines)?;
     let model = brought::id(repo, &options.model)?;
     names::check_models(std::slice::from_ref(&model), &repo.models()?)?;
-    // Before anything is measured that could then not be written.
+    // A file that can't be read must fail before anything is measured.
     let before = match options.write && repo.adapters_path().exists() {
         true => Some(AdapterCosts::load(&repo.adapters_path())?),
         false => None,
@@ -146,7 +145,8 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
             rows.push(row);
         }
     }
-    // A tool on PATH may be of another build than the library that the adapter drives.
+    // A tool on PATH may be another build than the library that the adapter drives, so it sets no
+    // limit.
     let mut ours = rows.iter().filter(|row| row.tool.is_none());
     let is_dear = ours.any(|row| most(row) < RATIO_MIN);
     let mut costs = AdapterCosts {
@@ -179,7 +179,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// Both programs of an engine, built; `None` where one can't be, which is said.
+/// Build both programs of an engine; warn and return `None` where one can't be built.
 fn pair<'a>(
     repo: &Repo,
     registry: &Registry,
@@ -215,7 +215,7 @@ fn pair<'a>(
     })
 }
 
-/// The request both answer.
+/// Make the request for both programs.
 fn ask(target: &Target, model_dir: &Path, question: &Question, iterations: u32) -> Value {
     json!({
         "model_path": model_dir,
@@ -226,13 +226,13 @@ fn ask(target: &Target, model_dir: &Path, question: &Question, iterations: u32) 
         "prompt_ids": question.prompt,
         "new_tokens": question.new_tokens,
         "iterations": iterations,
-        // Two before twenty; one is enough where a request takes seconds.
+        // Two untimed requests before twenty; one is enough where a request takes seconds.
         "warmup": iterations.div_ceil(10),
         "threads": threads(),
     })
 }
 
-/// Time pairs.
+/// Time pairs of both programs and return their ratio.
 fn row(
     pair: &Pair,
     question: &Question,
@@ -247,7 +247,7 @@ fn row(
     let mut other_tokens = "";
     for number in 0..pairs {
         base::interrupt::check()?;
-        // Who goes first alternates, so that drift falls on both alike.
+        // The order alternates, so that drift affects both alike.
         let (ours, theirs) = if number % 2 == 0 {
             let ours = once(&pair.adapter, ask)?;
             (ours, once(&pair.direct, ask)?)
@@ -272,7 +272,7 @@ fn row(
     }
     let mean = stats::describe::mean(&ratios).context("no pairs were run")?;
     let interval = stats::ci::mean_interval(&ratios);
-    // Programs count the tokens that came; of a prompt that is read, its own count.
+    // Programs count the tokens that they generate; a prefill's rate counts the prompt's tokens.
     let scale = match question.work {
         Work::Prefill => question.prompt.len() as f64 / f64::from(question.new_tokens),
         Work::Decode => 1.0,
@@ -297,8 +297,8 @@ fn row(
     })
 }
 
-/// The most that the ratio may be, at 95 %. That is what is certain: an interval that reaches the
-/// limit proves no cost.
+/// Return the upper end of the ratio's 95 % interval. Only a ratio below the limit there proves a
+/// cost: an interval that reaches the limit does not.
 fn most(row: &AdapterCost) -> f64 {
     row.ci95.map_or(row.ratio, |(_, high)| high)
 }
@@ -326,11 +326,11 @@ fn line(row: &AdapterCost) -> String {
 struct Once {
     tok_per_s: f64,
     output_ids: Value,
-    /// The engine's, or its benchmark's; a direct program of ours says none.
+    /// The version of the engine or of its benchmark; a direct program of ours reports none.
     version: String,
 }
 
-/// One process, one request, one JSON object back.
+/// Start a process, send it one request, and parse the JSON object that it answers.
 fn once(program: &Program, ask: &Value) -> Result<Once> {
     let name = program.argv.join(" ");
     let mut command = program.command();
@@ -344,7 +344,7 @@ fn once(program: &Program, ask: &Value) -> Result<Once> {
     drop(stdin);
     let output = child.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    // A library may print before it; the answer is the last object, on one line or several.
+    // A library may print something first; the answer is the last object, on one line or several.
     let start = text.rfind("\n{").map_or(0, |newline| newline + 1);
     let answer: Value = serde_json::from_str(&text[start..])
         .ok()

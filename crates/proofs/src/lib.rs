@@ -1,8 +1,8 @@
-//! What is proved of the engines and of the instrument outside a run: the gate by itself and
-//! against its mutants, the harness's own error, what watching an engine costs it, the statistics on
-//! data of known truth, and what the adapters cost.
+//! Tests of the engines and of the benchmark itself, outside a run: the gate alone and against its
+//! mutants, the harness's own error, the cost of watching an engine's tokens, the statistics on
+//! data of known truth, and the cost of the adapters.
 
-// What is printed goes through its macros.
+// The macros that print.
 #[macro_use]
 extern crate base;
 

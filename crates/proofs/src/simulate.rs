@@ -1,6 +1,6 @@
-//! `cargo xtask simulate`: the statistics on trial, on data whose truth is known, at
-//! every profile's sizes. The arithmetic is `stats::simulate`'s; here stand which
-//! sizes there are, the table, and the file that the methodology page prints.
+//! `cargo xtask simulate`: tests the statistics on data whose truth is known, at every profile's
+//! sizes. `stats::simulate` does the arithmetic; this module chooses the sizes and writes the table
+//! and the file that the methodology page prints.
 
 use anyhow::Result;
 use base::files::write_whole;
@@ -14,24 +14,25 @@ use stats::simulate_until::{GoesOn, simulate_until};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// The seed of the committed file.
+/// The seed of the simulation in the committed file.
 pub const SEED: u64 = 20_261_121;
-/// Intraclass correlations.
+/// Intraclass correlations of the requests of a launch that are simulated.
 const ICCS: [f64; 4] = [0.0, 0.1, 0.5, 0.9];
-/// Spreads of launches for the power.
+/// Standard deviations of launches (of the logarithm) at which the power is simulated.
 const LAUNCH_SPREADS: [f64; 6] = [0.005, 0.01, 0.015, 0.02, 0.03, 0.05];
-/// Widths (percent) that runs go on for, each with spreads of launches that make them wait.
+/// Widths (± percent) until which simulated runs add blocks, each with a standard deviation of
+/// launches (of the logarithm) that takes some blocks to reach them.
 const UNTIL: [(f64, f64); 4] = [(5.0, 0.02), (5.0, 0.05), (5.0, 0.1), (1.0, 0.01)];
-/// Cells of such a run, and whether each is held against another.
+/// Number of cells of such a run, and whether each is compared with another cell.
 const CELLS: [(u32, bool); 3] = [(1, false), (10, false), (10, true)];
 /// Most blocks of such a run.
 const BLOCKS_MAX: u32 = 40;
-/// What a 95 % interval's coverage must lie in.
+/// The range that the coverage of 95 % intervals must be in.
 const COVERAGE: std::ops::RangeInclusive<f64> = 0.93..=0.97;
-/// The same of a run of one cell that goes on until it is narrow enough: it stops where the launches
-/// happen to agree. The page says what that costs.
+/// The range for a run of one cell that adds blocks until its interval is narrow enough: it stops
+/// where the launches happen to agree. The methodology page states this cost.
 const COVERAGE_ALONE: std::ops::RangeInclusive<f64> = 0.90..=0.97;
-/// How often equal targets may be called different.
+/// Largest share of equal targets that may be called different.
 const FALSE_POSITIVE_MAX: f64 = 0.05;
 
 /// What the command line says.
@@ -48,7 +49,7 @@ pub struct Options {
     pub write: bool,
 }
 
-/// Run it. Exit status 3 where the statistics don't keep what they promise.
+/// Run the command. Exit status 3 where the statistics break a promise.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let result = run(&sizes(&repo.profiles()?), options.experiments);
     let text = serde_json::to_string_pretty(&result)? + "\n";
@@ -62,10 +63,10 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// Invocations and requests per launch → the profiles that have cells of that size.
+/// Map from (invocations, requests per launch) to the profiles that have cells of that size.
 pub type Sizes = BTreeMap<(u32, u32), Vec<String>>;
 
-/// The sizes of all profiles, each once.
+/// Return the sizes of all profiles, each once.
 pub fn sizes(profiles: &[Profile]) -> Sizes {
     let mut sizes = Sizes::new();
     for profile in profiles {
@@ -164,7 +165,7 @@ pub fn run(sizes: &Sizes, experiments: u32) -> Simulation {
     }
 }
 
-/// What doesn't keep its promise, a line each.
+/// Describe each promise that the statistics break.
 pub fn broken(result: &Simulation) -> Vec<String> {
     let mut broken = Vec::new();
     for row in &result.rows {
@@ -199,7 +200,8 @@ pub fn broken(result: &Simulation) -> Vec<String> {
             broken.push(format!("{place}: the 95 % intervals cover {covered:.1} %"));
         }
     }
-    // Awkward launches spoil the intervals of means, and the page says so; verdicts stand.
+    // Irregular launches spoil the intervals of means, as the methodology page says, but verdicts
+    // must hold.
     for row in &result.shapes {
         let place = format!("{} launches, {}", row.invocations, row.shape);
         broken.extend(false_verdicts(&place, &row.found));
@@ -337,7 +339,7 @@ mod tests {
             .iter()
             .map(|row| ((row.invocations, row.requests), row.icc, &row.profiles));
         assert!(expected.eq(found), "{again}");
-        // The smallest size in full, and the power of as many launches.
+        // Simulate the smallest size in full, and the power at its number of launches.
         let smallest = today.iter().find(|(size, _)| size.0 > 1).unwrap();
         let small = Sizes::from([(*smallest.0, smallest.1.clone())]);
         let rerun = run(&small, file.experiments);
@@ -389,8 +391,8 @@ mod tests {
         }
     }
 
-    /// A logarithm of another libm may differ in its last bit, and with it an
-    /// experiment that stood on the edge.
+    /// Another math library may give a logarithm with another last bit, which changes an experiment
+    /// that was a borderline case.
     fn near(a: Found, b: Found) -> bool {
         let shares = |f: Found| {
             [

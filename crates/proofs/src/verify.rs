@@ -1,4 +1,4 @@
-//! `cargo xtask verify`: every target through the gate, by hand.
+//! `cargo xtask verify`: puts targets through the gate on demand, outside a run.
 
 use harness::verify::golden::Maker;
 use harness::verify::{architecture, goldens, judges};
@@ -23,28 +23,28 @@ use std::process::ExitCode;
 use watch::Control;
 use watch::event::{Event, Stage};
 
-/// What the command line says.
+/// Options of the command.
 pub struct Options {
-    /// Models; empty = [`ModelSpec::SMALL`].
+    /// Models to verify with; empty = [`ModelSpec::SMALL`].
     pub models: Vec<String>,
     /// The profile whose targets are verified, where `engines` names none.
     pub profile: String,
     /// Engine or target ids; empty = all of the profile's.
     pub engines: Vec<String>,
-    /// Test the gate itself.
+    /// Test the gate itself, with mutants.
     pub mutants: bool,
-    /// Make the goldens anew first.
+    /// First make the goldens anew from the reference.
     pub bless: bool,
-    /// Contexts (tokens) beyond the usual ones to verify too.
+    /// Context lengths (tokens) to verify beyond the usual ones.
     pub contexts: Vec<u32>,
     /// Print records instead of a table.
     pub json: bool,
-    /// What the user asks meanwhile.
+    /// The handle by which the user pauses, skips or stops parts of the work.
     pub control: Control,
 }
 
-/// Run it. Exit status 3 where a target fails the gate, one that was named can't be asked, or a
-/// mutant passes.
+/// Run the command. Exit status 3 where a target fails the gate, a named target's program is
+/// missing, or a mutant passes.
 pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let models = ModelSpec::named_or_small(&brought::ids(repo, &options.models)?);
@@ -116,7 +116,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
                 print_line(&verified.record);
             }
             told::end(&verified.record, programs.get(target).is_err());
-            // Who names an engine wants it verified: not having its program is no success.
+            // A user who names an engine wants it verified: a missing program is then a failure.
             let lacks = !options.engines.is_empty() && programs.get(target).is_err();
             failed += u32::from(lacks || told::is_failure(verified.record.status));
         }

@@ -1,11 +1,11 @@
-//! `cargo xtask calibrate --watching`: what it costs an engine that its tokens are committed to a
-//! ring and that somebody looks at the ring meanwhile.
+//! `cargo xtask calibrate --watching`: measures what it costs an engine that it commits its tokens
+//! to a ring in shared memory and that a thread reads the ring meanwhile.
 //!
-//! A process that commits its tokens answers the same prompts again and again, and is looked at in
-//! every other turn; what counts is the ratio of neighbouring turns, so that what tells two processes of
-//! one program apart (what lies where in memory: 4 % here) is in both. A process gives one value, and the
-//! interval is over processes. What a commit takes is measured by itself, in this process: some stores
-//! into memory, too little to be seen in a request.
+//! A process that commits its tokens answers the same prompts again and again, and is watched in
+//! every other turn. The result is the ratio of neighbouring turns, so that differences between two
+//! processes of one program (such as memory layout, which made 4 %) affect both. Each process gives
+//! one value, and the interval is over processes. The time of a commit is measured separately, in
+//! this process: it is a few stores into memory, too little to be seen in a request.
 
 use anyhow::{Context, Result, bail};
 use base::exclusive;
@@ -26,20 +26,20 @@ use std::process::ExitCode;
 use std::time::Duration;
 use watch::Control;
 
-/// Watching may take this much longer, in percent of a request.
+/// Largest increase of a request's time by watching that is acceptable (percent).
 const PERCENT_MAX: f64 = 0.5;
-/// A model that costs nothing to get, and on which a token takes least.
+/// A model that needs no download, and on which a token takes the least time.
 const MODEL: &str = "tiny-llama";
-/// Pairs of turns of a process, one of them looked at.
+/// Pairs of turns in a process; one turn of each pair is watched.
 const TURNS: u64 = 20;
 /// Requests in a turn.
 const REQUESTS: usize = 20;
-/// Commits that are timed.
+/// Number of commits that are timed.
 const COMMITS: u32 = 1_000_000;
 const PROMPT_TOKENS: usize = 50;
 const NEW_TOKENS: u32 = 16;
 
-/// Measure and print. Exit status 3 where watching surely costs more than it may.
+/// Measure and print the result. Exit status 3 where watching certainly costs more than it may.
 pub fn command(repo: &Repo, processes: u32, json: bool) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let Some(handicap) = registry.handicaps.first() else {
@@ -92,7 +92,7 @@ pub fn command(repo: &Repo, processes: u32, json: bool) -> Result<ExitCode> {
     })
 }
 
-/// What a commit takes (ns), in the mean.
+/// Return the mean time of a commit (ns).
 fn commit_ns() -> Result<f64> {
     let file = tempfile::NamedTempFile::new().context("no temporary file can be made")?;
     let path = file.path().display();
@@ -104,7 +104,7 @@ fn commit_ns() -> Result<f64> {
         witness.commit(1, n as usize, n);
     }
     let took_ns = now_ns() - begin_ns;
-    // Each was written, or nothing was timed.
+    // If commits were lost, nothing was timed.
     anyhow::ensure!(
         ring.committed() == u64::from(COMMITS),
         "commits to {path} are lost"
@@ -112,7 +112,7 @@ fn commit_ns() -> Result<f64> {
     Ok(took_ns as f64 / f64::from(COMMITS))
 }
 
-/// What a process is asked.
+/// A program with the requests that its processes answer.
 struct Asked<'a> {
     program: &'a Program,
     load: Load,
@@ -131,8 +131,8 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// A fresh process: the logarithm of looked at ÷ not looked at, the median over its pairs of
-    /// turns, and a request's mean time (ns).
+    /// Start a process. Return the median over its pairs of turns of ln(watched ÷ not watched), and
+    /// a request's mean time (ns).
     fn log_ratio(&self, seed: u64) -> Result<(f64, f64)> {
         let patience = Patience {
             load: Duration::from_secs(60),
@@ -146,7 +146,7 @@ impl<'a> Asked<'a> {
         }
         let mut audit = Audit::new(&session, seed);
         let (mut logs, mut total_ns) = (Vec::new(), 0.0);
-        // The first pair warms it up.
+        // The first pair is not counted, because it warms up the process.
         for turn in 0..=TURNS {
             let mut looked_at = |session: &mut Session| -> Result<f64> {
                 audit.begin();
@@ -155,7 +155,7 @@ impl<'a> Asked<'a> {
                 audit.end();
                 mean
             };
-            // Which comes first alternates, so that drift falls on both alike.
+            // The order alternates, so that drift affects both alike.
             let (with, without) = match turn % 2 == 0 {
                 true => (looked_at(&mut session)?, self.turn(&mut session)?),
                 false => {
@@ -173,10 +173,10 @@ impl<'a> Asked<'a> {
         Ok((log, total_ns / TURNS as f64))
     }
 
-    /// Ask all prompts, one after the other; the mean time to an answer (ns).
+    /// Send all prompts, one after the other; return the mean time to an answer (ns).
     fn turn(&self, session: &mut Session) -> Result<f64> {
         let mut total_ns = 0.0;
-        // One that isn't timed: the thread that looks has just begun, or ended.
+        // The first request isn't timed, because the thread that watches has just started or ended.
         let first = self.prompts.first().map(|prompt| (prompt, false));
         let timed = self.prompts.iter().map(|prompt| (prompt, true));
         for (prompt, is_timed) in first.into_iter().chain(timed) {

@@ -1,5 +1,5 @@
-//! What must be here before anything is measured: models fetched or made, engines built, the
-//! machine looked at, and what all of it was, for the record.
+//! Provides everything that a measurement needs: fetches or makes models, builds engines, examines
+//! the machine, and describes all of it for the record.
 
 #[macro_use]
 extern crate base;

@@ -1,6 +1,6 @@
-//! Reads what stands around this run's programs: the flake's shell, the Python
-//! environment, libtorch, the CUDA toolkit. Makes none of them; one that will only be
-//! made when a program needs it is absent.
+//! Reads what surrounds this run's programs: the flake's shell, the Python environment, libtorch,
+//! the CUDA toolkit. It makes none of them. One that will only be made when a program needs it is
+//! absent.
 
 use crate::build;
 use base::nix_shell::{NixShell, STORE};
@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use xshell::{Shell, cmd};
 
-/// Everything that is here now.
+/// Read everything that exists now.
 pub fn read(repo: &Repo, registry: &Registry) -> Pins {
     let shell = NixShell::current();
     let venv = build::venv_dir(repo);
@@ -39,8 +39,9 @@ pub fn read(repo: &Repo, registry: &Registry) -> Pins {
     }
 }
 
-/// A path of the Nix store says what is there. Any other says something of this
-/// machine's user, and records are published: of that one, only who named it.
+/// Describe a place. A path of the Nix store says what is there. Any other path may reveal
+/// something of this machine's user, and records are published, so `otherwise` is given instead:
+/// who named the place.
 fn place(path: &Path, otherwise: &str) -> String {
     match path.starts_with(STORE) {
         true => path.display().to_string(),
@@ -62,7 +63,7 @@ fn python(venv: &Path, lock: &str) -> Option<Pin> {
     })
 }
 
-/// An unpacked libtorch.
+/// Describe an unpacked libtorch.
 fn libtorch(dir: &Path) -> Pin {
     let word = |name: &str| {
         let text = std::fs::read_to_string(dir.join(name)).ok()?;
@@ -79,7 +80,7 @@ fn libtorch(dir: &Path) -> Pin {
     }
 }
 
-/// The libtorch in the Python environment's PyTorch.
+/// Describe the libtorch in the Python environment's PyTorch.
 fn wheel(venv: &Path, lock: &str) -> Option<Pin> {
     let packages = build::packages_dir(venv)?;
     let module = std::fs::read_to_string(packages.join("torch/version.py")).ok()?;
@@ -91,7 +92,7 @@ fn wheel(venv: &Path, lock: &str) -> Option<Pin> {
     })
 }
 
-/// `name = 'value'` in Python.
+/// Find `name = 'value'` in a Python module, and return the value.
 fn assigned(module: &str, name: &str) -> Option<String> {
     module.lines().find_map(|line| {
         let (key, value) = line.split_once('=')?;
@@ -100,8 +101,8 @@ fn assigned(module: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Hash of what an installed wheel's own list says of the files under `prefix`: path,
-/// hash and size of each. The installer adds lines of its own, on other files.
+/// Hash the lines in which an installed wheel's own list (`RECORD`) names the files under `prefix`:
+/// path, hash and size of each. Lines that the installer adds are about other files.
 fn record_sha256(packages: &Path, package: &str, prefix: &str) -> Option<String> {
     let entries = std::fs::read_dir(packages).ok()?.flatten();
     let mut infos = entries.map(|entry| entry.path()).filter(|path| {
@@ -117,7 +118,7 @@ fn record_sha256(packages: &Path, package: &str, prefix: &str) -> Option<String>
     (!lines.is_empty()).then(|| sha256_hex(lines.join("\n").as_bytes()))
 }
 
-/// `12.8.93`, as the compiler says it.
+/// The compiler's version as it prints it, such as `12.8.93`.
 fn nvcc_version(home: &Path) -> Option<String> {
     let nvcc = home.join("bin/nvcc");
     let shell = Shell::new().ok()?;
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(first.version.as_deref(), Some("2.9.0+cu128"));
         assert_eq!(first.from, "l");
         assert_eq!(first.sha256.as_ref().map(String::len), Some(64));
-        // What an installer adds, and in which order it writes, changes nothing.
+        // Lines that an installer adds, and their order, change nothing.
         let installed = record(&[
             "torch/lib/b.so,sha256=y,2",
             "torch/__init__.py,sha256=z,3",

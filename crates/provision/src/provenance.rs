@@ -1,5 +1,5 @@
-//! Where and with what a run was made: revision, lockfiles, model files,
-//! programs, and the machine's facts.
+//! Collects where and with what a run was made: revision, lockfiles, model files, programs, and the
+//! machine's facts.
 
 use crate::build;
 use crate::pins;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use xshell::{Shell, cmd};
 
-/// All of it, for a plan.
+/// Collect everything for a plan.
 pub fn provenance(
     repo: &Repo,
     registry: &Registry,
@@ -27,7 +27,7 @@ pub fn provenance(
     programs: &Programs,
     prompts: &Prompts,
 ) -> Result<Provenance> {
-    // Building has made what wasn't there before, so it comes last.
+    // Building may have made things that weren't there before, so the rest is read only now.
     Ok(Provenance {
         binaries: binaries(plan, programs)?,
         adoption: build::adoption(repo, programs),
@@ -35,8 +35,8 @@ pub fn provenance(
     })
 }
 
-/// What is known before there are programs. What stands around them may lack what is
-/// only made for one that needs it.
+/// Collect what is known before programs are built. Things that are only made for a program that
+/// needs them may be absent.
 pub fn before_building(
     repo: &Repo,
     registry: &Registry,
@@ -66,7 +66,8 @@ pub fn before_building(
     })
 }
 
-/// Target id → sha256 of its program; those of the micro suites by their own ids.
+/// sha256 of each target's program, by the target's id, and of the micro suites' programs, by their
+/// own ids.
 pub fn binaries(plan: &Plan, programs: &Programs) -> Result<BTreeMap<String, String>> {
     let mut binaries = programs.micro.sha256()?;
     for target in &plan.targets {
@@ -77,7 +78,8 @@ pub fn binaries(plan: &Plan, programs: &Programs) -> Result<BTreeMap<String, Str
     Ok(binaries)
 }
 
-/// What no number depends on: records, pages, prose, and what pages are made from.
+/// Git pathspecs that exclude what no number depends on: records, pages, prose, and what pages are
+/// made from.
 const DECIDES_NOTHING: [&str; 10] = [
     ":(exclude)data/results",
     ":(exclude)data/prices",
@@ -91,10 +93,10 @@ const DECIDES_NOTHING: [&str; 10] = [
     ":(exclude)*.md",
 ];
 
-/// Whether nothing that decides a number differs between two revisions: everything
-/// but records, pages and prose. `None` where git doesn't know one of them.
+/// Whether two revisions agree in everything that decides a number, which is all but records, pages
+/// and prose. `None` where git doesn't know one of them.
 pub fn same_sources(root: &Path, a: &str, b: &str) -> Option<bool> {
-    // They come from a record, and must not be read as options.
+    // The revisions come from a record, and must not be read as options.
     let is_hash = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
     if !is_hash(a) || !is_hash(b) {
         return None;
@@ -110,7 +112,7 @@ pub fn same_sources(root: &Path, a: &str, b: &str) -> Option<bool> {
     }
 }
 
-/// The checkout's revision, and whether it differs from it.
+/// The checkout's revision, and whether its files differ from that. `None` where git doesn't tell.
 pub fn git(root: &Path) -> (Option<String>, Option<bool>) {
     let Ok(shell) = Shell::new() else {
         return (None, None);
@@ -121,7 +123,7 @@ pub fn git(root: &Path) -> (Option<String>, Option<bool>) {
         .ignore_stderr()
         .read()
         .ok();
-    // Results are what a run makes, so they don't make the next one dirty.
+    // Results are the output of a run, so they don't make the next one dirty.
     let status = cmd!(
         shell,
         "git status --porcelain --untracked-files=no -- . :(exclude)data/results"
@@ -133,8 +135,8 @@ pub fn git(root: &Path) -> (Option<String>, Option<bool>) {
     (revision, status.map(|text| !text.is_empty()))
 }
 
-/// The lockfiles that decide a number, relative to the repository: its own and
-/// those of the engines that can't live in it. One that isn't there is absent.
+/// sha256 of the lockfiles that decide a number, by their path in the repository: its own and those
+/// of the engines that are excluded from its workspace. A file that doesn't exist is absent.
 pub(crate) fn lockfiles(root: &Path, registry: &Registry) -> BTreeMap<String, String> {
     let own = [
         "Cargo.lock",
@@ -166,7 +168,8 @@ pub(crate) fn lockfiles(root: &Path, registry: &Registry) -> BTreeMap<String, St
         .collect()
 }
 
-/// The model, where the user brought it: no list that a reader of the record has would name it.
+/// The plan's model, where the user brought it: readers of the record have no list that describes
+/// it.
 fn brought(repo: &Repo, plan: &Plan) -> Result<Option<Model>> {
     if repo.listed_models()?.get(&plan.model).is_some() {
         return Ok(None);
@@ -174,13 +177,13 @@ fn brought(repo: &Repo, plan: &Plan) -> Result<Option<Model>> {
     Ok(repo.models()?.get(&plan.model).cloned())
 }
 
-/// The weight files of the plan's targets, tokenizer and config, by the lock
-/// that `fetch` has verified them against.
+/// sha256 of the weight files of the plan's targets, of the tokenizer and of the config, from the
+/// lock that `fetch` has verified them against.
 fn model_files(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
     let lock = repo.models_lock()?;
     let files = lock.models.get(&plan.model).cloned().unwrap_or_default();
     let named = |name: &str| plan.targets.iter().any(|t| t.weights == name);
-    // Weights in shards are named as the whole would be.
+    // A target names weights in shards as if they were one file.
     let in_shards = named(WEIGHTS) && !files.contains_key(WEIGHTS);
     let used = |name: &str| {
         ["config.json", "tokenizer.json"].contains(&name)
@@ -198,7 +201,7 @@ fn model_files(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
 mod tests {
     use super::*;
 
-    /// Write a file, commit all, and say the revision.
+    /// Write a file, commit all, and return the revision.
     fn commit(dir: &Path, file: &str, text: &str) -> String {
         let path = dir.join(file);
         std::fs::create_dir_all(path.parent().expect("it is in dir")).unwrap();

@@ -1,7 +1,7 @@
-//! `cargo xtask export`: a run on stdout, for other programs. The rows are the `site`
-//! crate's, which offers the same on its data page; a cell without numbers is one row with
-//! its status and reason. The last two formats are not tidy rows: a table to be read, and what
-//! a service that watches benchmarks takes.
+//! `cargo xtask export`: prints a run on stdout for other programs. The rows come from the `site`
+//! crate, whose data page offers the same; a cell without numbers is one row with its status and
+//! reason. Two formats are not tidy rows: a Markdown table for reading, and the Bencher Metric
+//! Format for services that watch benchmarks.
 
 use anyhow::{Result, ensure};
 use base::say;
@@ -38,7 +38,7 @@ pub enum Format {
     Bencher,
 }
 
-/// Print it.
+/// Print the export on stdout.
 pub fn command(
     run: &Run,
     scenarios: &[Scenario],
@@ -53,7 +53,7 @@ pub fn command(
     Ok(())
 }
 
-/// The whole export.
+/// Return the whole export in one of the formats.
 pub fn export(
     run: &Run,
     scenarios: &[Scenario],
@@ -93,7 +93,8 @@ fn word<'a>(row: &'a Value, column: &str) -> &'a str {
     row[column].as_str().unwrap_or_default()
 }
 
-/// Everything from the records stands as code, so that nothing of it is markup.
+/// Make a Markdown table. Everything from the records stands as code, so that nothing of it is
+/// markup.
 fn markdown(rows: &[Value]) -> String {
     const CHARS_MAX: usize = 200;
     let mut text = String::from(
@@ -126,7 +127,8 @@ fn markdown(rows: &[Value]) -> String {
     text
 }
 
-/// A cell of another model is another benchmark: a history must not mix them.
+/// Make Bencher's JSON. The model is part of a benchmark's name, because a history must not mix
+/// models.
 fn bencher(rows: &[Value]) -> Map<String, Value> {
     let mut benchmarks = Map::new();
     for row in rows.iter().filter(|row| row["value"].is_number()) {

@@ -1,5 +1,5 @@
-//! Runs that stand: where they lie, and how they are merged, published, compared, exported and
-//! rendered. Nothing here starts an engine.
+//! Recorded runs: finding, merging, publishing, comparing, exporting and rendering them. Nothing
+//! here starts an engine.
 
 #[macro_use]
 extern crate base;

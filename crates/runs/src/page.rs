@@ -1,9 +1,9 @@
-//! `cargo xtask site`: records → `target/site`. The pages themselves are the
-//! `site` crate's; here is only which runs go in, and what a published site or one
-//! that somebody writes at has beside them.
+//! `cargo xtask site`: renders records into `target/site`. The `site` crate makes the pages; this
+//! module chooses the runs to show, and adds what a published site needs (raw records, a preview
+//! picture) or a writer of pages (a server).
 //!
-//! The hand-written files of the `site` crate as they are on disk now, so that who
-//! edits one sees it without compiling.
+//! With `--serve` it reads the hand-written files of the `site` crate from disk, so that an edit
+//! shows without compiling.
 
 mod picture;
 mod serve;
@@ -51,7 +51,7 @@ pub struct Options {
     pub records: bool,
 }
 
-/// An address that paths can be appended to.
+/// Parse the address of a site, to which paths can be appended.
 fn base_url(text: &str) -> Result<String> {
     let base = text.trim_end_matches('/');
     let host = base
@@ -65,7 +65,7 @@ fn base_url(text: &str) -> Result<String> {
     Ok(base.to_owned())
 }
 
-/// The verb.
+/// Run `cargo xtask site`.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let results = Results::new(repo, options.out.as_deref());
     if options.serve {
@@ -75,7 +75,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Render as the options say.
+/// Render the site with the given options; return the path of the index page.
 fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<PathBuf> {
     let runs = choose(repo, results, options.run.as_deref())?;
     let authored = match options.serve {
@@ -95,7 +95,7 @@ fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<P
         ..Publishing::default()
     };
     let index = write(repo, &runs, publishing, &authored, &repo.site_dir())?;
-    // A picture is of the page as it is, so the page is rendered twice.
+    // The picture shows the finished page, so the page is rendered twice.
     let picture = match options.base_url {
         Some(_) => picture::of_page(&index)?,
         None => None,
@@ -110,8 +110,8 @@ fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<P
     write(repo, &runs, publishing, &authored, &repo.site_dir())
 }
 
-/// The packed records by run id: the first run's, which the user may have `named`, and those
-/// of every other that lies as one packed file.
+/// Return packed records by run id: those of the first run, which the user may have `named`, and of
+/// every other run that is stored as a packed file.
 fn packed(
     results: &Results,
     ids: &[&str],
@@ -139,14 +139,14 @@ fn packed(
     Ok(all)
 }
 
-/// Render the site of all runs into a directory: first the broadest that may be published, or
-/// else the broadest.
+/// Render the site of all runs into a directory. The run shown first is the broadest that may be
+/// published, or else the broadest.
 pub fn site(repo: &Repo, results: &Results, dir: &Path) -> Result<PathBuf> {
     let runs = choose(repo, results, None)?;
     write(repo, &runs, Publishing::default(), &Authored::new(), dir)
 }
 
-/// All runs that can be shown, that first which is to be.
+/// Return all runs that can be shown; the first is the one to show first.
 fn choose(repo: &Repo, results: &Results, run: Option<&str>) -> Result<Vec<Run>> {
     if let Some(run) = run {
         let run = Run::load(&results.find(run)?)?.as_far_as_measured();
@@ -154,7 +154,7 @@ fn choose(repo: &Repo, results: &Results, run: Option<&str>) -> Result<Vec<Run>>
     }
     let mut runs = load_all(results, None);
     let models = repo.listed_models()?;
-    // Of equals the first, which is the newest; the others stay newest first.
+    // Among equally broad runs take the newest, which is first; the others stay newest first.
     let breadths = runs.iter().map(|run| Reverse(breadth(run, &models)));
     let Some((broadest, _)) = breadths.enumerate().min_by_key(|(_, breadth)| *breadth) else {
         bail!(
@@ -171,9 +171,9 @@ fn before_others(results: &Results, first: Run) -> Vec<Run> {
     std::iter::once(first).chain(others).collect()
 }
 
-/// How much of the benchmark a run is: whether it may be published, how many scenarios it
-/// has, and how many parameters its model. A run of one scenario must not hide one of all,
-/// and of two that have as many a tiny model's must not hide a large one's.
+/// Return how much of the benchmark a run covers: whether it may be published, its number of
+/// scenarios, and its model's number of parameters. A run of one scenario must not hide a run of
+/// all, nor a tiny model's run a large model's with as many scenarios.
 fn breadth(run: &Run, models: &Models) -> (bool, usize, u64) {
     let header = &run.header;
     let brought = header.provenance.model.as_ref();
@@ -185,15 +185,15 @@ fn breadth(run: &Run, models: &Models) -> (bool, usize, u64) {
     )
 }
 
-/// Render with `first` shown; the path of the index page.
+/// Render the site with `first` as the run shown first; return the path of the index page.
 pub fn render_with(repo: &Repo, results: &Results, first: Run) -> Result<PathBuf> {
     let runs = before_others(results, first);
     let publishing = Publishing::default();
     write(repo, &runs, publishing, &Authored::new(), &repo.site_dir())
 }
 
-/// Render one run into a directory of its own, with a banner above everything; the path of
-/// the index page.
+/// Render one run into a directory of its own, with a banner at the top of every page; return the
+/// path of the index page.
 pub fn render_apart(repo: &Repo, run: Run, dir: &Path, banner: &str) -> Result<PathBuf> {
     let publishing = Publishing {
         banner: Some(banner),
@@ -241,7 +241,7 @@ fn write(
     Ok(dir.join("index.html"))
 }
 
-/// A file of the checkout's, where it is there.
+/// Load a file of the checkout; `None` where there is no such file.
 fn if_there<T>(
     path: &Path,
     load: impl Fn(&Path) -> Result<T, DataError>,
@@ -249,8 +249,8 @@ fn if_there<T>(
     path.exists().then(|| load(path)).transpose()
 }
 
-/// The list, and the models that records say were brought to them: the same pages come of the
-/// same records wherever those are rendered.
+/// Return the listed models and those that users brought to these runs, as the records describe
+/// them, so that the same records give the same pages in every checkout.
 fn with_brought(mut models: Models, runs: &[Run]) -> Models {
     for model in runs
         .iter()
@@ -263,8 +263,8 @@ fn with_brought(mut models: Models, runs: &[Run]) -> Models {
     models
 }
 
-/// All runs that can be loaded, newest first, but `except`. One that can't is
-/// named and left out: an old record must not keep a new one from being shown.
+/// Load all runs but `except`, newest first. A run that can't be loaded causes a warning and is
+/// left out: an old record must not keep a new one from being shown.
 fn load_all(results: &Results, except: Option<&str>) -> Vec<Run> {
     let mut runs = Vec::new();
     for (id, place) in results.places().into_iter().rev() {
@@ -284,11 +284,11 @@ fn load_all(results: &Results, except: Option<&str>) -> Vec<Run> {
     runs
 }
 
-/// Directories of the `site` crate in which people write.
+/// Directories of the `site` crate that hold hand-written files.
 pub const DIRS: [&str; 3] = ["templates", "pages", "assets"];
 
-/// All texts of those directories, by their path in the crate. A file that is no
-/// text (a picture) is left out.
+/// Read all text files in those directories, by their path in the crate. Other files (pictures) are
+/// left out.
 pub fn read(site: &Path) -> Result<Authored> {
     let mut all = Authored::new();
     for dir in DIRS {

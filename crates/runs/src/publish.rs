@@ -1,6 +1,6 @@
-//! `cargo xtask publish RUN`: one of our runs as one packed file in `data/results`, where
-//! the published site takes it from. Equal records give equal bytes: names are sorted, and
-//! no time, owner or mode of this machine goes in.
+//! `cargo xtask publish RUN`: packs one of our runs into a file in `data/results`, from which the
+//! published site takes it. Equal records give equal bytes: names are sorted, and no time, owner or
+//! mode of this machine is stored.
 
 use crate::results::Results;
 use anyhow::{Context, Result, bail, ensure};
@@ -11,7 +11,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Slow, and done once a run: a tenth smaller than the levels below it.
+/// Compression level. It is slow, but a run is packed once, and the file is a tenth smaller than at
+/// lower levels.
 const LEVEL: i32 = 19;
 
 /// What the command line says.
@@ -27,7 +28,7 @@ pub struct Options {
     pub to: Option<PathBuf>,
 }
 
-/// The verb.
+/// Run `cargo xtask publish`.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let place = Results::new(repo, options.out.as_deref()).find(&options.run)?;
     let files = RunFiles::open(&place)?;
@@ -68,7 +69,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Say what a published run gives away, where its user brought the prompts.
+/// Warn that a published run reveals its prompts, where its user brought them.
 pub(crate) fn warn_of_prompts(header: &RunHeader) {
     if let Some(prompts) = &header.plan.prompts {
         watch::warn(format!(
@@ -80,7 +81,7 @@ pub(crate) fn warn_of_prompts(header: &RunHeader) {
     }
 }
 
-/// A run's files as one packed file.
+/// Pack a run's files into one file.
 pub fn pack(files: &RunFiles) -> Result<Vec<u8>> {
     let mut encoder = zstd::Encoder::new(Vec::new(), LEVEL)?;
     encoder.window_log(WINDOW_LOG)?;
@@ -108,7 +109,7 @@ pub fn pack(files: &RunFiles) -> Result<Vec<u8>> {
     encoder.finish().context("the archive can't be compressed")
 }
 
-/// The file whole or not at all; refused where something else has its name.
+/// Write the whole file or nothing. Fail where a file of that name has other contents.
 pub(crate) fn write(to: &Path, bytes: &[u8]) -> Result<()> {
     let dir = to.parent().unwrap_or(Path::new("."));
     let cant = || format!("{} can't be written: nothing is published", to.display());
@@ -118,7 +119,7 @@ pub(crate) fn write(to: &Path, bytes: &[u8]) -> Result<()> {
         .write_all(bytes)
         .and_then(|()| staged.as_file().sync_all())
         .with_context(cant)?;
-    // A temporary file is its owner's alone; what is published is not.
+    // A temporary file is readable by its owner only; a published file is readable by everyone.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     staged.as_file().set_permissions(mode).with_context(cant)?;
     match staged.persist_noclobber(to) {

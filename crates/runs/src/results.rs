@@ -1,9 +1,9 @@
-//! Where runs are kept, and finding one by name: new ones are directories in `runs/`,
-//! published ones are packed files in `data/results/`.
+//! The directories in which runs are kept, and finding a run by name. New runs are directories in
+//! `runs/`, published ones are packed files in `data/results/`.
 //!
-//! Names that the user gives to runs (`bench --save NAME`), so that `compare NAME` holds the
-//! newest run against one that was measured before a change. They stand in a small file
-//! beside the runs; no record refers to it.
+//! A user can name a run (`bench --save NAME`), so that `compare NAME` compares the newest run with
+//! one that was measured before a change. The names are kept in a small file beside the runs; no
+//! record refers to it.
 
 use anyhow::{Result, bail, ensure};
 use base::files::write_whole;
@@ -14,15 +14,15 @@ use schema::run_files::{HEADER, SUFFIX};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The directories that runs are looked for in; new ones are made in the first, where the
-/// names that runs were given stand too.
+/// The directories in which runs are looked up. New runs are made in the first, which also holds
+/// the file of names that users gave to runs.
 #[derive(Clone, Debug)]
 pub struct Results {
     dirs: Vec<PathBuf>,
 }
 
 impl Results {
-    /// Those of a checkout, or the one that the user named instead.
+    /// Look in the directories of a checkout, or only in the one that the user named instead.
     pub fn new(repo: &Repo, out: Option<&Path>) -> Self {
         match out {
             Some(dir) => Self::at(dir),
@@ -32,7 +32,7 @@ impl Results {
         }
     }
 
-    /// One directory alone.
+    /// Look in one directory only.
     pub fn at(dir: &Path) -> Self {
         Self {
             dirs: vec![dir.to_owned()],
@@ -44,12 +44,12 @@ impl Results {
         &self.dirs[0]
     }
 
-    /// All of them.
+    /// All directories, the one for new runs first.
     pub fn dirs(&self) -> &[PathBuf] {
         &self.dirs
     }
 
-    /// Where a run is: by id, by the name it was given, by path, or `latest`.
+    /// Find a run by id, by the name that it was given, by path, or as `latest`; return its path.
     pub fn find(&self, run: &str) -> Result<PathBuf> {
         let run = resolve(self.dir(), run)?;
         let run = run.as_str();
@@ -70,7 +70,7 @@ impl Results {
         if path.join(HEADER).is_file() || (run.ends_with(SUFFIX) && path.is_file()) {
             return Ok(path.to_owned());
         }
-        // The newest first: where none is near, they are the ones that are said.
+        // Newest first: where no known name is similar, the error lists the first ones.
         let mut known: Vec<String> = places.into_keys().rev().collect();
         known.extend(names(self.dir())?);
         let list = match self.dirs.as_slice() {
@@ -82,8 +82,8 @@ impl Results {
             .into())
     }
 
-    /// Where each run is, by id, which begins with its time: oldest first. A run that was
-    /// published and is still there as a directory is the directory.
+    /// Return the path of each run by id, oldest first, because an id begins with the run's time. A
+    /// run that is both a directory and a published file is found as the directory.
     pub fn places(&self) -> BTreeMap<String, PathBuf> {
         let mut places = BTreeMap::new();
         for dir in &self.dirs {
@@ -112,7 +112,7 @@ impl Results {
     }
 }
 
-/// Name → run id.
+/// Map from the names that the user gave to the ids of the runs.
 type Names = BTreeMap<String, String>;
 
 fn file(results_dir: &Path) -> PathBuf {
@@ -127,18 +127,18 @@ fn table(results_dir: &Path) -> Result<Names> {
     }
 }
 
-/// The id of the run of that name; what is no name comes back as it is.
+/// Return the id of the run with that name; a text that is no name is returned unchanged.
 pub fn resolve(results_dir: &Path, run: &str) -> Result<String> {
     let named = table(results_dir)?.remove(run);
     Ok(named.unwrap_or_else(|| run.to_owned()))
 }
 
-/// Every name.
+/// Return all names that users gave to runs.
 pub fn names(results_dir: &Path) -> Result<Vec<String>> {
     Ok(table(results_dir)?.into_keys().collect())
 }
 
-/// Refuse a name that can't be given; asked before anything is measured.
+/// Refuse a name that can't be given to a run. Called before anything is measured.
 pub fn check_name(results_dir: &Path, ids: &[String], name: &str) -> Result<()> {
     check_id(&file(results_dir), "--save", name)?;
     ensure!(
@@ -148,7 +148,7 @@ pub fn check_name(results_dir: &Path, ids: &[String], name: &str) -> Result<()> 
     table(results_dir).map(drop)
 }
 
-/// Give a run a name; what was done, in words.
+/// Give a run a name; return a sentence that says what was done.
 pub fn save_name(results_dir: &Path, name: &str, id: &str) -> Result<String> {
     let mut names = table(results_dir)?;
     let before = names.insert(name.to_owned(), id.to_owned());
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(results.places().len(), 2);
         let latest = results.find("latest").unwrap();
         assert!(latest.ends_with("20260102-000000-cpu-1a2b"));
-        // It is found by its path.
+        // A first look is found by its path.
         let path = dir.path().join(&look);
         assert_eq!(results.find(path.to_str().unwrap()).unwrap(), path);
     }

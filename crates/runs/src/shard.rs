@@ -1,12 +1,12 @@
-//! A part of a run on its own: what `--shard` and `--budget-from` ask for, checked
-//! before the long work, and what to do with the part afterwards. Which blocks are
-//! whose stands in `schema::origin`; putting parts together is `merge`'s.
+//! One shard of a run: checks what `--shard` and `--budget-from` ask for before the long work
+//! begins, and says what to do with the shard afterwards. `schema::origin` defines which blocks
+//! belong to which shard; `merge` joins the shards.
 //!
-//! Every shard verifies its own targets and has its outputs judged, since each may
-//! run on a machine of its own. It also decides for itself what there is time for:
-//! the pilot shares out the whole plan's time, not the shard's, so equal machines
-//! decide alike, and `merge` counts only the cells that all kept. With
-//! `--budget-from` one decision serves all, and none is measured in vain.
+//! Every shard verifies its own targets and has its outputs judged, since each may run on a machine
+//! of its own. It also decides by itself which cells there is time for: the pilot shares out the
+//! whole plan's time, not the shard's, so equal machines decide alike, and `merge` counts only the
+//! cells that all shards kept. With `--budget-from` all shards use one decision, and no cell is
+//! measured in vain.
 
 use crate::results::Results;
 use anyhow::{Context, Result, bail};
@@ -17,8 +17,8 @@ use schema::plan::Plan;
 use schema::run::{Run, RunHeader};
 use std::path::Path;
 
-/// Refuse a shard without a block; the decision to take over and the run it is of,
-/// where one was named.
+/// Refuse a shard that has no block. With `budget_from`, return the budget to take over and the id
+/// of the run that it comes from.
 pub fn prepare(
     plan: &Plan,
     results: &Results,
@@ -37,10 +37,10 @@ pub fn prepare(
         .transpose()
 }
 
-/// What a run of the same plan decided there is time for.
+/// Return a run's id and its budget; fail where it has another plan or no budget.
 fn decision(plan: &Plan, run_dir: &Path) -> Result<(String, Budget)> {
     let run = Run::load(run_dir)?;
-    // Which prompts were drawn decides nothing.
+    // The seed of the prompts has no influence on the decision.
     let decides = |plan: &Plan| {
         plan_sha256(&Plan {
             prompt_seed: None,
@@ -60,12 +60,12 @@ fn decision(plan: &Plan, run_dir: &Path) -> Result<(String, Budget)> {
     Ok((id, budget))
 }
 
-/// The hash of a plan, as it stands in `run.json`.
+/// Return the hash of a plan, as it stands in `run.json`.
 pub fn plan_sha256(plan: &Plan) -> Result<String> {
     Ok(sha256_hex(&serde_json::to_vec(plan)?))
 }
 
-/// What a shard's run ends with, in place of a report.
+/// Return the text with which a shard's run ends, in place of a report.
 pub fn what_next(shard: Shard) -> String {
     format!(
         "This is shard {shard}, no whole run: put all {} together with `cargo xtask merge DIR…`",
@@ -73,7 +73,7 @@ pub fn what_next(shard: Shard) -> String {
     )
 }
 
-/// A merged run is nothing to go on with: its parts are.
+/// Refuse to continue a merged run: only its parts can be continued.
 pub fn refuse_merged(header: &RunHeader) -> Result<()> {
     let sources = header.origin.sources.iter();
     let sources: Vec<&str> = sources.map(|source| source.id.as_str()).collect();

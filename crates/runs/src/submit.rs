@@ -1,8 +1,8 @@
-//! `cargo xtask submit RUN`: whether somebody's run can be published, by checks that need its
-//! record alone. Where all pass, the run is packed as `publish` packs it, and the text of a pull
-//! request is written beside the runs. Nothing is pushed.
+//! `cargo xtask submit RUN`: checks whether a contributed run can be published, from its record
+//! alone. Where all checks pass, it packs the run as `publish` does and writes the text of a pull
+//! request beside the runs. Nothing is pushed.
 //!
-//! CI asks the same of a record that a pull request adds, with `--check-only`.
+//! CI runs the same checks with `--check-only` on each record that a pull request adds.
 
 mod checks;
 mod proposal;
@@ -25,9 +25,9 @@ use site::words::plural;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Where a check fails.
+/// Exit status where a check fails.
 const REFUSED: u8 = 3;
-/// Longest finding that is printed.
+/// Most characters of a finding that is printed.
 const FINDING_CHARS_MAX: usize = 600;
 
 /// What the command line says.
@@ -46,7 +46,7 @@ pub struct Options {
     pub json: bool,
 }
 
-/// What is printed as JSON.
+/// The report that `--json` prints.
 #[derive(Serialize)]
 struct Report<'a> {
     run: &'a str,
@@ -56,7 +56,7 @@ struct Report<'a> {
     proposal: Option<&'a Proposal>,
 }
 
-/// The verb. Exit status 3 where a check fails.
+/// Run `cargo xtask submit`. Exit status 3 where a check fails.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let place = Results::new(repo, options.out.as_deref()).find(&options.run)?;
     let files = RunFiles::open(&place)?;
@@ -99,7 +99,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// Every check in a line, and what follows from them.
+/// Format each check as a line, and the verdict after them.
 fn screen(id: &str, checks: &[Check]) -> String {
     let rows = checks.iter().map(|check| {
         let finding = line(&check.finding, FINDING_CHARS_MAX);

@@ -1,6 +1,6 @@
-//! The screen that a run ends with: what was measured, who leads, what has no numbers and
-//! why, and where all that stands. Whatever the run, it is a screen; the single cells stand on
-//! the report's coverage page.
+//! The summary that a run ends with: what was measured, which targets lead, which cells have no
+//! numbers and why, and the paths of the records and the report. It always fits on one screen;
+//! single cells are on the report's coverage page.
 
 use anyhow::Result;
 use base::repo::Repo;
@@ -15,67 +15,67 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most scenarios, and most statuses, that have a line.
+/// Most scenarios, and most statuses, that get a line.
 const LINES_MAX: usize = 8;
-/// Widest line, where words can be left out.
+/// Most characters of a line that can be shortened.
 const WIDTH_MAX: usize = 100;
-/// Most targets of a tie that are named.
+/// Most targets of a tie that are listed by name.
 const NAMES_MAX: usize = 3;
 
-/// What there is to say.
+/// The contents of the summary.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// Cells with numbers, and all.
+    /// Number of cells with numbers, and of all cells.
     cells: (u64, u64),
-    /// Requests timed, and readings of the micro suites.
+    /// Number of timed requests, and of readings of the micro suites.
     samples: u64,
-    /// Processes that were launched for it.
+    /// Number of processes that were launched.
     launches: u64,
-    /// How long engines ran for it (s); `None` where that was on several machines.
+    /// Time during which engines ran (s); `None` for a run merged from several sources.
     wall_s: Option<f64>,
     /// Share of that time in which a timed request was under way.
     timed_share: Option<f64>,
-    /// Who leads, in plan order.
+    /// The leading targets of each scenario, in plan order.
     leads: Vec<Lead>,
-    /// Target that ratios are against; empty where it wasn't measured.
+    /// The target that ratios are relative to; empty where it wasn't measured.
     baseline: String,
-    /// Reasons for no numbers, by status: unexpected ones first.
+    /// Cells without numbers by status and kind of reason, faults first.
     gaps: Vec<Gap>,
-    /// Limits of the machine that a target was seen beyond, and who.
+    /// Limits of the machine that a target seemed to exceed, with the target.
     exceeded: Vec<Exceeded>,
 }
 
-/// Who leads a scenario.
+/// The targets that lead a scenario.
 #[derive(Clone, Debug, PartialEq)]
 struct Lead {
     scenario: String,
     case: String,
-    /// One target, or all that tie.
+    /// The leading target, or all targets that tie for the lead.
     targets: Vec<String>,
-    /// How many times better the first is than the baseline.
+    /// How many times better the first target is than the baseline; `None` where there is no ratio.
     ratio: Option<f64>,
 }
 
-/// Cells without numbers of one status.
+/// The cells without numbers that have one status.
 #[derive(Clone, Debug, PartialEq)]
 struct Gap {
     status: Status,
     cells: u64,
-    /// Kinds of reason and how many cells have it, the commonest first.
+    /// Kinds of reason, each with its number of cells, the commonest first.
     kinds: Vec<(String, u64)>,
 }
 
-/// Where it all stands.
+/// The paths with which a summary ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
     /// The run's directory.
     pub records: &'a Path,
-    /// The report's first page, where one was rendered.
+    /// The report's index page; `None` where none was rendered.
     pub report: Option<&'a Path>,
 }
 
-/// Whether a cell of that status is a fault of the engine or of ours: it broke, where others
-/// are what the machine lacks, the engine can't do, or there was no time for.
+/// Tell whether a status means that something broke, in the engine or in the benchmark. The others
+/// mean that the machine lacks something, the engine can't do it, or there was no time.
 pub fn is_fault(status: Status) -> bool {
     !matches!(
         status,
@@ -87,18 +87,18 @@ pub fn is_fault(status: Status) -> bool {
     )
 }
 
-/// What is derived from a run's records.
+/// The analyses that are derived from a run's records.
 pub(crate) struct Analysed {
-    /// Its scenarios.
+    /// The analysis of the run's scenarios.
     pub(crate) analysis: Analysis,
-    /// Its micro suites.
+    /// The analyses of the run's micro suites.
     pub(crate) suites: Vec<SuiteAnalysis>,
-    /// The target that ratios are against.
+    /// The target that ratios are relative to.
     baseline: String,
 }
 
 impl Analysed {
-    /// Of a run. Fails where the checkout's registry or scenarios can't be read.
+    /// Analyse a run. Fails where the checkout's registry or scenarios can't be read.
     pub(crate) fn new(repo: &Repo, run: &Run) -> Result<Self> {
         let baseline = repo
             .registry()?
@@ -118,7 +118,7 @@ impl Summary {
         Ok(Self::from_records(run, &Analysed::new(repo, run)?))
     }
 
-    /// Summarise a run that is analysed already.
+    /// Summarise a run that has been analysed already.
     pub(crate) fn from_records(run: &Run, analysed: &Analysed) -> Self {
         let Analysed {
             analysis,
@@ -131,7 +131,7 @@ impl Summary {
         let logs = || run.launches.iter().chain(&run.twins);
         let timed = || logs().flat_map(|log| log.requests.iter().filter(|r| !r.warmup));
         let readings = run.micro.iter().flat_map(|log| &log.cases);
-        // Clocks of several machines have nothing to do with each other.
+        // Stamps of different machines can't be compared.
         let one_machine = run.header.origin.sources.is_empty();
         let wall_ns = covered_ns(logs().filter_map(span)).filter(|_| one_machine);
         let timed_ns = covered_ns(timed().map(|r| (r.sent_ns, r.answered_ns)));
@@ -155,12 +155,12 @@ impl Summary {
         }
     }
 
-    /// Whether something broke.
+    /// Tell whether a cell has a status that is a fault; see [`is_fault`].
     pub fn has_faults(&self) -> bool {
         self.gaps.iter().any(|gap| is_fault(gap.status))
     }
 
-    /// The screen.
+    /// Format the summary.
     pub fn screen(&self, places: &Places) -> String {
         let mut lines = vec![self.measured()];
         if !self.leads.is_empty() {
@@ -252,12 +252,12 @@ impl Gap {
     }
 }
 
-/// From a launch's start to its end.
+/// Return when a launch began and ended (ns); `None` where it has no end.
 fn span(log: &LaunchLog) -> Option<(u64, u64)> {
     Some((log.launch.start_ns, log.end.as_ref()?.end_ns))
 }
 
-/// Time covered by spans that may overlap; `None` where there is none.
+/// Return the time covered by spans that may overlap (ns); `None` where they cover none.
 fn covered_ns(spans: impl Iterator<Item = (u64, u64)>) -> Option<u64> {
     let mut spans: Vec<(u64, u64)> = spans.collect();
     spans.sort_unstable();
@@ -272,7 +272,8 @@ fn covered_ns(spans: impl Iterator<Item = (u64, u64)>) -> Option<u64> {
 fn leads(scenarios: &[PlannedScenario], analysis: &Analysis, baseline: &str) -> Vec<Lead> {
     let lead = |scenario: &PlannedScenario| {
         let cells = || analysis.cells.iter().filter(|c| c.scenario == scenario.id);
-        // As on the report's first page: of the cases that the most had time for the largest.
+        // As on the report's first page: the largest of the cases that have the fewest cells over
+        // budget.
         let over = |case: &Case| {
             let of_case = cells().filter(|cell| cell.case == case.id);
             of_case.filter(|c| c.status == Status::OverBudget).count()
@@ -323,8 +324,8 @@ fn gaps(cells: &[&Cell]) -> Vec<Gap> {
     gaps
 }
 
-/// What reasons of a kind have in common: the first of its statements, without numbers that
-/// stand by themselves.
+/// Reduce a reason to its kind, so that similar reasons are counted together: its first statement,
+/// without numbers that stand by themselves.
 pub(crate) fn kind(reason: &str) -> String {
     const CHARS_MAX: usize = 60;
     let reason = base::text::plain(reason);

@@ -18,8 +18,8 @@
 /// 2^64 divided by the golden ratio: what each draw adds to the state.
 pub const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The output function: a bijection of 64 bits in which every bit of the input changes about half
-/// of the bits of the output.
+/// The output function of SplitMix64: a bijection of 64 bits in which every bit of the input
+/// changes about half of the bits of the output.
 #[inline]
 pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,7 +27,7 @@ pub fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// FNV-1a (Fowler, Noll, Vo) of 64 bits.
+/// Hash a name to 64 bits with FNV-1a (Fowler, Noll, Vo).
 #[inline]
 pub fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -35,24 +35,24 @@ pub fn hash(name: &str) -> u64 {
     })
 }
 
-/// A sequence of random numbers. The field is the seed, then the state.
+/// A SplitMix64 generator. The field is its state, which begins as the seed.
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// The next 64 random bits.
+    /// Draw the next 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN_GAMMA);
         mix(self.0)
     }
 
-    /// A number below `bound` (which must not be 0). The bias of the remainder is
-    /// under 2⁻⁴⁰ for the bounds used here.
+    /// Draw a number below `bound` (which must not be 0). The bias of the remainder is under 2⁻⁴⁰
+    /// for the bounds used here.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next_u64() % bound as u64) as usize
     }
 
-    /// Fisher–Yates.
+    /// Shuffle `items` with the Fisher–Yates algorithm.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));

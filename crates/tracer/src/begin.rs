@@ -1,4 +1,4 @@
-//! How tracing begins and ends: what is asked of CUPTI in which order.
+//! Begins and ends tracing: which functions of CUPTI are called, in which order.
 
 use crate::buffers::{buffer_completed, buffer_requested};
 use crate::clock::now_ns;
@@ -11,10 +11,10 @@ use schema::kernels::{
 };
 use std::panic::catch_unwind;
 use std::path::Path;
-/// Begin tracing, or write why not.
+/// Begin tracing. What prevents it is written to the trace, or to stderr where there is none.
 pub fn begin() {
     if SESSION.get().is_some() {
-        return; // a driver that asks twice
+        return; // the driver has called twice
     }
     let Some(path) = std::env::var_os(TRACE_VARIABLE).filter(|path| !path.is_empty()) else {
         eprintln!("kernel tracer: {TRACE_VARIABLE} names no file, so nothing is traced");
@@ -22,7 +22,7 @@ pub fn begin() {
     };
     match TraceFile::create(Path::new(&path)) {
         Ok(file) => begin_into(file),
-        // Such as a child process that inherited our variables.
+        // The file exists already: this is a child process that inherited our variables, say.
         Err(reason) => eprintln!("kernel tracer: {reason}; nothing is traced"),
     }
 }
@@ -38,7 +38,7 @@ fn begin_into(mut file: TraceFile) {
         (status == 0).then_some(version)
     });
     let known = version.is_some_and(cupti::is_known);
-    // Nothing more is asked of a library that we don't know.
+    // No further function of an unknown version is called.
     let usable = found.as_ref().ok().filter(|_| known);
     let mapping = usable.and_then(map_clock);
     file.event(&TraceEvent::Header(TraceHeader {
@@ -68,7 +68,8 @@ fn begin_into(mut file: TraceFile) {
     }
 }
 
-/// Have CUPTI read our clock, else learn how far its own is from ours.
+/// Have CUPTI use our clock, else measure the offset of its own clock from ours. `None` where
+/// CUPTI's clock can't be read.
 fn map_clock(cupti: &Functions) -> Option<ClockMapping> {
     // SAFETY: `now_ns` has the type that CUPTI declares, and lives as long as the process.
     let registered = cupti

@@ -1,4 +1,4 @@
-//! CUPTI's buffers: handed out empty, taken back full, and read record by record.
+//! The buffers that CUPTI fills: handed out empty, taken back full, and read record by record.
 
 use crate::clock;
 use crate::cupti::{self, ActivityKernel};
@@ -7,13 +7,13 @@ use schema::kernels::{ClockMethod, Kernel, Lost, TraceEvent};
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::catch_unwind;
 
-/// Bytes of a buffer: some five thousand kernels.
+/// Size of a buffer (bytes): room for some five thousand kernels.
 const BUFFER_BYTES: usize = 1 << 20;
-/// What CUPTI asks of a buffer's alignment (`ACTIVITY_RECORD_ALIGNMENT`).
+/// The alignment that CUPTI requires of a buffer (`ACTIVITY_RECORD_ALIGNMENT`, bytes).
 const BUFFER_ALIGN: usize = 8;
 
 impl Session {
-    /// Write what is in a buffer.
+    /// Write the records in a buffer to the trace.
     ///
     /// # Safety
     /// `buffer` holds `valid` bytes of records that CUPTI wrote.
@@ -75,7 +75,7 @@ unsafe fn name(text: *const c_char) -> String {
 
 fn kernel(raw: &ActivityKernel, offset_ns: i64) -> Kernel {
     Kernel {
-        name: 0, // the file gives it
+        name: 0, // set by `kernels_of_buffer`
         start_ns: clock::mapped(raw.start, offset_ns),
         end_ns: clock::mapped(raw.end, offset_ns),
         grid: raw.grid,
@@ -86,7 +86,7 @@ fn kernel(raw: &ActivityKernel, offset_ns: i64) -> Kernel {
     }
 }
 
-/// `CUpti_BuffersCallbackRequestFunc`: a new buffer.
+/// `CUpti_BuffersCallbackRequestFunc`: allocate a new buffer for CUPTI.
 pub extern "C" fn buffer_requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
     let mut memory: *mut c_void = std::ptr::null_mut();
     // SAFETY: CUPTI gives three writable places. Without memory the buffer is null and
@@ -103,7 +103,7 @@ pub extern "C" fn buffer_requested(buffer: *mut *mut u8, size: *mut usize, recor
     }
 }
 
-/// `CUpti_BuffersCallbackCompleteFunc`: a full one.
+/// `CUpti_BuffersCallbackCompleteFunc`: read a buffer that CUPTI has filled, and free it.
 pub extern "C" fn buffer_completed(
     context: *mut c_void,
     stream: u32,

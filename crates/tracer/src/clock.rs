@@ -1,13 +1,13 @@
-//! `CLOCK_MONOTONIC`, and how far another clock is from it. The other clock is a
+//! Reads `CLOCK_MONOTONIC`, and measures how far another clock is from it. The other clock is a
 //! function, so that this is tested without a GPU.
 
 use schema::kernels::ClockSample;
 
-/// Readings of which the narrowest counts: one between which the thread was not
+/// Number of readings. Only the narrowest counts: the one during which the thread was not
 /// interrupted.
 const READINGS: u32 = 32;
 
-/// Nanoseconds on `CLOCK_MONOTONIC`. Also what CUPTI calls where it takes a clock of ours.
+/// Read `CLOCK_MONOTONIC` (ns). CUPTI calls this function too, where it accepts a clock of ours.
 pub extern "C" fn now_ns() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -18,8 +18,8 @@ pub extern "C" fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Read `other` between two readings of `ours`, several times, and keep the narrowest;
-/// `None` where `other` can't be read.
+/// Read `other` between two readings of `ours`, several times, and keep the reading with the
+/// smallest error. `None` where `other` can't be read.
 pub fn sample(
     mut ours: impl FnMut() -> u64,
     mut other: impl FnMut() -> Option<u64>,
@@ -41,7 +41,7 @@ pub fn sample(
     best
 }
 
-/// A time of the other clock on ours.
+/// Convert a time of the other clock to ours (ns).
 pub fn mapped(other_ns: u64, offset_ns: i64) -> u64 {
     other_ns.saturating_add_signed(offset_ns.saturating_neg())
 }

@@ -1,26 +1,28 @@
-//! What we use of CUPTI's C interface, declared by hand from cupti_activity.h,
-//! cupti_version.h and cupti_result.h of CUPTI API versions 26 (CUDA 12.8) and 130001
-//! (CUDA 13.0 Update 1). `tests/tracing/layout.rs` compares it with those headers where they are.
+//! The part of CUPTI's C interface that the tracer uses, declared by hand from cupti_activity.h,
+//! cupti_version.h and cupti_result.h of CUPTI API versions 26 (CUDA 12.8) and 130001 (CUDA 13.0
+//! Update 1). `tests/tracing/layout.rs` compares it with those headers where they exist.
 //!
-//! Finding CUPTI and its functions in a running process. Nothing is called here.
+//! The module also finds CUPTI and its functions in a running process, but calls none of them.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 
-/// `CUptiResult`; 0 is success.
+/// `CUptiResult`: the status that a function of CUPTI returns; 0 is success.
 pub type Status = u32;
-/// `CUPTI_ERROR_MAX_LIMIT_REACHED`: no more records in a buffer.
+/// `CUPTI_ERROR_MAX_LIMIT_REACHED`: there are no more records in a buffer.
 pub const MAX_LIMIT_REACHED: Status = 12;
-/// `CUPTI_ERROR_INSUFFICIENT_PRIVILEGES`.
+/// `CUPTI_ERROR_INSUFFICIENT_PRIVILEGES`: the driver lets only administrators trace.
 pub const INSUFFICIENT_PRIVILEGES: Status = 35;
-/// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
+/// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`: another profiler is at work in the process.
 pub const MULTIPLE_SUBSCRIBERS: Status = 39;
-/// `CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL`: unlike kind 3, it leaves kernels overlapping.
+/// `CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL`: records of kernels. Unlike kind 3, it lets kernels
+/// overlap.
 pub const KIND_CONCURRENT_KERNEL: u32 = 10;
-/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: also buffers with incomplete records.
+/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: flush buffers with incomplete records too.
 pub const FLUSH_FORCED: u32 = 1;
 
-/// The part of `CUpti_ActivityKernel9` (CUDA 12) and `CUpti_ActivityKernel10` (CUDA 13)
-/// that both have alike, as do the versions 5 to 8 before them: each only added to the end.
+/// The part that `CUpti_ActivityKernel9` (CUDA 12) and `CUpti_ActivityKernel10` (CUDA 13) have in
+/// common with each other and with the versions 5 to 8 before them: each version only added fields
+/// at the end.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // The header documents them.
@@ -57,14 +59,14 @@ pub struct ActivityKernel {
     pub graph_node_id: u64,
 }
 
-/// `CUpti_BuffersCallbackRequestFunc`.
+/// `CUpti_BuffersCallbackRequestFunc`: the type of the callback by which CUPTI asks for a buffer.
 pub type BufferRequested = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
-/// `CUpti_BuffersCallbackCompleteFunc`.
+/// `CUpti_BuffersCallbackCompleteFunc`: the type of the callback that takes back a full buffer.
 pub type BufferCompleted = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
-/// `CUpti_TimestampCallbackFunc`.
+/// `CUpti_TimestampCallbackFunc`: the type of a clock that CUPTI can be given.
 pub type Timestamp = extern "C" fn() -> u64;
 
-/// The functions, as found in a library.
+/// The functions of CUPTI that were found in a library.
 #[derive(Clone, Copy)]
 #[allow(missing_docs)] // The header documents them.
 pub struct Functions {
@@ -76,18 +78,18 @@ pub struct Functions {
     pub flush_all: unsafe extern "C" fn(u32) -> Status,
     pub next_record: unsafe extern "C" fn(*mut u8, usize, *mut *mut u32) -> Status,
     pub dropped: unsafe extern "C" fn(*mut c_void, u32, *mut usize) -> Status,
-    /// Not in every version we accept.
+    /// `None` where the version has no such function.
     pub register_timestamp: Option<unsafe extern "C" fn(Timestamp) -> Status>,
 }
 
-/// Whether the kernel record of an API version is laid out as declared here. CUDA 12
-/// counts from 19; since 13 a version reads 13yyzz. What comes after is unknown, and
-/// to read its records could bring down the process that we are a guest of.
+/// Whether the kernel record of an API version is laid out as declared here. CUDA 12 counts from
+/// 19; since CUDA 13 a version reads 13yyzz. The layout of later versions is unknown, and reading
+/// their records could crash the process that is traced.
 pub fn is_known(version: u32) -> bool {
     (19..100).contains(&version) || (130_000..140_000).contains(&version)
 }
 
-/// What to do about a status, where something can be done.
+/// Advice on what to do about a status; empty where nothing can be done.
 pub fn advice(status: Status) -> &'static str {
     match status {
         INSUFFICIENT_PRIVILEGES => {
@@ -98,9 +100,9 @@ pub fn advice(status: Status) -> &'static str {
     }
 }
 
-/// Variable that names a libcupti to use instead of those looked for.
+/// Environment variable that names a libcupti to use instead of searching for one.
 pub const LIBRARY_VARIABLE: &str = "BENCH_CUPTI_LIBRARY";
-/// Names it goes by, newest first.
+/// File names of libcupti, newest first.
 const NAMES: [&str; 3] = ["libcupti.so.13", "libcupti.so.12", "libcupti.so"];
 
 /// Open CUPTI: the one that is named, else the one that the process has loaded already
@@ -136,7 +138,7 @@ fn dlopen(name: &str, flags: i32) -> Result<*mut c_void, String> {
     Ok(handle)
 }
 
-/// The loader's last message.
+/// The last error message of the dynamic loader.
 fn said() -> Option<String> {
     // SAFETY: dlerror gives null or a C string that is valid until the next dl call
     // of this thread, and it is copied before that.
@@ -175,7 +177,7 @@ fn functions(handle: *mut c_void) -> Result<Functions, String> {
     }
 }
 
-/// An address as the function that lies there.
+/// Convert an address to the function that lies there.
 ///
 /// # Safety
 /// `F` is the type of a function pointer, and the right one for the address.

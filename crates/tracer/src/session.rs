@@ -1,4 +1,5 @@
-//! One traced process: what its callbacks share, and what is fetched when.
+//! The tracing session of a process: the data that its callbacks share, and when records are
+//! fetched.
 
 use crate::clock::{self, now_ns};
 use crate::cupti::{self, Functions, Status};
@@ -8,27 +9,27 @@ use std::ffi::{CStr, c_char};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How often finished records are fetched: what a killed process loses at most.
+/// Time between two fetches of finished records: a killed process loses the records of this time.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
-/// How long the exit waits for a fetch that is under way.
+/// Longest time that the exit waits for a fetch that is under way.
 const EXIT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the callbacks need. CUPTI gives them no pointer of ours, so it is global.
+/// The data that the callbacks need. It is global because CUPTI passes them no pointer of ours.
 pub struct Session {
-    /// CUPTI.
+    /// The functions of CUPTI.
     pub cupti: Functions,
-    /// How its times become ours.
+    /// How CUPTI's times are converted to our clock; `None` where its clock can't be read.
     pub mapping: Option<ClockMapping>,
     file: Mutex<TraceFile>,
-    /// Held while records are fetched, so that the exit doesn't tear CUPTI down below it.
+    /// Locked while records are fetched, so that the exit doesn't shut CUPTI down meanwhile.
     flushing: Mutex<()>,
     pid: u32,
 }
 
-/// Set once, before CUPTI is told of any callback.
+/// The session of this process, set once, before CUPTI is given any callback.
 pub static SESSION: OnceLock<Session> = OnceLock::new();
 
-/// What CUPTI's clock and ours say at one moment.
+/// Compare CUPTI's clock with ours; `None` where CUPTI's can't be read.
 pub fn sample(cupti: &Functions) -> Option<ClockSample> {
     clock::sample(
         || now_ns(),
@@ -42,7 +43,7 @@ pub fn sample(cupti: &Functions) -> Option<ClockSample> {
 }
 
 impl Session {
-    /// The tracing session of this process.
+    /// Create the tracing session of this process.
     pub fn new(cupti: Functions, mapping: Option<ClockMapping>, file: TraceFile) -> Self {
         Self {
             cupti,
@@ -53,14 +54,14 @@ impl Session {
         }
     }
 
-    /// The trace.
+    /// Lock the trace's file.
     pub fn file(&self) -> MutexGuard<'_, TraceFile> {
         self.file
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Whether a call succeeded; if not, that is written down.
+    /// Whether a call of CUPTI succeeded. If not, the failure is written to the trace.
     pub fn worked(&self, what: &str, status: Status) -> bool {
         if status != 0 {
             let reason = format!("{}{}", self.words(status), cupti::advice(status));
@@ -82,7 +83,7 @@ impl Session {
             .into_owned()
     }
 
-    /// Fetch finished records again and again, until the trace is closed.
+    /// Fetch finished records periodically, until the trace is closed.
     pub fn fetch_until_closed(&self) {
         loop {
             std::thread::sleep(FLUSH_EVERY);
@@ -90,7 +91,7 @@ impl Session {
             if !self.file().is_open() {
                 return;
             }
-            // What fails now may work later, and the exit says what failed for good.
+            // What fails now may work later; a lasting failure is reported at the exit.
             // SAFETY: plain call; it may run on any thread.
             let _ = unsafe { (self.cupti.flush_all)(0) };
         }
@@ -98,7 +99,7 @@ impl Session {
 
     /// Fetch the last records and close the trace.
     pub fn end(&self) {
-        // A fork has our memory, but neither our threads nor our file's end.
+        // A forked child has our memory, but not our threads, and the trace isn't its to end.
         if self.pid != std::process::id() {
             return;
         }

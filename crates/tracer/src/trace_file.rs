@@ -1,6 +1,6 @@
-//! The trace's file: created new, appended to a buffer of records at a time, and given
-//! up at the first write that fails, because a hole in the middle would look like idle
-//! time. Knows the format, nothing of CUPTI.
+//! The trace's file. It is created new, and records are appended one buffer of CUPTI's at a time.
+//! After the first failed write nothing more is written, because a gap in the middle would look
+//! like idle time. This module knows the format, but nothing of CUPTI.
 
 use schema::kernels::{Kernel, KernelName, TraceEvent, TraceFailure};
 use std::collections::HashMap;
@@ -8,9 +8,9 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-/// An open trace.
+/// A trace that is being written.
 pub struct TraceFile {
-    /// `None` once it is closed or given up.
+    /// The open file; `None` once the trace was closed or a write has failed.
     file: Option<File>,
     names: HashMap<String, u32>,
     kernels: u64,
@@ -35,7 +35,7 @@ impl TraceFile {
         }
     }
 
-    /// Kernels written.
+    /// The number of kernels written.
     pub fn kernels(&self) -> u64 {
         self.kernels
     }
@@ -47,7 +47,7 @@ impl TraceFile {
         self.write(&bytes);
     }
 
-    /// Write what did not work.
+    /// Write a failure as an event: what failed, its status code, and why.
     pub fn failure(&mut self, what: &str, code: Option<u32>, reason: String) {
         self.event(&TraceEvent::Failure(TraceFailure {
             what: what.into(),
@@ -56,7 +56,8 @@ impl TraceFile {
         }));
     }
 
-    /// Write kernels, each with its name; names that are new come first.
+    /// Write the kernels of a buffer, each with its name. A name is written once, before the first
+    /// kernel that has it.
     pub fn kernels_of_buffer(&mut self, kernels: Vec<(String, Kernel)>) {
         if self.file.is_none() {
             return;
@@ -89,7 +90,7 @@ impl TraceFile {
         self.file = None;
     }
 
-    /// Whether anything more will be written.
+    /// Whether the file is open, so that events are still written.
     pub fn is_open(&self) -> bool {
         self.file.is_some()
     }
@@ -97,8 +98,8 @@ impl TraceFile {
     fn write(&mut self, bytes: &[u8]) {
         let Some(file) = &mut self.file else { return };
         if let Err(error) = file.write_all(bytes) {
-            // The file can't hold this line either, so it goes where the engine's own
-            // words are kept. Without an `end` line the trace counts as cut short.
+            // The disk can't hold this line either, so it goes to stderr, where the engine's own
+            // output is kept. Without an `end` line the trace counts as cut short.
             eprintln!("kernel tracer: the trace can't be written ({error}); tracing stops");
             self.file = None;
         }
@@ -107,7 +108,7 @@ impl TraceFile {
 
 fn push(bytes: &mut Vec<u8>, event: &TraceEvent) {
     let start = bytes.len();
-    // Only a map with keys that aren't strings can't be put in JSON; there is none.
+    // Only a map whose keys aren't strings can't be serialised as JSON; there is none here.
     match serde_json::to_writer(&mut *bytes, event) {
         Ok(()) => bytes.push(b'\n'),
         Err(_) => bytes.truncate(start),

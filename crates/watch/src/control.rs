@@ -1,15 +1,15 @@
-//! What the user may ask of a run: by `--stop-after` to end once its time is up, and while it goes
-//! on to wait before the next launch (or round of launches that take turns) or to leave out the rest
-//! of what runs. Stopping altogether is `interrupt`'s.
+//! What the user asks of a run while it goes on: to stop after some time (`--stop-after`), to pause
+//! before the next launch (or round of launches that take turns), or to skip the rest of what runs.
+//! `base::interrupt` stops a run altogether.
 //!
-//! `--stop-after`: a run ends between two pieces of work, so that a machine lent for minutes at a
-//! time can finish it in several goes. A piece is what a resumed run does not do again: a target's
-//! verification, its pilot, a capacity, a launch (where targets take turns: those of a block), the
-//! check of a case's outputs, a trace. No piece is cut short, and the first is always done: every go
-//! gets further.
+//! With `--stop-after` a run ends between two pieces of work, so that a machine lent for minutes at
+//! a time can finish it in several goes. A piece is what a resumed run does not do again: a
+//! target's verification, its pilot, a capacity stage, a launch (where targets take turns: those of
+//! a block), the check of a case's outputs, a trace. No piece is cut short, and the first is always
+//! done, so that every go gets further.
 //!
-//! Nothing is stopped in the middle of a request but by giving up its launch, whose
-//! record then ends as `not_run`: a resumed run makes it again.
+//! In the middle of a request only its launch can be given up. The launch's record then ends as
+//! `not_run`, and a resumed run makes it again.
 
 use super::event::Event;
 use base::interrupt;
@@ -17,24 +17,24 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Nothing runs that could be skipped.
+/// State of `skip`: nothing runs that could be skipped.
 const CLOSED: u8 = 0;
-/// Something does.
+/// State of `skip`: something runs that can be skipped.
 const OPEN: u8 = 1;
-/// And the user doesn't want it.
+/// State of `skip`: the user asked to skip what runs.
 const ASKED: u8 = 2;
 
-/// Why what runs is given up before it is complete.
+/// Why the work that runs is given up before it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GivenUp {
     /// The whole run is to stop.
     Interrupted,
-    /// The user wants to leave this out, and to go on with the rest.
+    /// The user wants to leave out this work, and to go on with the rest.
     Skipped,
 }
 
 impl GivenUp {
-    /// The reason in its record.
+    /// The reason that the launch's record gives.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Interrupted => "interrupted",
@@ -43,11 +43,11 @@ impl GivenUp {
     }
 }
 
-/// How often someone who waits looks whether to go on.
+/// Time between two looks at whether a pause is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is asked of one run. Clones are of the same run: the one who asks (the dashboard's keys, the
-/// command line) and those who do the work hold one each.
+/// A handle to what is asked of one run. Its clones share that: those who ask (the dashboard's
+/// keys, the command line) and those who do the work hold one each.
 #[derive(Clone, Debug, Default)]
 pub struct Control(Arc<Asked>);
 
@@ -61,11 +61,11 @@ struct Asked {
 
 #[derive(Debug, Default)]
 struct Time {
-    /// When it is up.
+    /// When the time of `--stop-after` is up; `None` where there is no limit.
     deadline: Option<Instant>,
-    /// Whether a piece of work has been begun since that was set.
+    /// Whether a piece of work has been begun since the deadline was set.
     begun: bool,
-    /// Whether a piece was left because of it.
+    /// Whether a piece of work was left undone because of the deadline.
     is_up: bool,
 }
 
@@ -82,18 +82,18 @@ impl Time {
 }
 
 impl Control {
-    /// Begin nothing new, or go on.
+    /// Pause the run before its next launch (`true`), or let it go on.
     pub fn pause(&self, pause: bool) {
         self.0.pause.store(pause, Ordering::SeqCst);
     }
 
-    /// Leave out the rest of what runs. Between two launches this asks nothing.
+    /// Skip the rest of what runs. Between two launches this has no effect.
     pub fn skip(&self) {
         let skip = &self.0.skip;
         let _ = skip.compare_exchange(OPEN, ASKED, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// From now on pieces are only begun before `deadline`.
+    /// Set a deadline: from now on, pieces of work are only begun before it.
     pub fn stop_at(&self, deadline: Instant) {
         *self.time() = Time {
             deadline: Some(deadline),
@@ -101,8 +101,8 @@ impl Control {
         };
     }
 
-    /// Between two pieces of work: wait while the user wants to; an error where they want
-    /// to stop.
+    /// Wait here, between two pieces of work, while the user pauses the run. An error where they
+    /// want to stop it.
     pub fn checkpoint(&self) -> anyhow::Result<()> {
         let waits = || self.0.pause.load(Ordering::SeqCst) && !interrupt::requested();
         if waits() {
@@ -115,8 +115,8 @@ impl Control {
         interrupt::check()
     }
 
-    /// Call before a piece of work that takes at least `at_least`: an error where it should
-    /// not be begun, because there is no time for it or because the user asked to stop.
+    /// Check, before a piece of work that takes at least `at_least`, that it may begin. An error
+    /// where there is no time for it or the user asked to stop.
     pub fn next_piece(&self, at_least: Duration) -> anyhow::Result<()> {
         interrupt::check()?;
         match self.time().fits(Instant::now(), at_least) {
@@ -125,23 +125,23 @@ impl Control {
         }
     }
 
-    /// Whether a piece of work was left because the time is up.
+    /// Whether a piece of work was left undone because the time is up.
     pub fn has_stopped(&self) -> bool {
         self.time().is_up
     }
 
-    /// From now until [`Control::skipped`] the user may skip what runs; what was to be skipped before
-    /// is given up.
+    /// From now until [`Control::skipped`] the user may skip what runs. An earlier request to skip
+    /// is dropped.
     pub fn skippable(&self) {
         self.0.skip.store(OPEN, Ordering::SeqCst);
     }
 
-    /// Whether the user skipped it. It can't be skipped any more.
+    /// Whether the user skipped what runs. From now on it can't be skipped any more.
     pub fn skipped(&self) -> bool {
         self.0.skip.swap(CLOSED, Ordering::SeqCst) == ASKED
     }
 
-    /// Why what runs is to be given up; `None` where it is to go on.
+    /// Why the work that runs is to be given up; `None` where it is to go on.
     pub fn given_up(&self) -> Option<GivenUp> {
         if interrupt::requested() {
             return Some(GivenUp::Interrupted);

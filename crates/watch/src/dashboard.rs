@@ -1,9 +1,9 @@
-//! The dashboard's loop: a thread that takes events and keys, and draws a few times a
-//! second. What is drawn is `view`'s, what a key means `state`'s.
+//! The dashboard's loop: a thread that takes events and keys, and draws at most a few times a
+//! second. The module `view` decides what is drawn, and `state` what a key means.
 //!
-//! A thread that emits an event only puts it into an unbounded queue, so no work ever waits for
-//! the terminal. What drawing costs is in the records (`dashboard_cpu_ns`) and is printed
-//! at the end.
+//! A thread that emits an event only puts it into an unbounded queue, so no work ever waits for the
+//! terminal. The CPU time that drawing costs is recorded (`dashboard_cpu_ns`) and printed at the
+//! end.
 
 use super::event::Event;
 use super::state::{Action, Key, State};
@@ -24,17 +24,17 @@ use std::time::{Duration, Instant};
 pub const THREAD: &str = "dashboard";
 /// Time between two drawings.
 const FRAME: Duration = Duration::from_millis(250);
-/// The same while keys are pressed.
+/// Time between two drawings while keys are pressed.
 const FRAME_MIN: Duration = Duration::from_millis(100);
-/// How long someone who takes the terminal away waits for a drawing to end.
+/// Longest time to wait for a drawing to end before the terminal is given back.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Held while something is drawn.
+/// Locked while something is drawn.
 static DRAWING: Mutex<()> = Mutex::new(());
-/// CPU time of the thread that draws; 0 = there is none.
+/// CPU time of the thread that draws (ns); 0 = there is none.
 static CPU_NS: AtomicU64 = AtomicU64::new(0);
 
-/// CPU time that drawing took so far; `None` where nothing is drawn.
+/// CPU time that drawing has taken so far (ns); `None` where nothing is drawn.
 pub fn cpu_ns() -> Option<u64> {
     Some(CPU_NS.load(Ordering::Relaxed)).filter(|&ns| ns > 0)
 }
@@ -47,14 +47,14 @@ pub struct Dashboard {
     began: Instant,
 }
 
-/// What is said again when the dashboard is gone: lines for stderr, and for stdout.
+/// Lines that are printed again when the dashboard is gone: on stderr, and on stdout.
 type Said = Arc<Mutex<(Vec<String>, Vec<String>)>>;
 
 fn said_again(said: &Said) -> std::sync::MutexGuard<'_, (Vec<String>, Vec<String>)> {
     said.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The end of the queue that events go into.
+/// The sending end of the dashboard's queue of events.
 struct Queue {
     sender: Sender<(u64, Event)>,
     said: Said,
@@ -79,12 +79,12 @@ impl Observer for Queue {
     }
 }
 
-/// Take the terminal and show what is told from now on; keys ask by `control`. An error, in words,
-/// where there is no terminal.
+/// Take the terminal and show all events from now on. Keys make their requests through `control`.
+/// The error says why there is no terminal.
 pub fn open(command: &str, control: Control) -> Result<Dashboard, String> {
     let (sender, receiver) = channel();
     let said = Said::default();
-    // Before anything else, so that nothing is printed while there is no observer.
+    // First of all, so that nothing is printed while there is no observer.
     *super::observer() = Some(Box::new(Queue {
         sender,
         said: Arc::clone(&said),
@@ -115,7 +115,7 @@ fn start(
     let thread = std::thread::Builder::new()
         .name(THREAD.into())
         .spawn(move || {
-            // Whether or not it failed, the terminal is given back to what is printed next.
+            // Even after an error the terminal is given back, for what is printed next.
             let _ = show(terminal, state, &control, &receiver);
             screen::give_back();
         })
@@ -129,8 +129,8 @@ fn start(
 }
 
 impl Dashboard {
-    /// Wait until the user has seen all alerts of a command that is over, give the
-    /// terminal back, and say again what must not be lost with the picture.
+    /// Wait until the user has dismissed all alerts of a command that is over, give the terminal
+    /// back, and print again what must not be lost with the picture.
     pub fn close(self) {
         let panicked = self.thread.join().is_err();
         screen::give_back();
@@ -152,7 +152,7 @@ impl Dashboard {
     }
 }
 
-/// Give the terminal back once nothing is being drawn, or soon.
+/// Give the terminal back once nothing is being drawn, or after a short time.
 pub fn give_back() {
     let deadline = Instant::now() + PATIENCE;
     let mut drawing = DRAWING.try_lock();
@@ -169,8 +169,8 @@ fn show(
     control: &Control,
     events: &Receiver<(u64, Event)>,
 ) -> std::io::Result<()> {
-    // SAFETY: plain system call; on Linux it concerns this thread alone. What is
-    // measured goes before what is drawn.
+    // SAFETY: plain system call; on Linux it concerns this thread alone. What is measured has
+    // priority over what is drawn.
     unsafe { libc::nice(10) };
     loop {
         for (t_ns, event) in events.try_iter() {
@@ -207,8 +207,8 @@ fn press(state: &mut State, control: &Control, key: KeyEvent) {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     if is_control && key.code == KeyCode::Char('c') {
         state.wish.quit = true;
-        // As without a dashboard: the second time it ends the process.
-        let _ = signal_hook::low_level::raise(signal_hook::consts::SIGINT); // it always can
+        // The same signal as without a dashboard: a second one ends the process.
+        let _ = signal_hook::low_level::raise(signal_hook::consts::SIGINT); // it never fails
         return;
     }
     match state.key(meaning(key.code)) {

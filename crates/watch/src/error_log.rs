@@ -1,9 +1,9 @@
-//! The user's log of errors, as `protocol::error_log` describes it, for alerts of the
-//! harness: [`path`] with the build directory for a file that wasn't named.
+//! The user's log of errors, as `protocol::error_log` describes it, for alerts of the harness.
+//! [`path`] takes the build directory, for a variable that asks for a log and names no file.
 //!
-//! A panic is an error like any other: it goes to the user's file and, where the rest
-//! lives on, into a dialog. Where it is the end, the terminal is given back first, so
-//! that its message can be read.
+//! A panic is an error like any other: it is appended to the user's file and, where the rest of the
+//! process lives on, shown in a dialog. Where it ends the process, the terminal is given back
+//! first, so that its message can be read.
 
 use super::event::{Alert, Event, Severity};
 use super::{OBSERVER, dashboard, emit_to, keep, screen};
@@ -16,7 +16,7 @@ pub fn append(path: &Path, command: &str, alert: &Alert) -> std::io::Result<()> 
     protocol::error_log::append(path, alert.severity.word(), command, &alert.text)
 }
 
-/// Install the hook. Call once, at the start.
+/// Install the panic hook. Call once, at the start.
 pub fn install() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -30,7 +30,7 @@ pub fn install() {
             text: format!("thread {name} {info}"),
         };
         keep(&alert);
-        // The thread that panics may hold the observer's lock: then the panic isn't shown.
+        // The thread that panics may hold the observer's lock. Then the panic isn't shown.
         if screen::is_taken()
             && let Ok(mut observer) = OBSERVER.try_lock()
         {

@@ -1,50 +1,51 @@
-//! How long the rest of a stage takes, from what its launches should take and from what
-//! those before them took. Pure.
+//! Estimates how long the rest of a stage takes, from what its launches should take and from what
+//! earlier ones took. Pure.
 //!
-//! An estimate made before is wrong by much the same factor for all (a pilot is cold, another
-//! machine compiles faster): what is done says by which. Where little is done that factor is
-//! held near 1, and an item that has run before is mostly taken at its own pace.
+//! Estimates made beforehand are wrong by much the same factor for all items (a pilot is cold,
+//! another machine compiles faster), and what is done tells that factor. Where little is done the
+//! factor is held near 1, and an item that has run before is mostly estimated by its own launches.
 
-/// Seconds of estimated work by which the factor is held near 1, for launches: a minute's work
-/// already has most of the say.
+/// Seconds of estimated work by which the factor is held near 1, for launches: a minute of finished
+/// work mostly determines the factor.
 pub const LAUNCHES_PRIOR_S: f64 = 10.0;
-/// The same for programs that are compiled: one of them says little of the others.
+/// Seconds of estimated work by which the factor is held near 1, for programs that are compiled:
+/// one of them says little of the others.
 pub const PROGRAMS_PRIOR_S: f64 = 120.0;
 
-/// What is known of an item.
+/// What is known of an item's launches.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
-    /// What a launch of it should take (s), by an estimate made before.
+    /// Estimate made beforehand of what one launch takes (s).
     pub expected_s: Option<f64>,
-    /// Launches that are not over.
+    /// Number of launches that are not over.
     pub left: u32,
-    /// Launches that were timed from begin to end.
+    /// Number of launches that were timed from begin to end.
     pub done: u32,
-    /// What those took (s).
+    /// Time that the timed launches took together (s).
     pub took_s: f64,
-    /// The launch that has begun and isn't over.
+    /// The launch that has begun and isn't over, if there is one.
     pub under_way: Option<UnderWay>,
 }
 
 /// A launch that isn't over.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct UnderWay {
-    /// How long it has run (s).
+    /// Time that the launch has run (s).
     pub elapsed_s: f64,
-    /// What its complete parts should have taken (s).
+    /// Estimated time of the launch's complete parts (s).
     pub parts_expected_s: f64,
-    /// What they took (s).
+    /// Time that the launch's complete parts took (s).
     pub parts_took_s: f64,
 }
 
-/// Time until all is done (s); `None` where there is neither an estimate nor a launch that
-/// is over. `prior_s`: see [`LAUNCHES_PRIOR_S`].
+/// Estimate the time until all items are done (s); `None` where there is neither an estimate nor a
+/// launch that is over. `prior_s`: see [`LAUNCHES_PRIOR_S`].
 pub fn left_s(all: &[Work], prior_s: f64) -> Option<f64> {
     let factor = factor(all, prior_s);
     let typical_s = typical_s(all, factor);
     let left = all.iter().filter(|work| work.left > 0).map(|work| {
         let each_s = each_s(work, factor).or(typical_s)?;
-        // What takes longer than it should counts as almost done, not as a debt.
+        // A launch that takes longer than it should counts as almost done.
         let behind_s = work.under_way.map_or(0.0, |now| now.elapsed_s.min(each_s));
         Some(f64::from(work.left) * each_s - behind_s)
     });
@@ -54,7 +55,7 @@ pub fn left_s(all: &[Work], prior_s: f64) -> Option<f64> {
     left.sum()
 }
 
-/// Actual over estimated time of what is done.
+/// The ratio of actual to estimated time of what is done.
 fn factor(all: &[Work], prior_s: f64) -> f64 {
     let (mut expected_s, mut took_s) = (prior_s, prior_s);
     for work in all {
@@ -71,8 +72,8 @@ fn factor(all: &[Work], prior_s: f64) -> f64 {
     took_s / expected_s
 }
 
-/// A launch of an item: the corrected estimate counts as one launch among those that were
-/// timed.
+/// The estimated time of one launch of an item (s): the mean of the timed ones and the corrected
+/// estimate, which counts as one more launch.
 fn each_s(work: &Work, factor: f64) -> Option<f64> {
     let done = f64::from(work.done);
     match work.expected_s {
@@ -82,8 +83,8 @@ fn each_s(work: &Work, factor: f64) -> Option<f64> {
     }
 }
 
-/// A launch of an item that nothing is known of: the mean of those that were timed, else of
-/// the estimates.
+/// The time of one launch of an item that nothing is known of (s): the mean of the launches that
+/// were timed, else of the estimates.
 fn typical_s(all: &[Work], factor: f64) -> Option<f64> {
     let done: u32 = all.iter().map(|work| work.done).sum();
     if done > 0 {
@@ -102,7 +103,7 @@ mod tests {
         super::left_s(all, LAUNCHES_PRIOR_S)
     }
 
-    /// Items by (expected, left, done, took).
+    /// Make items of (expected, left, done, took).
     fn work(all: &[(Option<f64>, u32, u32, f64)]) -> Vec<Work> {
         let of = |&(expected_s, left, done, took_s): &(Option<f64>, u32, u32, f64)| Work {
             expected_s,
@@ -125,7 +126,7 @@ mod tests {
             left_s(&work(&[(Some(3.0), 5, 0, 0.0), (Some(1.0), 2, 0, 0.0)])),
             17.0,
         );
-        // An item without one takes the mean of the others.
+        // An item without an estimate takes the mean of the others.
         assert_near(
             left_s(&work(&[(Some(3.0), 1, 0, 0.0), (None, 2, 0, 0.0)])),
             9.0,
@@ -150,7 +151,7 @@ mod tests {
         // 180 s of estimates took 90: the factor is (90 + 10) / (180 + 10).
         let items = [(Some(18.0), 0, 10, 90.0), (Some(10.0), 4, 0, 0.0)];
         assert_near(left_s(&work(&items)), 4.0 * 10.0 * 100.0 / 190.0);
-        // Parts of launches that aren't over say the same.
+        // Complete parts of launches that aren't over correct the estimate too.
         let mut items = work(&[(Some(90.0), 1, 0, 0.0), (Some(90.0), 1, 0, 0.0)]);
         for item in &mut items {
             item.under_way = Some(UnderWay {
@@ -173,10 +174,10 @@ mod tests {
         assert_near(left_s(&items), 0.0);
     }
 
-    /// Launches of 25 targets in 4 scenarios and 5 blocks, in the plan's kind of order, whose
-    /// estimates are wrong by `factor` and, each launch for itself, by `spread`. How far the
-    /// estimate of the rest is off at worst (as a share of what the rest then takes), looked
-    /// at after each launch from `from_s` on until a fifth is left.
+    /// Simulate launches of 25 targets in 4 scenarios and 5 blocks, in an order like the plan's,
+    /// whose estimates are wrong by `factor` and, each launch for itself, by `spread`. Return how
+    /// far the estimate of the rest is off at worst (as a share of what the rest then takes),
+    /// looking after each launch from `from_s` on until a fifth is left.
     fn worst(factor: f64, spread: f64, from_s: f64, seed: u64) -> f64 {
         let mut random = base::random::SplitMix64(seed);
         let mut unit = || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
@@ -218,11 +219,11 @@ mod tests {
     fn from_the_first_minute_on_the_rest_is_known_within_a_fifth() {
         for factor in [0.7, 0.8, 1.0, 1.25, 1.5] {
             let off = (1..=50).map(|seed| worst(factor, 0.3, 60.0, seed));
-            // Thirty launches of so much spread have a mean that is itself a twentieth off.
+            // The mean of thirty launches with this spread is itself off by a twentieth.
             let far = off.filter(|off| *off > 0.2).count();
             assert!(far <= 2, "factor {factor}: {far} of 50 runs are off");
         }
-        // Before that it can't be: after a launch the estimates still stand.
+        // Earlier the estimate can't be corrected: after one launch it still stands.
         assert!((1..=50).all(|seed| worst(2.0, 0.0, 0.0, seed) > 0.3));
     }
 }

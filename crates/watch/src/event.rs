@@ -6,72 +6,74 @@
 
 use schema::record::Status;
 
-/// Most meters of one piece of work.
+/// Most meters (values of a sample) of one piece of work.
 pub const METERS_MAX: usize = 3;
 
-/// Something that happened.
+/// A progress event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// What is worked on, in a few words.
+    /// The subject of the command, in a few words.
     Title(String),
-    /// A stage of the command begins; the one before is over.
+    /// A stage of the command begins; the one before it is over.
     Stage(Stage),
-    /// What a stage has to do under a name. The same name again replaces it.
+    /// A group of items that the current stage has to do. It replaces an earlier group of that
+    /// name.
     Group(Group),
-    /// What stages to come should take (s).
+    /// Estimated times of later stages (s).
     Later(Vec<(Stage, f64)>),
     /// An item of a group begins.
     Begin(Begin),
-    /// One of the items that have begun goes on, and the others wait.
+    /// One of the items that have begun goes on, while the others wait for their turn.
     Turn {
-        /// Its name.
+        /// The item's name.
         item: String,
     },
     /// A part of the running item begins.
     Part {
-        /// Its name.
+        /// The part's name.
         name: String,
-        /// Timed samples it will have at least; 0 = not known.
+        /// Least number of timed samples that the part will have; 0 = not known.
         samples: u32,
     },
-    /// A sample of the running part.
+    /// The running part has a sample.
     Sample(Sample),
-    /// This share of the running item is done, 0 to 1, where it has no samples.
+    /// The share of the running item that is done, 0 to 1, where it has no samples.
     Share(f64),
     /// The running part is over, and complete.
     PartEnd,
-    /// Counters of what runs.
+    /// Counters of the running process and its machine were read.
     Reading(Reading),
     /// The running item is over.
     End {
-        /// How it ended.
+        /// How the item ended.
         mark: Mark,
-        /// Why, where it isn't done.
+        /// Why the item isn't done; empty where it is.
         reason: String,
     },
-    /// An item that was waiting won't be begun, this many launches of it.
+    /// One launch of an item that was waiting won't be begun.
     Drop {
-        /// Its group.
+        /// The name of the item's group.
         group: String,
-        /// Its name.
+        /// The item's name.
         item: String,
-        /// Why not.
+        /// Why the launch won't be begun.
         mark: Mark,
     },
     /// A line for the log.
     Line(String),
-    /// A line that is said again when the dashboard is gone.
+    /// A line that is printed again when the dashboard is gone.
     Farewell(String),
-    /// An error or a warning.
+    /// An error or a warning was raised.
     Alert(Alert),
-    /// Work waits for the user, or goes on.
+    /// Work is paused by the user (`true`), or goes on.
     Paused(bool),
     /// The command is over.
     Over,
 }
 
 impl Event {
-    /// The running item ended as the record of a launch says; `reason` as there.
+    /// Create the event that the running item ended with this status and `reason` of a launch's
+    /// record.
     pub fn ended(status: Status, reason: &str) -> Self {
         let (mark, reason) = match status {
             Status::Ok => (Mark::Done, String::new()),
@@ -91,15 +93,15 @@ pub enum Stage {
     Build,
     /// The harness's own error is measured.
     Calibrate,
-    /// Targets go through the parity gate.
+    /// Targets are verified by the parity gate.
     Gate,
-    /// Each target's pace is learnt.
+    /// The speed of each target is estimated by a few requests.
     Pilot,
-    /// What scales the open loops is measured.
+    /// The capacity of targets is measured, which scales the load of open loops.
     Capacity,
     /// The plan is measured.
     Measure,
-    /// What lies below the engines is measured.
+    /// The micro suites are measured: operations below the engines.
     Micro,
     /// Timed outputs are judged.
     Check,
@@ -112,7 +114,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// In a word or two.
+    /// The stage's name in a word or two.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Fetch => "fetching",
@@ -131,45 +133,45 @@ impl Stage {
     }
 }
 
-/// What a stage has to do.
+/// A group of items that a stage has to do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
-    /// A scenario, or what else its items share.
+    /// The group's name: a scenario, or what else its items share.
     pub name: String,
-    /// In the order in which they are shown.
+    /// The items, in the order in which they are shown.
     pub items: Vec<Item>,
 }
 
-/// A piece of work, done in one or more launches.
+/// An item: a piece of work that is done in one or more launches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// A target, mostly.
+    /// The item's name, mostly a target's id.
     pub name: String,
-    /// Launches in all.
+    /// Number of launches in all.
     pub total: u32,
-    /// Launches done before.
+    /// Number of launches done before.
     pub done: u32,
-    /// [`Mark::Waiting`], or why it won't be begun.
+    /// The item's state: [`Mark::Waiting`], or why it won't be begun.
     pub mark: Mark,
-    /// That in words.
+    /// Why the item won't be begun, in words; may be empty.
     pub reason: String,
-    /// What a launch of it should take, where that was estimated.
+    /// Estimated times of one launch, where there are any.
     pub expected: Option<Expected>,
 }
 
-/// What a launch should take.
+/// The estimated times of a launch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expected {
-    /// All of it (s): of several launches that differ the mean.
+    /// Time of the whole launch (s): the mean, where launches differ.
     pub launch_s: f64,
-    /// Until its first part begins (s).
+    /// Time until the launch's first part begins (s).
     pub load_s: f64,
-    /// Its parts (s).
+    /// Name and time (s) of each of the launch's parts.
     pub parts_s: Vec<(String, f64)>,
 }
 
 impl Expected {
-    /// Loading and these parts (s).
+    /// The time for loading and these parts (s); 0 where there are no parts.
     pub fn until(&self, parts: &[String]) -> f64 {
         let known = self.parts_s.iter().filter(|(name, _)| parts.contains(name));
         match parts {
@@ -180,7 +182,7 @@ impl Expected {
 }
 
 impl Item {
-    /// One to be done, in `total` launches.
+    /// Create an item that is to be done, in `total` launches.
     pub fn waiting(name: impl Into<String>, total: u32) -> Self {
         Self {
             name: name.into(),
@@ -193,44 +195,44 @@ impl Item {
     }
 }
 
-/// How a piece of work stands.
+/// The state of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
-    /// To be done.
+    /// The work is still to be done.
     Waiting,
-    /// Being done.
+    /// The work is being done.
     Running,
-    /// Done.
+    /// The work is done.
     Done,
-    /// Failed by its own doing.
+    /// The work failed by its own fault.
     Failed,
-    /// Not to be done: not verified, no time, or not to be had here.
+    /// The work won't be done: its target isn't verified, can't be had here, or there is no time.
     Refused,
-    /// Left out by the user; a resumed run does it.
+    /// The user left the work out; a resumed run does it.
     Skipped,
 }
 
-/// A launch, or what else takes its time.
+/// The beginning of a launch, or of other work that takes time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Begin {
-    /// Its group.
+    /// The name of the item's group.
     pub group: String,
-    /// Its item.
+    /// The item's name.
     pub item: String,
-    /// Which launch of it, in words; may be empty.
+    /// Which of the item's launches begins, in words; may be empty.
     pub detail: String,
-    /// What its samples say.
+    /// The meaning of the values of the launch's samples.
     pub meters: &'static Meters,
     /// Whether the user may skip it.
     pub skippable: bool,
 }
 
-/// What the values of samples are.
+/// The meaning of the values of samples.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Meters {
     /// Name and unit of each value; the first is shown first.
     pub names: &'static [(&'static str, &'static str)],
-    /// Unit of the work a sample did.
+    /// Unit of the work that a sample did.
     pub work: &'static str,
 }
 
@@ -240,7 +242,7 @@ pub static NO_METERS: Meters = Meters {
     work: "",
 };
 
-/// The meters of requests: time per output token, to the first token and to the last.
+/// The meters of requests: time per output token, time to the first token and to the last one.
 pub static REQUEST_METERS: Meters = Meters {
     names: &[("TPOT", "ms"), ("TTFT", "ms"), ("end to end", "ms")],
     work: "tok",
@@ -255,55 +257,54 @@ pub static MICRO_METERS: Meters = Meters {
 /// One sample: a request, a reading of a micro suite, or a step of training.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// When it was complete, `CLOCK_MONOTONIC`.
+    /// Time at which the sample was complete (ns of `CLOCK_MONOTONIC`).
     pub t_ns: u64,
-    /// Whether it counts, or only warms up or holds up the load.
+    /// Whether the sample is measured, rather than only warming up or keeping up the load.
     pub timed: bool,
-    /// In the order and units of its meters.
+    /// The sample's values, in the order and units of its meters.
     pub values: [Option<f64>; METERS_MAX],
-    /// Work done, in the meters' unit.
+    /// The work that the sample did, in the unit of its meters.
     pub work: f64,
 }
 
-/// Counters, as far as a machine has them. Those that only grow are told as they
-/// grow.
+/// Counters, as far as a machine has them. Those that only grow are given as totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// When, `CLOCK_MONOTONIC`.
+    /// Time of the reading (ns of `CLOCK_MONOTONIC`).
     pub t_ns: u64,
-    /// CPU time of the engine's processes.
+    /// CPU time that the engine's processes have used (ns).
     pub cpu_ns: Option<u64>,
-    /// Their resident memory.
+    /// Resident memory of the engine's processes (bytes).
     pub rss_bytes: Option<u64>,
-    /// Time the CPUs were at work for anybody.
+    /// Time that the CPUs were busy, for any process (ns).
     pub host_busy_ns: Option<u64>,
-    /// Time they had nothing to do.
+    /// Time that the CPUs were idle (ns).
     pub host_idle_ns: Option<u64>,
-    /// Energy of all processor packages.
+    /// Energy that all processor packages have used (µJ).
     pub package_energy_uj: Option<u64>,
-    /// Share of time a kernel ran on the GPU.
+    /// Share of time in which a kernel ran on the GPU (%).
     pub gpu_percent: Option<f64>,
-    /// GPU memory in use.
+    /// GPU memory in use (bytes).
     pub gpu_memory_bytes: Option<u64>,
-    /// Power of the GPU's board.
+    /// Power of the GPU's board (mW).
     pub gpu_power_mw: Option<u64>,
-    /// Temperature of its die.
+    /// Temperature of the GPU's die (°C).
     pub gpu_celsius: Option<u32>,
 }
 
-/// How bad it is.
+/// The severity of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The command goes on, and something is missing from its result.
     Warning,
     /// Something failed.
     Error,
-    /// A bug.
+    /// A bug in the program: it panicked.
     Panic,
 }
 
 impl Severity {
-    /// In a word.
+    /// The word for this severity.
     pub fn word(self) -> &'static str {
         match self {
             Severity::Warning => "warning",
@@ -316,8 +317,8 @@ impl Severity {
 /// An error or a warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
-    /// How bad it is.
+    /// How severe the alert is.
     pub severity: Severity,
-    /// What failed, why, and what to do.
+    /// The message: what failed, why, and what to do.
     pub text: String,
 }

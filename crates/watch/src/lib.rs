@@ -1,16 +1,15 @@
-//! What a command tells while it works, and who looks: plain progress on stderr, or
-//! the dashboard of `--tui`.
+//! The progress of a command while it works, shown as plain lines on stderr or as the dashboard of
+//! `--tui`.
 //!
-//! Stages tell by [`emit`], [`warn`] and [`error`], from wherever they are; there is
-//! one observer for the whole process, as there is one terminal. An event is handed
-//! over and nothing more: the dashboard draws on a thread of its own (`dashboard`),
-//! from a state (`state`, `tree`, `live`) by a renderer (`view`) that are both pure.
-//! Every error and warning also goes to the file that the user named (`error_log`). `log` is the detail
-//! that nobody sees who doesn't ask.
+//! Stages report by [`emit`], [`warn`] and [`error`], from wherever they are; there is one observer
+//! for the whole process, as there is one terminal. Emitting an event only hands it over: the
+//! dashboard draws on a thread of its own (`dashboard`), from a state (`state`, `tree`, `live`) by
+//! a renderer (`view`); state and renderer are pure. Every error and warning is also appended to
+//! the file that the user named (`error_log`). `log` has details that are shown only on request.
 //!
-//! Nothing told here is a record, and no number of a record comes from here.
+//! No event is part of a record, and no number in a record comes from here.
 
-// What is printed goes through its macros.
+// Everything is printed with its macros.
 #[macro_use]
 extern crate base;
 
@@ -48,7 +47,7 @@ trait Observer: Send {
     /// Take an event that happened at `t_ns` (`CLOCK_MONOTONIC`). Returns `false` where it takes no
     /// further ones.
     fn see(&mut self, t_ns: u64, event: Event) -> bool;
-    /// Whether it shows what happens between two requests.
+    /// Whether it shows what happens between two requests of a launch.
     fn is_live(&self) -> bool;
 }
 
@@ -60,7 +59,7 @@ fn observer() -> MutexGuard<'static, Option<Box<dyn Observer>>> {
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Tell.
+/// Pass an event to the observer: the dashboard, or else plain progress on stderr.
 pub fn emit(event: Event) {
     emit_to(&mut observer(), event);
 }
@@ -79,29 +78,29 @@ fn emit_to(observer: &mut Option<Box<dyn Observer>>, event: Event) {
     }
 }
 
-/// Whether it is worth telling what happens between two requests.
+/// Whether the observer shows what happens between two requests, so that emitting it is worthwhile.
 pub fn is_live() -> bool {
     observer().as_ref().is_some_and(|looks| looks.is_live())
 }
 
-/// A stage begins.
+/// Report that a stage begins.
 pub fn stage(stage: Stage) {
     log::stage(stage);
     emit(Event::Stage(stage));
 }
 
-/// The command goes on, but something is missing from its result.
+/// Report a warning: the command goes on, but something is missing from its result.
 pub fn warn(text: impl Into<String>) {
     alert(Severity::Warning, text.into());
 }
 
-/// Something failed.
+/// Report an error: something failed.
 pub fn error(text: impl Into<String>) {
     alert(Severity::Error, text.into());
 }
 
 fn alert(severity: Severity, text: String) {
-    // It may be in the words of a program, and no terminal should obey it.
+    // The text may quote a program's output, and no terminal should obey that.
     let text = base::text::plain(&text);
     let alert = Alert { severity, text };
     keep(&alert);
@@ -109,8 +108,8 @@ fn alert(severity: Severity, text: String) {
     emit(Event::Alert(alert));
 }
 
-/// Append an alert to the user's file, if there is one. That this failed is said
-/// once, and is no alert: it would have to be appended too.
+/// Append an alert to the user's log of errors, if there is one. A failure to append is printed
+/// once. It is no alert itself, because that would have to be appended too.
 fn keep(alert: &Alert) {
     static FAILED: Mutex<bool> = Mutex::new(false);
     let build_dir = || match Repo::find() {
@@ -140,7 +139,7 @@ fn verb() -> String {
         .unwrap_or_else(|| "xtask".into())
 }
 
-/// A piece of work without samples begins.
+/// Report that a piece of work without samples begins.
 pub fn begin(group: impl Into<String>, item: impl Into<String>) {
     emit(Event::Begin(Begin {
         group: group.into(),
@@ -151,7 +150,8 @@ pub fn begin(group: impl Into<String>, item: impl Into<String>) {
     }));
 }
 
-/// And is over; `failure` is empty where it went well.
+/// Report that the running piece of work is over. `failure` says why it failed, and is empty where
+/// it didn't.
 pub fn end(failure: &str) {
     let mark = match failure.is_empty() {
         true => Mark::Done,
@@ -161,9 +161,9 @@ pub fn end(failure: &str) {
     emit(Event::End { mark, reason });
 }
 
-/// Do `work`, with the dashboard where the user wants it and there is a terminal; its keys ask by
-/// the control that `work` is given. What failed has then been shown, and only its exit status comes
-/// back.
+/// Do `work`, with the dashboard where the user wants it and there is a terminal. Its keys make
+/// their requests through the control that `work` is given. After a dashboard, a failure has
+/// already been shown, and only its exit status is returned.
 pub fn session(tui: bool, work: impl FnOnce(Control) -> Result<ExitCode>) -> Result<ExitCode> {
     let control = Control::default();
     if !tui {
@@ -183,9 +183,9 @@ pub fn session(tui: bool, work: impl FnOnce(Control) -> Result<ExitCode>) -> Res
     }
 }
 
-/// The command is over: its error is shown, unless the user wanted it to stop; its
-/// exit status. 1 = failed, or stdout did not take what was printed, 2 = a name that nothing
-/// has, or what can't be had here, 130 = interrupted.
+/// End the command: report its error (as an alert, unless the user wanted it to stop), and return
+/// its exit status. 1 = it failed, or stdout did not take what was printed, 2 = an unknown name or
+/// another request that can't be met here, 130 = interrupted.
 pub fn conclude(result: Result<ExitCode>) -> ExitCode {
     let result = result.and_then(|code| say::whole().map(|()| code));
     let code = match result {
@@ -207,8 +207,8 @@ pub fn conclude(result: Result<ExitCode>) -> ExitCode {
     code
 }
 
-/// The command line can't be understood, or asks for help: what clap says, in its own
-/// words; its exit status. Help is no error.
+/// Print what clap says of a command line that can't be understood or asks for help, and return the
+/// exit status. An error is also appended to the user's log; help is no error.
 pub fn usage(said: &clap::Error) -> ExitCode {
     if said.use_stderr() {
         let text = said.render().to_string();

@@ -1,31 +1,30 @@
-//! The samples of what runs now: the last ones, their median, the rate of work.
-//! Pure, and bounded: a launch that runs for hours takes no more memory or time to
-//! draw than a short one.
+//! The samples of the running part: the last ones, their median, and the rate of work. Pure, and
+//! bounded: a launch that runs for hours takes no more memory or time to draw than a short one.
 
 use super::event::{METERS_MAX, Meters, Reading, Sample};
 use stats::ci::{MedianInterval, median_interval_of_sorted};
 use std::collections::VecDeque;
 
-/// Samples that are looked at, the last ones.
+/// Number of samples that are kept: the last ones.
 pub const SAMPLES_MAX: usize = 4096;
 /// The rate of work is measured over the last this many nanoseconds.
 const RATE_NS: u64 = 5_000_000_000;
 
-/// Samples of a part as they come in.
+/// The samples of a part, as they come in.
 #[derive(Clone, Debug)]
 pub struct Live {
-    /// What their values are.
+    /// The meaning of the samples' values.
     pub meters: &'static Meters,
-    /// Timed samples seen.
+    /// Number of timed samples seen.
     pub timed: u64,
-    /// Samples seen that aren't.
+    /// Number of untimed samples seen.
     pub untimed: u64,
     last: VecDeque<Sample>,
     work: VecDeque<(u64, f64)>,
 }
 
 impl Live {
-    /// Without any yet.
+    /// Create a part's state without any samples.
     pub fn new(meters: &'static Meters) -> Self {
         Self {
             meters,
@@ -36,7 +35,7 @@ impl Live {
         }
     }
 
-    /// One more.
+    /// Add a sample.
     pub fn push(&mut self, sample: Sample) {
         self.work.push_back((sample.t_ns, sample.work));
         while self.work.len() > 2 && sample.t_ns.saturating_sub(self.work[0].0) > RATE_NS {
@@ -59,7 +58,7 @@ impl Live {
         values.filter(|value| value.is_finite()).collect()
     }
 
-    /// Their median with its interval.
+    /// The median of a meter's last values, with its interval.
     pub fn median(&self, meter: usize) -> Option<MedianInterval> {
         let mut values = self.values(meter);
         values.sort_by(f64::total_cmp);
@@ -71,8 +70,9 @@ impl Live {
         std::array::from_fn(|meter| Some(self.median(meter)?.median))
     }
 
-    /// Work a second, of anything that ran, between the first and the last sample of
-    /// the last seconds; what the first did lies before it.
+    /// Rate of the work of all samples, timed or not (units per second), between the first and the
+    /// last sample of the last seconds. The first one's own work lies before that time and doesn't
+    /// count.
     pub fn work_per_s(&self) -> Option<f64> {
         let (first, last) = (self.work.front()?, self.work.back()?);
         let work: f64 = self.work.iter().skip(1).map(|(_, work)| work).sum();
@@ -81,36 +81,36 @@ impl Live {
     }
 }
 
-/// The machine, from the last reading and what grew since the one before.
+/// The load of the machine, from the last reading and the growth since the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machine {
     last: Reading,
-    /// CPUs' worth of time that the engine's processes take.
+    /// Number of CPUs' worth of time that the engine's processes take.
     pub cpus: Option<f64>,
-    /// Share of the CPUs at work for anybody, percent.
+    /// Share of the CPUs that are busy, for any process (%).
     pub host_percent: Option<f64>,
-    /// Their resident memory.
+    /// Resident memory of the engine's processes (bytes).
     pub rss_bytes: Option<u64>,
-    /// Power of the processor packages, W.
+    /// Power of the processor packages (W).
     pub package_w: Option<f64>,
-    /// Share of time a kernel ran on the GPU, percent.
+    /// Share of time in which a kernel ran on the GPU (%).
     pub gpu_percent: Option<f64>,
-    /// GPU memory in use.
+    /// GPU memory in use (bytes).
     pub gpu_memory_bytes: Option<u64>,
-    /// Power of its board, W.
+    /// Power of the GPU's board (W).
     pub gpu_w: Option<f64>,
-    /// Temperature of its die, °C.
+    /// Temperature of the GPU's die (°C).
     pub gpu_celsius: Option<u32>,
 }
 
 impl Machine {
-    /// The next reading's process is another than the last one's.
+    /// Note that the next reading is of another process than the last one.
     pub fn other_process(&mut self) {
         self.last.cpu_ns = None;
     }
 
-    /// One more reading. Counters of another process, which begin anew, say nothing
-    /// the first time.
+    /// Take a reading. After a change of process CPU time begins anew, so the first reading gives
+    /// no rate of it.
     pub fn read(&mut self, now: Reading) {
         let then = self.last;
         let grew = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?).map(|d| d as f64);
@@ -124,7 +124,7 @@ impl Machine {
             cpus: per_ns(grew(now.cpu_ns, then.cpu_ns)),
             host_percent: host.map(|(busy, idle)| 100.0 * busy / (busy + idle)),
             rss_bytes: now.rss_bytes,
-            // µJ a ns are kW.
+            // A µJ per ns is a kW.
             package_w: per_ns(grew(now.package_energy_uj, then.package_energy_uj))
                 .map(|kw| kw * 1e3),
             gpu_percent: now.gpu_percent,

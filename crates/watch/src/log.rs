@@ -1,8 +1,8 @@
-//! What is going on, in detail, for whoever looks for a fault: `tracing`'s spans (stage, launch, case)
-//! and events, on stderr as `-v` or `RUST_LOG` asks, and all but the protocol's lines in a file beside
-//! the run's records.
+//! A detailed log, for whoever looks for a fault: spans (stage, launch, case) and events of the
+//! crate `tracing`. They are shown on stderr as `-v` or `RUST_LOG` asks, and appended, except for
+//! the protocol's lines, to a file beside the run's records.
 //!
-//! Between two requests nothing is logged but at TRACE, which the file doesn't take.
+//! Between two requests nothing is logged but at level TRACE, which the file doesn't take.
 
 use super::emit;
 use super::event::{Alert, Event, Severity, Stage};
@@ -16,20 +16,22 @@ use tracing::{Level, info_span};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
-/// Where alerts go: they are shown on stderr without this.
+/// The `tracing` target of alerts. Stderr's log leaves it out, because alerts are shown there
+/// anyway.
 const ALERT: &str = "alert";
 
-/// What a command line asks for.
+/// How much the command line asks to be printed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loudness {
     /// How often `-v` was given.
     pub verbose: u8,
-    /// Whether `-q` was.
+    /// Whether `-q` was given.
     pub quiet: bool,
 }
 
-/// Log from now on. Call once, at the start. `-v` goes before `RUST_LOG` (directives of targets and
-/// levels: `debug`, `harness=trace`), which is ignored with a warning where it can't be read.
+/// Install the log. Call once, at the start. `-v` takes precedence over `RUST_LOG` (directives of
+/// targets and levels: `debug`, `harness=trace`), which is ignored with a warning where it can't be
+/// parsed.
 pub fn install(loudness: Loudness) {
     base::say::quiet(loudness.quiet);
     let asked = std::env::var("RUST_LOG").ok();
@@ -59,7 +61,7 @@ pub fn install(loudness: Loudness) {
     }
 }
 
-/// What stderr shows.
+/// The filter of what stderr shows. The error says what is wrong with `RUST_LOG`.
 fn shown(verbose: u8, asked: Option<&str>) -> Result<Targets, String> {
     let all = |level| Ok(Targets::new().with_default(level));
     match (verbose, asked) {
@@ -71,7 +73,7 @@ fn shown(verbose: u8, asked: Option<&str>) -> Result<Targets, String> {
     }
 }
 
-/// A line that is shown like any other, beside the bar or on the dashboard.
+/// A writer that shows each line like any other progress: beside the bar or on the dashboard.
 struct Shown;
 
 impl Write for Shown {
@@ -86,20 +88,20 @@ impl Write for Shown {
     }
 }
 
-/// The file beside the records, where there is a run.
+/// The log file beside the records, where there is a run.
 static FILE: Mutex<Option<File>> = Mutex::new(None);
 
 fn file() -> MutexGuard<'static, Option<File>> {
     FILE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// A line for it.
+/// A writer that appends each line to [`FILE`].
 struct Kept;
 
 impl Write for Kept {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Some(file) = file().as_mut() {
-            // On a full disk the records say so.
+            // A full disk is reported when records are written.
             let _ = file.write_all(line);
         }
         Ok(line.len())
@@ -110,11 +112,12 @@ impl Write for Kept {
     }
 }
 
-/// As long as it lives, what is logged goes into the file of its run.
+/// A guard: while it lives, the log is also appended to the file of its run.
 pub struct Beside(());
 
 impl Beside {
-    /// Append to [`path`] of this run's directory. Where that can't be opened, a warning says so.
+    /// Append the log to [`path`] of this run's directory. Where that can't be opened, a warning
+    /// says so.
     pub fn new(run_dir: &Path) -> Self {
         let path = path(run_dir);
         match OpenOptions::new().create(true).append(true).open(&path) {
@@ -131,19 +134,19 @@ impl Drop for Beside {
     }
 }
 
-/// The log of a run, beside its records. What begins with a dot is no part of a run, so it is neither
-/// read nor published with it.
+/// The path of a run's log, beside its records. A name that begins with a dot is no part of a run,
+/// so it is neither read nor published with it.
 pub fn path(run_dir: &Path) -> PathBuf {
     run_dir.join(".log")
 }
 
 thread_local! {
-    /// The stage that the thread is in. Stages follow each other and have no end of their own, so
-    /// nobody else could hold it.
+    /// The span of the stage that the thread is in. Stages follow each other and have no end of
+    /// their own, so no function could hold it.
     static STAGE: RefCell<Option<EnteredSpan>> = const { RefCell::new(None) };
 }
 
-/// A stage begins on this thread, and the one before it is over.
+/// Enter the span of a stage that begins on this thread, and leave the one before it.
 pub(crate) fn stage(stage: Stage) {
     STAGE.with_borrow_mut(|entered| {
         drop(entered.take());
@@ -152,12 +155,12 @@ pub(crate) fn stage(stage: Stage) {
     tracing::info!("begins");
 }
 
-/// The last one is over.
+/// Leave the span of the last stage.
 pub(crate) fn over() {
     STAGE.with_borrow_mut(|entered| drop(entered.take()));
 }
 
-/// An alert, for the file.
+/// Log an alert, for the file.
 pub(crate) fn alert(alert: &Alert) {
     let text = alert.text.as_str();
     match alert.severity {

@@ -1,6 +1,6 @@
-//! Progress without a dashboard: while something is measured, or asked in the gate, a bar with what runs,
-//! what came out last and when it will be done; on a stream that is no terminal, a
-//! plain line now and then.
+//! Progress without a dashboard, while something is measured or verified by the gate. On a terminal
+//! it is a bar with what runs, the last sample and when it will be done; on another stream, a plain
+//! line now and then.
 
 use super::Observer;
 use super::event::{Event, Stage};
@@ -11,9 +11,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use protocol::clock::now_ns;
 use std::io::IsTerminal;
 
-/// Time between two plain lines.
+/// Time between two plain lines (ns).
 const LINE_NS: u64 = 10_000_000_000;
-/// Time between two drawings of the bar: the thread that tells of a sample measures.
+/// Time between two drawings of the bar (ns): the thread that emits a sample also measures.
 const DRAW_NS: u64 = 250_000_000;
 
 /// The plain display.
@@ -22,14 +22,14 @@ pub struct Plain {
     terminal: bool,
     bar: Option<ProgressBar>,
     began_ns: u64,
-    /// Launches of the stage that ended, or won't be made.
+    /// Number of launches of the stage that ended or won't be made.
     ended: usize,
     line_ns: Option<u64>,
     drawn_ns: u64,
 }
 
 impl Plain {
-    /// On this process's stderr.
+    /// Create the display on this process's stderr.
     pub fn stderr() -> Self {
         Self {
             state: State::new("", now_ns()),
@@ -67,7 +67,7 @@ impl Plain {
         }
         if is_measuring(stage) || stage == Stage::Gate {
             (self.began_ns, self.ended) = (t_ns, 0);
-            // With a small model the gate is passed before a line is due.
+            // With a small model the gate is over before a line is due.
             self.line_ns = (stage == Stage::Gate).then_some(t_ns);
             self.bar = Some(match self.terminal {
                 true => ProgressBar::new(0).with_style(style()),
@@ -76,7 +76,7 @@ impl Plain {
         }
     }
 
-    /// Take away the bar; whether there was one.
+    /// Remove the bar, and return whether there was one.
     fn end_stage(&mut self) -> bool {
         let bar = self.bar.take();
         bar.inspect(ProgressBar::finish_and_clear).is_some()
@@ -91,7 +91,8 @@ impl Plain {
         })
     }
 
-    /// `None` in the gate: nothing estimates how long a target's answers take.
+    /// The remaining time in words; `None` in the gate, because nothing estimates how long a
+    /// target's answers take.
     fn eta(&self) -> Option<String> {
         let is_estimated = !self.is_gate();
         is_estimated.then(|| eta(self.state.eta_ns(), self.state.later_ns()))
@@ -110,6 +111,7 @@ impl Plain {
         eprintln!("{}", self.progress());
     }
 
+    /// A plain line of progress, such as
     /// `[3/6] candle.cpu.q8_0 · parity on tiny-llama, requests in company`.
     fn progress(&self) -> String {
         let (behind, all) = self.state.tree.count(self.state.stage);
@@ -162,7 +164,7 @@ impl Observer for Plain {
         }
         let (began, seldom) = match &event {
             Event::Begin(_) => (true, false),
-            // In the gate a target can take minutes, question after question.
+            // In the gate a target can take minutes, with many questions.
             Event::Part { .. } => (self.is_gate(), false),
             Event::Sample(_) | Event::Reading(_) | Event::Share(_) => (false, true),
             _ => (false, false),
@@ -182,7 +184,7 @@ impl Observer for Plain {
     }
 }
 
-/// Whether launches are what a stage counts.
+/// Whether a stage's progress is counted in launches.
 fn is_measuring(stage: Stage) -> bool {
     matches!(stage, Stage::Measure | Stage::Micro | Stage::Train)
 }

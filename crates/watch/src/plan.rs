@@ -1,29 +1,29 @@
-//! What a run has to do, as the groups that are shown: a group a scenario, an item a
-//! target. Pure.
+//! What a run has to do, as the groups that are shown: a scenario is a group, and a target an item
+//! of it. Pure.
 
 use super::event::{Group, Item, Mark};
 
 /// A launch that a run has planned.
 pub struct Planned {
-    /// Its scenario.
+    /// The launch's scenario.
     pub group: String,
-    /// Its target.
+    /// The launch's target.
     pub item: String,
-    /// What became of it so far.
+    /// What has become of the launch so far.
     pub fate: Fate,
 }
 
 /// What became of a launch.
 pub enum Fate {
-    /// It is still to be made.
+    /// The launch is still to be made.
     Left,
-    /// It was made.
+    /// The launch was made.
     Done,
-    /// It isn't made, and why.
+    /// The launch won't be made: the item's mark, and why.
     Not(Mark, String),
 }
 
-/// The groups of the launches planned.
+/// Group planned launches by scenario and target.
 pub fn groups(planned: impl IntoIterator<Item = Planned>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for launch in planned {
@@ -51,7 +51,7 @@ pub fn groups(planned: impl IntoIterator<Item = Planned>) -> Vec<Group> {
                 item.total += 1;
                 item.done += 1;
             }
-            // Something of it may be left all the same: that counts then.
+            // Other launches of the item may still be left: then those determine its mark.
             Fate::Not(mark, reason) => {
                 if item.total == 0 {
                     item.mark = mark;
@@ -66,7 +66,7 @@ pub fn groups(planned: impl IntoIterator<Item = Planned>) -> Vec<Group> {
         }
     }
     for group in &mut groups {
-        // The plan's order is drawn anew in every block.
+        // Sorted, because the plan's order is drawn anew in every block.
         group.items.sort_by(|a, b| a.name.cmp(&b.name));
     }
     groups

@@ -1,9 +1,9 @@
-//! The terminal, taken and given back: raw mode, the alternate screen, and stdout and
-//! stderr, which go into pipes meanwhile, so that whatever prints (a library, a child)
+//! Takes the terminal and gives it back: raw mode, the alternate screen, and stdout and stderr.
+//! These are redirected into pipes meanwhile, so that whatever is printed (by a library or a child)
 //! ends in the log and not across the picture.
 //!
-//! Giving back touches no lock and allocates nothing, so that a panic and a signal can
-//! do it too. The terminal is taken once in the life of a process.
+//! Giving back takes no lock and allocates nothing, so that a panic and a signal handler can do it
+//! too. The terminal is taken once in the life of a process.
 
 use ratatui::crossterm::cursor::Hide;
 use ratatui::crossterm::execute;
@@ -19,26 +19,26 @@ use std::time::{Duration, Instant};
 static SCREEN: OnceLock<Screen> = OnceLock::new();
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Colours off, back from the alternate screen, cursor shown.
+/// The bytes that turn colours off, leave the alternate screen and show the cursor.
 const FAREWELL: &[u8] = b"\x1b[0m\x1b[?1049l\x1b[?25h";
-/// How long to wait for what somebody who still holds a pipe may print.
+/// Longest time to wait for output of a process that still holds a pipe open.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 struct Screen {
-    /// What stderr was: the terminal.
+    /// A copy of the original stderr: the terminal.
     err: RawFd,
-    /// What stdout was, where that was a terminal too.
+    /// A copy of the original stdout, where that was a terminal too.
     out: Option<RawFd>,
-    /// How the terminal was.
+    /// The terminal's original mode.
     mode: libc::termios,
 }
 
-/// What is read from the pipes.
+/// The threads that read from the pipes.
 pub struct Readers(Vec<JoinHandle<()>>);
 
-/// Take the terminal: where to draw, and who reads what is printed meanwhile. `said`
-/// gets each line of stderr, `printed` each of stdout; a stdout that is no terminal is
-/// left alone. Fails, in words, where there is no terminal.
+/// Take the terminal, and return where to draw and the readers of what is printed meanwhile. `said`
+/// gets each line of stderr, `printed` each of stdout; a stdout that is no terminal is left alone.
+/// The error says why there is no terminal.
 pub fn take(
     said: impl FnMut(String) + Send + 'static,
     printed: impl FnMut(String) + Send + 'static,
@@ -73,7 +73,7 @@ fn take_now(
         mode: mode(libc::STDIN_FILENO)?,
     };
     let has_out = screen.out.is_some();
-    let _ = SCREEN.set(screen); // looked at by the caller
+    let _ = SCREEN.set(screen); // the caller has checked that it is unset
     base::interrupt::before_exit(give_back);
     enable_raw_mode()?;
     TAKEN.store(true, Ordering::SeqCst);
@@ -94,12 +94,12 @@ fn take_now(
     }
 }
 
-/// Whether the terminal is ours.
+/// Whether the terminal is taken.
 pub fn is_taken() -> bool {
     TAKEN.load(Ordering::SeqCst)
 }
 
-/// Give the terminal back, if it is ours. May be called from a signal handler.
+/// Give the terminal back, if it is taken. May be called from a signal handler.
 pub fn give_back() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
@@ -122,7 +122,7 @@ impl Readers {
     pub fn finish(self) {
         let deadline = Instant::now() + PATIENCE;
         for reader in self.0 {
-            // A child that was left behind may hold its pipe open.
+            // A child process that lives on may hold its pipe open.
             while !reader.is_finished() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(2));
             }
@@ -151,7 +151,7 @@ fn mode(fd: RawFd) -> std::io::Result<libc::termios> {
     }
 }
 
-/// Let what is written to `fd` go to `each`, line by line, on a thread.
+/// Redirect what is written to `fd` to `each`, line by line, on a new thread.
 fn redirect(
     fd: RawFd,
     each: impl FnMut(String) + Send + 'static,
@@ -170,7 +170,7 @@ fn read(reader: PipeReader, mut each: impl FnMut(String)) {
     let mut line = Vec::new();
     while let Ok(1..) = reader.read_until(b'\n', &mut line) {
         let text = String::from_utf8_lossy(&line);
-        // What a program drew over itself counts as it was left.
+        // Of text that a program overwrote, only the last version counts.
         let text = text.trim_end_matches(['\n', '\r']);
         each(text.rsplit('\r').next().unwrap_or_default().to_owned());
         line.clear();

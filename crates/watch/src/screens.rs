@@ -1,6 +1,6 @@
-//! The renderer against scripted events: what is on the screen, at every size; and the
+//! Tests of the renderer with scripted events: what is on the screen, at every size, and the
 //! pictures in `crates/watch/DASHBOARD.md`, which are drawn here, so that they stay true.
-//! `BENCH_BLESS=1 cargo test -p xtask screens` draws them anew.
+//! `BENCH_BLESS=1 cargo test -p watch screens` draws them anew.
 
 use super::event::{
     Alert, Begin, Event, Group, Item, Mark, NO_METERS, REQUEST_METERS, Reading, Sample, Severity,
@@ -26,7 +26,7 @@ fn drawn(state: &mut State, width: u16, height: u16) -> String {
     rows.map(row).collect()
 }
 
-/// A state at `t` with the events of a run up to a point of it.
+/// The state after the events of a run up to the point called `until`.
 fn script(until: &str) -> State {
     let mut state = State::new("cargo xtask bench", 0);
     let mut t = 0;
@@ -81,7 +81,7 @@ fn script(until: &str) -> State {
             then(&mut state, vec![launch("single_request", item), part]);
             let mut t_ns = state.now_ns;
             for i in 0..20_u32 {
-                // A wave, so that the picture shows one.
+                // Values that rise and fall, so that the picture shows a curve.
                 let tpot = ms * (1.0 + 0.25 * f64::from(i % 7) / 7.0);
                 t_ns += (tpot * 17e6) as u64;
                 state.apply(t_ns, request(t_ns, tpot));
@@ -291,7 +291,7 @@ fn every_size_can_be_drawn() {
     }
 }
 
-/// Each picture of the page, by the name in the comment before it.
+/// Draw the picture of this name, which DASHBOARD.md gives in the comment before each.
 fn picture(name: &str) -> String {
     let mut state = script(name);
     drawn(&mut state, 96, 24)

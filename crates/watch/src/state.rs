@@ -1,7 +1,7 @@
-//! What the user sees, as plain data: events go in, keys go in, and what is to be
-//! done about a key comes out. Pure: time comes with the events.
+//! What the dashboard shows, as plain data. Events and keys go in, and the requests that keys mean
+//! come out. Pure: time comes with the events.
 //!
-//! The plan's share of it stands in `tree`, that of the running samples in `live`.
+//! The part about the plan is in `tree`, and the one about the running samples in `live`.
 
 use super::event::{Alert, Begin, Event, METERS_MAX, Mark, Stage};
 use super::live::{Live, Machine};
@@ -9,143 +9,143 @@ use super::tree::{Now, Tree};
 use stats::ci::{Interval, mean_interval};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Lines of the log that are kept.
+/// Number of log lines that are kept.
 const LOG_LINES_MAX: usize = 1000;
 
 /// Everything on the screen.
 #[derive(Debug)]
 pub struct State {
-    /// `cargo xtask bench`, say.
+    /// The command, such as `cargo xtask bench`.
     pub command: String,
-    /// What it works on.
+    /// The subject of the command.
     pub title: String,
-    /// What it does now.
+    /// The stage that the command is in.
     pub stage: Option<Stage>,
-    /// When the first event came.
+    /// Time at which this state was created (ns).
     pub began_ns: u64,
-    /// Now.
+    /// The current time (ns).
     pub now_ns: u64,
-    /// The plan.
+    /// The plan: groups of items and their progress.
     pub tree: Tree,
-    /// What runs, or ran last.
+    /// The launch that runs, or ran last.
     pub running: Option<Running>,
-    /// What has begun and waits for its turn.
+    /// Launches that have begun and wait for their turn.
     pub resting: Vec<Running>,
-    /// What stages to come should take (s).
+    /// Estimated times of later stages (s).
     pub later: Vec<(Stage, f64)>,
-    /// The machine while it runs.
+    /// The load of the machine.
     pub machine: Machine,
     /// Lines of the log, the oldest first.
     pub log: VecDeque<String>,
     /// Alerts that the user hasn't dismissed, the oldest first.
     pub alerts: VecDeque<Alert>,
-    /// Alerts in all.
+    /// Number of alerts raised in all.
     pub alerts_raised: usize,
     /// What the user wants of the run.
     pub wish: Wish,
-    /// Work waits for the user.
+    /// Whether work is paused.
     pub paused: bool,
-    /// The command is over.
+    /// Whether the command is over.
     pub over: bool,
-    /// The user wants to leave a command that is over.
+    /// Whether the user wants to leave the dashboard of a command that is over.
     pub left: bool,
-    /// Which meter is drawn.
+    /// Index of the meter that is drawn, modulo the number of meters.
     pub meter: usize,
-    /// First row of the plan that is shown; `None` = what runs is in sight.
+    /// First row of the plan that is shown; `None` = the rows around what runs are.
     pub plan_top: Option<usize>,
-    /// Lines of the log below those that are shown.
+    /// Number of log lines below those that are shown.
     pub log_back: usize,
-    /// Rows of the plan that the last drawing had room for.
+    /// Number of the plan's rows that the last drawing had room for.
     pub plan_rows: usize,
     medians: BTreeMap<Cell, [Vec<f64>; METERS_MAX]>,
 }
 
-/// Group, item, part.
+/// Names of a group, an item and a part.
 type Cell = (String, String, String);
 
 /// What the user wants of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// No further launch for now.
+    /// No further launch is to begin for now.
     pub pause: bool,
     /// `q` was pressed once.
     pub quit_asked: bool,
-    /// And again.
+    /// The run is to stop: `q` was pressed a second time, or Ctrl-C.
     pub quit: bool,
 }
 
 /// A launch that runs, or ran last.
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// As it was announced.
+    /// The event that announced the launch.
     pub begin: Begin,
-    /// When it began, or its turn did.
+    /// When the launch began, or its current turn did (ns).
     pub began_ns: u64,
-    /// What its turns before took.
+    /// Time that the launch's earlier turns took (ns).
     pub took_ns: u64,
-    /// The part that runs: a case.
+    /// The part that runs, such as a case.
     pub part: Option<String>,
-    /// Timed samples it will have at least; 0 = not known.
+    /// Least number of timed samples that the part will have; 0 = not known.
     pub samples: u32,
-    /// Its complete parts.
+    /// The launch's parts that are complete.
     pub parts: Vec<String>,
-    /// How long it had run when the last of them was complete.
+    /// Time that the launch had run when the last part was complete (ns).
     pub parts_ns: u64,
-    /// Its samples.
+    /// The samples of the part that runs.
     pub live: Live,
-    /// Share of it that is done, 0 to 1, where that is known.
+    /// The share of the launch that is done, 0 to 1, where that is known.
     pub share: Option<f64>,
-    /// How it ended.
+    /// The mark with which the launch ended; `None` while it runs.
     pub ended: Option<Mark>,
 }
 
 impl Running {
-    /// How long it has run, waiting for turns left out (ns).
+    /// Time that the launch has run, without waiting for turns (ns).
     pub fn took_ns(&self, now_ns: u64) -> u64 {
         self.took_ns + now_ns.saturating_sub(self.began_ns)
     }
 }
 
-/// A key, as far as it means anything.
+/// A key that was pressed, by its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// Enter, Esc or Space.
+    /// Dismiss an alert: Enter, Esc or Space.
     Dismiss,
-    /// No further launch for now, or again.
+    /// Pause before the next launch, or go on.
     Pause,
-    /// Leave out the rest of what runs.
+    /// Skip the rest of what runs.
     Skip,
     /// Stop the run.
     Quit,
     /// Draw the next meter.
     Meter,
-    /// The plan, a row up.
+    /// Scroll the plan up a row.
     Up,
-    /// The plan, a row down.
+    /// Scroll the plan down a row.
     Down,
-    /// What runs is in sight again.
+    /// Scroll the plan to what runs, and the log to its end.
     Follow,
-    /// The log, some lines back.
+    /// Scroll the log back some lines.
     Back,
-    /// The log, some lines forth.
+    /// Scroll the log forward some lines.
     Forth,
-    /// Anything else.
+    /// Any other key, which means nothing.
     Other,
 }
 
-/// What a key asks of the run.
+/// A request that a key makes of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Begin no further launch, or go on.
+    /// Pause before the next launch (`true`), or go on.
     Pause(bool),
-    /// Leave out the rest of what runs.
+    /// Skip the rest of what runs.
     Skip,
-    /// Stop.
+    /// Stop the run.
     Quit,
 }
 
 impl State {
-    /// The state when a command begins.
+    /// Create the state in which a command begins.
     pub fn new(command: impl Into<String>, now_ns: u64) -> Self {
         Self {
             command: command.into(),
@@ -173,12 +173,12 @@ impl State {
         }
     }
 
-    /// Time goes by.
+    /// Advance the time to `now_ns`.
     pub fn tick(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
     }
 
-    /// Something happened.
+    /// Apply an event that happened at `t_ns`.
     pub fn apply(&mut self, t_ns: u64, event: Event) {
         self.tick(t_ns);
         match event {
@@ -251,7 +251,7 @@ impl State {
         }
     }
 
-    /// What runs waits for its turn, if it isn't over.
+    /// Let what runs wait for its next turn, if it isn't over.
     fn rest(&mut self, t_ns: u64) {
         if let Some(mut running) = self.running.take().filter(|r| r.ended.is_none()) {
             running.took_ns = running.took_ns(t_ns);
@@ -308,15 +308,15 @@ impl State {
         Some((group.clone(), item.clone(), running.part.clone()?))
     }
 
-    /// The drawn meter of what runs: its index, name and unit.
+    /// The meter that is drawn of what runs: its index, name and unit.
     pub fn meter(&self) -> Option<(usize, &'static str, &'static str)> {
         let names = self.running.as_ref()?.begin.meters.names;
         let index = self.meter % names.len().max(1);
         names.get(index).map(|(name, unit)| (index, *name, *unit))
     }
 
-    /// The medians of complete launches of the running cell, of the drawn meter: how
-    /// many, and from two on their mean with its interval (Student's t).
+    /// The complete launches of the running cell: their number and, from two on, the mean of their
+    /// medians of the drawn meter with its interval (Student's t).
     pub fn launches(&self) -> (usize, Option<Interval>) {
         let medians = self
             .meter()
@@ -325,7 +325,7 @@ impl State {
         medians.map_or((0, None), |values| (values.len(), mean_interval(values)))
     }
 
-    /// Time until the stage's items are done (ns); `None` where nothing says.
+    /// Estimated time until the stage's items are done (ns); `None` where nothing is known.
     pub fn eta_ns(&self) -> Option<u64> {
         let running = self.running.iter().filter(|r| r.ended.is_none());
         let running = running.map(|r| (r, r.took_ns(self.now_ns)));
@@ -340,24 +340,25 @@ impl State {
         self.tree.eta_ns(self.stage, &now.collect::<Vec<_>>())
     }
 
-    /// What the stages after this one should take (ns), as far as that was estimated.
+    /// Estimated time of the stages after this one (ns), as far as there are estimates.
     pub fn later_ns(&self) -> u64 {
         let later_s: f64 = self.later.iter().map(|(_, later_s)| later_s).sum();
         (later_s * 1e9) as u64
     }
 
-    /// Whether there is no more to see.
+    /// Whether the dashboard can close: the command is over, and no alert is left or the user
+    /// leaves.
     pub fn is_finished(&self) -> bool {
         self.over && (self.alerts.is_empty() || self.left || self.wish.quit)
     }
 
-    /// Whether there is something that can be skipped.
+    /// Whether something runs that can be skipped.
     pub fn can_skip(&self) -> bool {
         let running = self.running.as_ref();
         running.is_some_and(|r| r.begin.skippable && r.ended.is_none())
     }
 
-    /// The user pressed a key; what is to be done.
+    /// Apply a key that the user pressed, and return the request that it makes of the run.
     pub fn key(&mut self, key: Key) -> Option<Action> {
         let asked = std::mem::take(&mut self.wish.quit_asked);
         match key {
@@ -390,7 +391,7 @@ impl State {
         None
     }
 
-    /// The first row of the plan that is shown.
+    /// The index of the first row of the plan that is shown.
     pub fn plan_top(&self) -> usize {
         let rows = self.tree.rows();
         let top_max = rows.len().saturating_sub(self.plan_rows);

@@ -1,14 +1,14 @@
-//! The plan as it stands: groups of items, how far each is, how long the rest will
+//! The plan with its progress: groups of items, how far each one is, and how long the rest will
 //! take. Pure.
 
 use super::eta::{self, UnderWay, Work};
 use super::event::{Group, Item, Mark, Stage};
 
-/// All groups that were declared.
+/// The tree of all groups that were declared, with their items.
 #[derive(Debug, Default)]
 pub struct Tree {
     groups: Vec<Branch>,
-    /// Group and item that run, or ran last.
+    /// Indices of the group and the item that run, or ran last.
     current: Option<(usize, usize)>,
 }
 
@@ -22,24 +22,25 @@ struct Branch {
 #[derive(Debug)]
 struct Leaf {
     item: Item,
-    /// Launches that ended without being done, or won't be begun.
+    /// Number of launches that ended without being done, or won't be begun.
     gone: u32,
-    /// Time that launches took which were done meanwhile, and how many.
+    /// Time (ns) that the launches took which were done since the item was declared; `launches` is
+    /// their number.
     took_ns: u64,
     launches: u32,
 }
 
 /// A launch that has begun and isn't over.
 pub struct Now<'a> {
-    /// Its group.
+    /// The name of the item's group.
     pub group: &'a str,
-    /// Its item.
+    /// The item's name.
     pub item: &'a str,
-    /// How long it has run, waiting left out (ns).
+    /// Time that the launch has run, without waiting for turns (ns).
     pub elapsed_ns: u64,
-    /// Its complete parts.
+    /// The launch's parts that are complete.
     pub parts: &'a [String],
-    /// How long it had run when the last of them was complete (ns).
+    /// Time that the launch had run when the last part was complete (ns).
     pub parts_ns: u64,
 }
 
@@ -53,7 +54,7 @@ impl Leaf {
         }
     }
 
-    /// Launches behind us.
+    /// Number of launches that are over, or won't be begun.
     fn behind(&self) -> u32 {
         self.item.done + self.gone
     }
@@ -66,22 +67,22 @@ impl Leaf {
 /// A row of the plan as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// An item, or a group.
+    /// Whether the row is an item, and not a group.
     pub is_item: bool,
-    /// It runs, or ran last.
+    /// Whether the item or group runs, or ran last.
     pub is_current: bool,
-    /// How it stands.
+    /// The state of the item or group.
     pub mark: Mark,
-    /// Its name.
+    /// The name of the item or group.
     pub name: String,
-    /// Launches behind us and in all.
+    /// Number of launches that are over or won't be begun, and of all.
     pub count: (u32, u32),
-    /// Why it isn't done; may be empty.
+    /// Why the item isn't done; may be empty.
     pub reason: String,
 }
 
 impl Tree {
-    /// There is this to do. A group of that name and stage is replaced.
+    /// Add a group that is to be done. It replaces a group of that name and stage.
     pub fn declare(&mut self, stage: Option<Stage>, group: Group) {
         let branch = Branch {
             stage,
@@ -95,7 +96,7 @@ impl Tree {
         }
     }
 
-    /// A launch of an item begins; an item that wasn't declared is added.
+    /// Note that a launch of an item begins. An item that wasn't declared is added.
     pub fn begin(&mut self, stage: Option<Stage>, group: &str, item: &str) {
         let at = self.find(group, item).unwrap_or_else(|| {
             let new = Leaf::new(Item::waiting(item, 1));
@@ -113,12 +114,12 @@ impl Tree {
         self.current = Some(at);
     }
 
-    /// A launch that waited goes on.
+    /// Note that a launch that waited goes on.
     pub fn go_on(&mut self, group: &str, item: &str) {
         self.current = self.find(group, item).or(self.current);
     }
 
-    /// The launch of an item that began last is over, after `took_ns`.
+    /// Note that the launch of an item that began last is over, after `took_ns`.
     pub fn end(&mut self, group: &str, item: &str, mark: Mark, reason: String, took_ns: u64) {
         let Some(leaf) = self.leaf(group, item) else {
             return;
@@ -143,7 +144,7 @@ impl Tree {
         }
     }
 
-    /// A launch of an item won't be begun.
+    /// Note that a launch of an item won't be begun.
     pub fn drop(&mut self, group: &str, item: &str, mark: Mark) {
         if let Some(leaf) = self.leaf(group, item) {
             leaf.gone += 1;
@@ -151,8 +152,8 @@ impl Tree {
         }
     }
 
-    /// The rows to show: every group, the items of the one that runs, and those of
-    /// the others that failed or were skipped.
+    /// The rows to show: every group, all items of the group that runs, and of the other groups the
+    /// items that failed or were skipped.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (g, branch) in self.groups.iter().enumerate() {
@@ -187,7 +188,7 @@ impl Tree {
         rows
     }
 
-    /// Launches of a stage that are behind us, and in all.
+    /// Number of a stage's launches that are over or won't be begun, and of all.
     pub fn count(&self, stage: Option<Stage>) -> (u32, u32) {
         let leaves = || self.of_stage(stage).flat_map(|branch| &branch.items);
         (
@@ -196,8 +197,8 @@ impl Tree {
         )
     }
 
-    /// Time until the items of a stage are done (ns), see [`eta`]. `now`: the launches
-    /// under way. `None` where nothing says.
+    /// Estimated time until the items of a stage are done (ns), see [`eta`]. `now`: the launches
+    /// under way. `None` where nothing is known.
     pub fn eta_ns(&self, stage: Option<Stage>, now: &[Now]) -> Option<u64> {
         let s = |ns: u64| ns as f64 / 1e9;
         let mut all = Vec::new();
@@ -226,7 +227,7 @@ impl Tree {
         eta::left_s(&all, prior_s).map(|left_s| (left_s * 1e9) as u64)
     }
 
-    /// Items of a stage that failed.
+    /// Number of a stage's items that failed.
     pub fn failed(&self, stage: Option<Stage>) -> usize {
         let leaves = self.of_stage(stage).flat_map(|branch| &branch.items);
         leaves.filter(|leaf| leaf.item.mark == Mark::Failed).count()
@@ -256,7 +257,7 @@ impl Tree {
     }
 }
 
-/// How a group stands, from how its items do.
+/// The state of a group, from those of its items.
 fn whole(marks: impl Iterator<Item = Mark>) -> Mark {
     let marks: Vec<Mark> = marks.collect();
     let any = |mark| marks.contains(&mark);
@@ -392,7 +393,7 @@ mod tests {
             parts: &["p".into()],
             parts_ns: s(20),
         };
-        // 40 s of it took 20, and 10 s stand for the estimate: the factor is 30 / 50.
+        // 40 s of the estimate took 20, and 10 s are added to both: the factor is 30 / 50.
         let left_s = tree.eta_ns(MEASURE, &[now]).unwrap() as f64 / 1e9;
         assert!(
             (left_s - (100.0 * 30.0 / 50.0 - 25.0)).abs() < 1e-6,

@@ -1,7 +1,7 @@
-//! The state as it is drawn: pure, from [`State`] to a buffer of cells.
+//! The renderer, from [`State`] to a buffer of cells. Pure.
 //!
-//! Shapes say what colours say: a terminal without colours loses nothing. No
-//! number is drawn that isn't in the state.
+//! Shapes tell the same as colours, so that a terminal without colours loses nothing. No number is
+//! drawn that isn't in the state.
 
 use super::event::{Mark, Severity};
 use super::state::{Running, State};
@@ -14,12 +14,12 @@ use ratatui::symbols;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, LineGauge, Paragraph, Sparkline, Wrap};
 
-/// Under this width what runs stands below the plan, not beside it.
+/// Least width at which what runs is drawn beside the plan, and not below it.
 const BESIDE_MIN: u16 = 90;
-/// Levels of the sparkline.
+/// Height of the sparkline in its own units.
 const LEVELS: f64 = 1000.0;
 
-/// Draw everything. Notes in the state how many rows of the plan there is room for.
+/// Draw everything. The state is told how many rows of the plan there is room for.
 pub fn draw(frame: &mut Frame, state: &mut State) {
     let [head, gauge, body, log, keys] = Layout::vertical([
         Constraint::Length(1),
@@ -152,7 +152,7 @@ fn draw_samples(frame: &mut Frame, area: Rect, state: &State, running: &Running)
     if most <= 0.0 {
         return;
     }
-    // From zero: a bar's length is its value.
+    // The scale begins at zero, so that a bar's length is its value.
     let bars = shown.iter().map(|v| (v / most * LEVELS).round() as u64);
     let sparkline = Sparkline::default()
         .data(bars)
@@ -214,7 +214,7 @@ fn running_lines(state: &State, running: &Running) -> Vec<Line<'static>> {
 
 fn draw_machine(frame: &mut Frame, area: Rect, state: &State) {
     let machine = &state.machine;
-    // What a machine can't read is a dash, never a zero.
+    // A value that the machine can't read is a dash, never a zero.
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
     let lines = vec![
         Line::from(format!(
@@ -288,7 +288,7 @@ fn draw_alert(frame: &mut Frame, state: &State) {
         .lines()
         .map(|line| line.chars().count().div_ceil(inside).max(1))
         .sum();
-    // Words that wrap early take a row more now and then.
+    // Words that wrap early sometimes take one more row.
     let rows = rows.min(1000) as u16;
     let height = (rows + rows / 8 + 4).min(screen.height);
     let area = Rect {

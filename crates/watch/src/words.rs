@@ -1,8 +1,8 @@
-//! Numbers and marks as the dashboard writes them. Pure.
+//! Formats numbers and marks for the dashboard. Pure.
 
 use super::event::Mark;
 
-/// A sign for each mark, so that colour isn't needed.
+/// The sign for each mark, so that colour isn't needed.
 pub fn mark_sign(mark: Mark) -> char {
     match mark {
         Mark::Waiting => '·',
@@ -14,7 +14,7 @@ pub fn mark_sign(mark: Mark) -> char {
     }
 }
 
-/// A duration (ns) as minutes and seconds, with hours where there are any.
+/// Format a duration (ns) as minutes and seconds, with hours where there are any.
 pub fn clock(ns: u64) -> String {
     let s = ns / 1_000_000_000;
     let (hours, minutes, s) = (s / 3600, s / 60 % 60, s % 60);
@@ -24,7 +24,8 @@ pub fn clock(ns: u64) -> String {
     }
 }
 
-/// When the stage will be done, and where more follows when all will be (ns).
+/// Say in words how long the stage still takes (ns) and, where other stages follow, how long all of
+/// them.
 pub fn eta(stage_ns: Option<u64>, later_ns: u64) -> String {
     match (stage_ns, later_ns) {
         (None, _) => "ETA after the first launch".into(),
@@ -36,7 +37,7 @@ pub fn eta(stage_ns: Option<u64>, later_ns: u64) -> String {
     }
 }
 
-/// A duration (s) that is only estimated.
+/// Format an estimated duration (s), rounded.
 pub fn about(s: f64) -> String {
     match s {
         s if s < 90.0 => format!("{:.0} s", (s / 5.0).round().max(1.0) * 5.0),
@@ -45,7 +46,7 @@ pub fn about(s: f64) -> String {
     }
 }
 
-/// A number with three significant digits, or all of its integer part.
+/// Format a number with three significant digits, or all of its integer part.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     match () {
@@ -60,7 +61,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Bytes in MiB or GiB.
+/// Format bytes in MiB or GiB.
 pub fn mib(bytes: u64) -> String {
     let mib = bytes as f64 / f64::from(1 << 20);
     match mib < 1024.0 {

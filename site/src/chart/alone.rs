@@ -1,5 +1,5 @@
-//! A chart as a file of its own, with its title, where it comes from and the colours of both
-//! themes: it can stand in somebody else's page or document.
+//! Turns a chart into a file of its own, with its title, its source and the colours of both themes,
+//! so that it can stand in another page or document.
 
 use super::Figure;
 use super::style::sprite;
@@ -8,16 +8,17 @@ use crate::html::escape;
 use std::fmt::Write;
 
 const MARGIN: f64 = 12.0;
-/// From one line of text to the next.
+/// Distance between two baselines of text (user units).
 const LINE: f64 = 20.0;
-/// How wide a character of the title is at most, on average.
+/// Largest average width of a character of the title (user units).
 const CHARACTER: f64 = 8.0;
-/// Rules of what is around the picture.
+/// Style rules of the title, the source and the background around the picture.
 const AROUND: &str = "svg{font-family:system-ui,sans-serif}.paper{fill:var(--bg)}\
                       .title{font-size:15px;font-weight:600;fill:var(--fg)}\
                       .source{font-size:12px;fill:var(--muted)}";
 
-/// The file; `None` where the figure's picture is none that [`super::svg::Svg`] wrote.
+/// Write the chart as an SVG file with its finding above and `source` below; `None` where the
+/// figure's picture was not written by [`super::svg::Svg`].
 pub fn file(figure: &Figure, source: &str, style: &str) -> Option<String> {
     let inside = figure.svg.strip_prefix("<svg ")?.strip_suffix("</svg>")?;
     let (attributes, picture) = inside.split_once('>')?;
@@ -40,7 +41,7 @@ pub fn file(figure: &Figure, source: &str, style: &str) -> Option<String> {
     ))
 }
 
-/// A text in lines of at most so many characters, from `y` down.
+/// Write a text in lines of at most `chars` characters, from `y` down; `y` moves along.
 fn lines(svg: &mut String, class: &str, text: &str, chars: usize, y: &mut f64) {
     for line in wrap(text, chars) {
         *y += LINE;

@@ -1,34 +1,34 @@
-//! The two axes of a plot: grid, ticks, labels, and the same axis drawn the
-//! other way (linear for logarithmic), which a script can switch to.
+//! Draws the two axes of a plot: grid, ticks and labels. Each axis can also be drawn in the other
+//! way (linear for logarithmic), which a script can switch to.
 //!
-//! Both sets of ticks are made here, from values, so that a label says where it
-//! stands in either. Deliberately absent: a third axis.
+//! The ticks of both ways are made here, from values, so that a label names the value at its
+//! position in either. There is deliberately no third axis.
 
 use super::scale::{Kind, Scale};
 use super::svg::{Anchor, Svg, num};
 use crate::fmt::{self, Unit};
 
-/// One axis.
+/// An axis of a plot.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it counts; "log scale" is added where it is one.
+    /// The quantity that the axis shows; "log scale" is added where the axis is logarithmic.
     pub label: String,
-    /// Unit of its ticks.
+    /// Unit of the ticks.
     pub unit: Unit,
-    /// As drawn.
+    /// The scale that is drawn at first.
     pub scale: Scale,
-    /// The other kind over the same values, where a reader may switch to it.
+    /// The other kind of scale over the same values, where a reader may switch to it.
     pub other: Option<Scale>,
 }
 
-/// The axes of a plot, whose corners are in the scales.
+/// The two axes of a plot; their scales hold the coordinates of the plot's corners.
 #[derive(Clone, Debug)]
 pub struct Axes {
-    /// From left to right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// From the bottom to the top.
+    /// The vertical axis.
     pub y: Axis,
-    /// Whether lines at the ticks of x run through the plot.
+    /// Whether grid lines at the ticks of x run through the plot.
     pub x_grid: bool,
 }
 
@@ -42,8 +42,8 @@ impl Axis {
 }
 
 impl Axes {
-    /// Draw them. Everything that is drawn between [`Axes::begin`] and
-    /// [`Axes::end`] moves when the reader switches a scale.
+    /// Draw the axes. Everything that is drawn between [`Axes::begin`] and [`Axes::end`] moves when
+    /// the reader switches a scale.
     pub fn draw(&self, svg: &mut Svg) {
         let (left, right) = self.x.scale.ends();
         let (bottom, top) = self.y.scale.ends();
@@ -76,7 +76,7 @@ impl Axes {
         });
     }
 
-    /// Open the group of what is plotted.
+    /// Open the group of the plotted marks.
     pub fn begin(&self, svg: &mut Svg) {
         let flip = |name: &str, axis: &Axis| match &axis.other {
             None => String::new(),
@@ -103,13 +103,13 @@ impl Axes {
         svg.open("pl", &attributes);
     }
 
-    /// Close it.
+    /// Close the group of the plotted marks.
     pub fn end(&self, svg: &mut Svg) {
         svg.close();
     }
 }
 
-/// The axis as it is, and hidden behind it the other one.
+/// Draw an axis; where it has another scale, draw it by that scale too, hidden behind the first.
 fn both(svg: &mut Svg, axis: &Axis, draw: impl Fn(&mut Svg, &Axis, &Scale)) {
     match &axis.other {
         None => draw(svg, axis, &axis.scale),

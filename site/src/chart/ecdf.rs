@@ -1,6 +1,6 @@
-//! Empirical distribution functions: which share of the samples took at most so
-//! long. Drawn from quantiles, thinned so that a page stays small; it shows the
-//! shape within invocations and is never the ground of a verdict.
+//! Draws empirical distribution functions: the share of samples at or below each value. They are
+//! drawn from quantiles, thinned so that a page stays small. They show the shape within launches
+//! and never decide a verdict.
 
 use super::axes::{Axes, Axis};
 use super::key::{self, Entry};
@@ -11,11 +11,11 @@ use super::{Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
 
-/// What to draw.
+/// The data of an ECDF chart.
 pub struct Ecdf {
-    /// Unique on its page.
+    /// The chart's id, unique on its page.
     pub id: String,
-    /// One sentence with the main number.
+    /// The finding: one sentence with the main number.
     pub finding: String,
     /// Label of the x axis.
     pub x_label: String,
@@ -27,21 +27,22 @@ pub struct Ecdf {
 
 /// The samples of one target.
 pub struct Series {
-    /// Its name.
+    /// Name of the target.
     pub name: String,
-    /// Its look.
+    /// Colour, marker and dash.
     pub style: Style,
     /// Whether it is shown before the reader asks for it.
     pub shown: bool,
-    /// Pooled samples.
+    /// Number of pooled samples.
     pub n: u64,
     /// Evenly spaced quantiles from the least to the greatest, ascending.
     pub quantiles: Vec<f64>,
-    /// Percentiles to mark, with their values: those that may be printed.
+    /// Percentiles to mark, with their values: only those that may be printed.
     pub marks: Vec<(u8, f64)>,
 }
 
-/// Quantiles drawn: every 5 %; of what isn't shown at first, every 10 %.
+/// Number of steps between the drawn quantiles, of 5 % each. A series that is hidden at first has
+/// only every `COARSE`th quantile.
 const STEPS: usize = 20;
 const COARSE: usize = 2;
 
@@ -51,9 +52,9 @@ const RIGHT: f64 = 550.0;
 const TOP: f64 = 30.0;
 
 impl Ecdf {
-    /// Draw it.
+    /// Draw the chart.
     pub fn draw(mut self) -> Figure {
-        // From left to right, as the names beside the plot have it.
+        // Sort by median, so that the names beside the plot have the order of the lines.
         let median = |s: &Series| s.quantiles.get(s.quantiles.len() / 2).copied();
         let order = |s: &Series| median(s).unwrap_or(f64::INFINITY);
         self.series.sort_by(|a, b| order(a).total_cmp(&order(b)));
@@ -85,7 +86,7 @@ impl Ecdf {
                 ));
             }
             svg.polyline(&series.style.line_class(), &line);
-            // Of what isn't shown at first the median is enough to read it by.
+            // For a series that is hidden at first, the median alone is marked.
             let marks = series
                 .marks
                 .iter()
@@ -107,7 +108,7 @@ impl Ecdf {
                     series: series.name.clone(),
                     style: series.style,
                     shown: series.shown,
-                    // As listed: the names only want to keep their order.
+                    // The height only orders the names: they follow the list.
                     end: (x, TOP + 8.0 + entries.len() as f64),
                     leader: false,
                 });
@@ -171,7 +172,7 @@ fn percent(step: usize) -> f64 {
     step as f64 * 100.0 / STEPS as f64
 }
 
-/// At most `STEPS + 1` quantiles with the step each stands at.
+/// Pick at most `STEPS + 1` quantiles, each with its step.
 fn thin(series: &Series) -> Vec<(usize, f64)> {
     let last = match series.quantiles.len() {
         0 => return Vec::new(),
@@ -186,7 +187,7 @@ fn thin(series: &Series) -> Vec<(usize, f64)> {
         .collect()
 }
 
-/// A row for each series: its marks, then its quantiles in percent.
+/// Make a row for each series: its marks, then its quantiles by percent.
 fn table(series: &[Series], thinned: &[Vec<(usize, f64)>], unit: Unit) -> Table {
     let mut steps: Vec<usize> = thinned.iter().flatten().map(|&(step, _)| step).collect();
     steps.sort_unstable();

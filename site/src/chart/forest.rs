@@ -1,5 +1,5 @@
-//! A forest plot: one row per target, its estimate and 95 % interval on a
-//! common axis, in groups. What failed keeps its row and says so.
+//! Draws a forest plot: one row per target, its estimate and 95 % interval on a common axis, in
+//! groups. A target without a number keeps its row, with the reason.
 
 use super::scale::{Kind, Round, Scale};
 use super::style::Style;
@@ -8,21 +8,21 @@ use super::{Estimate, Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
 
-/// What to draw.
+/// The data of a forest plot.
 pub struct Forest {
-    /// Unique on its page.
+    /// The chart's id, unique on its page.
     pub id: String,
-    /// One sentence with the main number.
+    /// The finding: one sentence with the main number.
     pub finding: String,
-    /// How to read it.
+    /// How to read the chart, in sentences.
     pub reading: String,
-    /// Under the axis; the kind of scale is added to it.
+    /// Label under the axis; "log scale" is added where the axis is logarithmic.
     pub axis_label: String,
     /// Unit of the values.
     pub unit: Unit,
     /// Kind of axis; a linear one starts at zero.
     pub kind: Kind,
-    /// A line across all rows, e.g. at 1×.
+    /// Value of a line across all rows, e.g. 1×.
     pub reference: Option<f64>,
     /// Groups of rows, from the top.
     pub groups: Vec<Group>,
@@ -38,23 +38,23 @@ pub struct Group {
     pub rows: Vec<Row>,
 }
 
-/// One target.
+/// The row of one target.
 pub struct Row {
-    /// Its name.
+    /// Name of the target.
     pub label: String,
-    /// Its look.
+    /// Colour and marker.
     pub style: Style,
-    /// Whether it is drawn; it is in the table all the same.
+    /// Whether the row is drawn; it is in the table in any case.
     pub shown: bool,
-    /// What came of it.
+    /// The estimate, or the reason why there is none.
     pub outcome: Outcome,
 }
 
-/// What came of a row's target.
+/// The result of a row's target.
 pub enum Outcome {
     /// An estimate and what it rests on, e.g. `n = 110`.
     Measured(Estimate, String),
-    /// No number; why, in a few words.
+    /// No number, with the reason in a few words.
     Missing(String),
 }
 
@@ -65,7 +65,7 @@ const HEADING: f64 = 32.0;
 const TOP: f64 = 6.0;
 
 impl Forest {
-    /// Draw it.
+    /// Draw the chart.
     pub fn draw(self) -> Figure {
         let drawn = |group: &Group| group.rows.iter().filter(|row| row.shown).count();
         let measured = self.groups.iter().flat_map(|group| &group.rows);
@@ -147,8 +147,8 @@ impl Forest {
     }
 }
 
-/// Lines at the ticks and at the reference, behind one group's rows, so that
-/// none runs through a heading.
+/// Draw lines at the ticks and at the reference behind one group's rows, so that no line runs
+/// through a heading.
 fn grid(svg: &mut Svg, scale: &Scale, reference: Option<f64>, (top, bottom): (f64, f64)) {
     let at = |value: f64| scale.at(value);
     for x in scale.ticks.iter().filter_map(|&tick| at(tick)) {
@@ -159,7 +159,7 @@ fn grid(svg: &mut Svg, scale: &Scale, reference: Option<f64>, (top, bottom): (f6
     }
 }
 
-/// A band as wide as its values, cut off where the axis ends; behind everything.
+/// Draw a shaded band over its values, cut off where the axis ends; it lies behind everything.
 fn band(svg: &mut Svg, scale: &Scale, band: Option<(f64, f64)>, (top, bottom): (f64, f64)) {
     let Some((low, high)) = band.filter(|(low, high)| *low > 0.0 && low < high) else {
         return;
@@ -169,7 +169,7 @@ fn band(svg: &mut Svg, scale: &Scale, band: Option<(f64, f64)>, (top, bottom): (
     svg.area("nf", &corners);
 }
 
-/// Name, estimate and text of a row; what of it could not be drawn.
+/// Draw the name, estimate and text of a row; return a sentence where the value could not be drawn.
 fn draw_row(
     svg: &mut Svg,
     scale: &Scale,
@@ -205,7 +205,7 @@ fn draw_row(
     ))
 }
 
-/// Whisker and marker; `false` where the value has no place on the axis.
+/// Draw whisker and marker; `false` where the value lies outside the axis.
 fn draw_estimate(
     svg: &mut Svg,
     scale: &Scale,

@@ -1,10 +1,10 @@
-//! Two costs of a choice against each other, e.g. what a token costs against how
-//! fast a user gets it: which targets no other beats in both.
+//! Plots two metrics of a choice against each other, e.g. the cost of a token against the speed for
+//! a user, and marks the targets that no other beats in both.
 //!
-//! A point that another beats is drawn lighter, but it stays:
-//! it is a measurement too. The frontier is a staircase between measured points;
-//! it says what can be had at least, and interpolates nothing. Whether two points
-//! differ detectably is not decided here: their intervals are drawn.
+//! A point that another beats is drawn lighter but stays, because it is a measurement too. The
+//! frontier is a staircase between measured points: it shows what can be had at least, and
+//! interpolates nothing. Whether two points differ detectably is not decided here: their intervals
+//! are drawn.
 
 use super::axes::{Axes, Axis};
 use super::key::{self, Entry};
@@ -16,47 +16,47 @@ use crate::fmt::{self, Unit};
 use crate::html::shorten;
 use std::collections::BTreeMap;
 
-/// What to draw.
+/// The data of a frontier chart.
 pub struct Frontier {
-    /// Unique on its page.
+    /// The chart's id, unique on its page.
     pub id: String,
-    /// One sentence with the main number.
+    /// The finding: one sentence with the main number.
     pub finding: String,
     /// What the reader must know beyond how to read marks and lines.
     pub about: String,
-    /// From left to right.
+    /// The horizontal axis.
     pub x: Direction,
-    /// From the bottom to the top.
+    /// The vertical axis.
     pub y: Direction,
-    /// The points, in the order in which the table shall have them.
+    /// The points, in the order of the table's rows.
     pub points: Vec<Point>,
-    /// What has no point, and why.
+    /// Names without a point, each with the reason.
     pub missing: Vec<(String, String)>,
 }
 
-/// What an axis counts.
+/// What an axis shows and which way is better.
 pub struct Direction {
     /// Label with its unit, e.g. `tokens per second and user`.
     pub label: String,
     /// Unit of ticks and values.
     pub unit: Unit,
-    /// Whether more is better.
+    /// Whether a higher value is better.
     pub more_is_better: bool,
 }
 
-/// One choice.
+/// One choice as a point.
 pub struct Point {
-    /// Its name; the first column of the table.
+    /// Name of the choice; the first column of the table.
     pub name: String,
-    /// What else tells it from others, e.g. `8 users`; may be empty.
+    /// What else distinguishes it from other points, e.g. `8 users`; may be empty.
     pub note: String,
-    /// Its look.
+    /// Colour and marker.
     pub style: Style,
-    /// Along x.
+    /// Estimate on the horizontal axis.
     pub x: Estimate,
-    /// Along y.
+    /// Estimate on the vertical axis.
     pub y: Estimate,
-    /// What it rests on, e.g. `n = 110, 5 launches`.
+    /// Samples behind the point, e.g. `n = 110, 5 launches`.
     pub rests_on: String,
 }
 
@@ -65,8 +65,8 @@ const LEFT: f64 = 78.0;
 const RIGHT: f64 = 540.0;
 const TOP: f64 = 30.0;
 
-/// Which points no other beats: at least as good in both, and better in one.
-/// Points that aren't finite are on no frontier.
+/// Return for each point whether no other beats it. A point beats another where it is at least as
+/// good in both values and better in one. A point that isn't finite is never on the frontier.
 pub fn undominated(points: &[(f64, f64)], x_more: bool, y_more: bool) -> Vec<bool> {
     let signed = |&(x, y): &(f64, f64)| {
         let sign = |more: bool, v: f64| if more { v } else { -v };
@@ -86,7 +86,7 @@ pub fn undominated(points: &[(f64, f64)], x_more: bool, y_more: bool) -> Vec<boo
 }
 
 impl Frontier {
-    /// Draw it.
+    /// Draw the chart.
     pub fn draw(self) -> Figure {
         let values: Vec<(f64, f64)> = self
             .points
@@ -120,7 +120,7 @@ impl Frontier {
             self.x.more_is_better,
         );
         svg.polyline("fr", &steps);
-        // What is beaten below what is not.
+        // Draw beaten points first, so that they lie below the others.
         drawn.sort_by_key(|(_, front, ..)| *front);
         let mut entries = Vec::new();
         for &((x, y), front, point, labelled) in &drawn {
@@ -165,8 +165,9 @@ impl Frontier {
         }
     }
 
-    /// Which points have their name beside them: those of the frontier, and of a name that has none
-    /// there the best along y. A label for each would be a list longer than the chart.
+    /// Return for each point whether its name stands beside the plot: the points of the frontier,
+    /// and for a name without one its best point by y. Labels for all would be a list longer than
+    /// the chart.
     fn labelled(&self, front: &[bool]) -> Vec<bool> {
         let cost = |point: &Point| match self.y.more_is_better {
             true => -point.y.value,
@@ -191,7 +192,7 @@ impl Frontier {
         labelled
     }
 
-    /// What a pointer reads on a marker: cells of the table, joined.
+    /// The tooltip of a marker: cells of the table, joined.
     fn said(&self, point: &Point) -> String {
         let (x, _) = fmt::with_interval(self.x.unit, point.x.value, point.x.ci);
         let (y, _) = fmt::with_interval(self.y.unit, point.y.value, point.y.ci);
@@ -271,7 +272,7 @@ fn axis(of: &Direction, values: impl Iterator<Item = Estimate>, px: (f64, f64)) 
     }
 }
 
-/// Both intervals of a point.
+/// Draw both intervals of a point.
 fn cross(svg: &mut Svg, axes: &Axes, point: &Point, (x, y): (f64, f64)) {
     let class = format!("{} wh", point.style.color_class());
     if let Some((low, high)) = point.x.ci {
@@ -284,8 +285,8 @@ fn cross(svg: &mut Svg, axes: &Axes, point: &Point, (x, y): (f64, f64)) {
     }
 }
 
-/// From frontier point to frontier point along the axes, by way of the corner
-/// that is worse in both: what lies between is not claimed to be had.
+/// Return the corners of the staircase between the frontier's points, along the axes. Each step
+/// goes by the corner that is worse in both values, because nothing was measured in between.
 fn staircase(mut front: Vec<(f64, f64)>, x_more: bool) -> Vec<(f64, f64)> {
     front.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut steps: Vec<(f64, f64)> = Vec::new();

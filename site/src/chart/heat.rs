@@ -1,52 +1,51 @@
-//! What was measured and what was not, cell by cell: a row for each target, a
-//! column for each case. A cell is told by its letter and its shade, never by
-//! colour alone.
+//! Draws a map of what was measured and what was not, cell by cell: a row for each target, a column
+//! for each case. A cell shows its kind by its sign and its shade, never by colour alone.
 
 use super::svg::{Anchor, Svg, num};
 use super::{Figure, Table};
 use crate::html::shorten;
 
-/// What to draw.
+/// The data of a map of cells.
 pub struct Heat {
-    /// Unique on its page.
+    /// The chart's id, unique on its page.
     pub id: String,
-    /// One sentence with the main number.
+    /// The finding: one sentence with the main number.
     pub finding: String,
-    /// How to read it.
+    /// How to read the chart, in sentences.
     pub reading: String,
-    /// Headings over columns, each with the columns' names.
+    /// Headings over the columns, each with the names of its columns.
     pub groups: Vec<(String, Vec<String>)>,
     /// The rows, from the top.
     pub rows: Vec<Row>,
 }
 
-/// One row.
+/// The row of one target.
 pub struct Row {
-    /// Its name.
+    /// Name of the target.
     pub name: String,
     /// A cell for every column.
     pub cells: Vec<Cell>,
 }
 
-/// One cell.
+/// A cell of the map: one target in one case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// What kind it is.
+    /// What happened to the cell.
     pub kind: Kind,
-    /// In words, for table and pointer: a count, or a status.
+    /// Text for the table: a count of requests, or a status.
     pub words: String,
 }
 
-/// Kinds of cells.
+/// The kind of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Measured with enough samples.
     Full,
-    /// Measured with fewer.
+    /// Measured with fewer samples.
     Thin,
-    /// Left out on purpose: there was no time, or it can't be.
+    /// Left out on purpose: there was no time, or the target can't run it.
     Left,
-    /// It went wrong.
+    /// Failed.
     Wrong,
     /// Never planned.
     Never,
@@ -82,7 +81,7 @@ const TOP: f64 = 58.0;
 const ROW: f64 = 19.0;
 
 impl Heat {
-    /// Draw it.
+    /// Draw the chart.
     pub fn draw(self) -> Figure {
         let columns: usize = self.groups.iter().map(|(_, cases)| cases.len()).sum();
         let gaps = 8.0 * self.groups.len().saturating_sub(1) as f64;
@@ -92,7 +91,7 @@ impl Heat {
         let mut lefts = Vec::new();
         let mut x = LEFT;
         for (heading, cases) in &self.groups {
-            // A heading is bold: a character of it is wider than one of a label.
+            // A heading is bold: its characters are wider than those of a label.
             let room = (step * cases.len() as f64 / 8.4) as usize;
             for (line, text) in two_lines(heading, room.max(1)).iter().enumerate() {
                 let y = 14.0 + 15.0 * line as f64;
@@ -116,8 +115,8 @@ impl Heat {
                 Anchor::End,
                 &shorten(&row.name, 26),
             );
-            // Of each kind one outline and one text for all cells of the row: a page
-            // has hundreds of cells, and the table has their words.
+            // Draw one outline and one text per kind for all cells of the row: a page has hundreds
+            // of cells, and the table has their words.
             for kind in Kind::ALL {
                 let of_kind = row.cells.iter().zip(&lefts);
                 let of_kind = of_kind.filter(|(cell, _)| cell.kind == kind);
@@ -163,7 +162,7 @@ impl Heat {
     }
 }
 
-/// A heading over its columns, broken at a space where one line is too short.
+/// Break a heading at its first space where one line is too short for it.
 fn two_lines(heading: &str, room: usize) -> Vec<String> {
     if heading.chars().count() <= room {
         return vec![heading.to_owned()];

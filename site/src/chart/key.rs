@@ -1,39 +1,37 @@
-//! The names beside a plot: a marker and a label for every series, none over
-//! another, where wanted with a thin line to where the series ends.
+//! Places the names beside a plot: a marker and a label for every series, without overlap, where
+//! wanted with a thin line to the series' end.
 //!
-//! Series that aren't shown at first take no room; a script that shows them
-//! places all names anew, from the wish that every entry carries.
-//!
-//! Direct labels without collisions.
+//! Series that are hidden at first take no room. A script that shows them places all names anew,
+//! from the preferred height that every entry carries.
 
 use super::style::Style;
 use super::svg::{Anchor, Svg, num};
 
-/// Between two names.
+/// Least distance between two names (user units).
 pub const GAP: f64 = 16.0;
 
-/// One name.
+/// The name of one series beside the plot.
 pub struct Entry {
-    /// The text.
+    /// The text that is drawn.
     pub label: String,
-    /// The series' whole name, for the script.
+    /// The series' full name, for the script.
     pub series: String,
-    /// Its look.
+    /// Colour and marker.
     pub style: Style,
-    /// Whether it is shown at first.
+    /// Whether the series is shown at first.
     pub shown: bool,
-    /// Where the series ends: its name would like to stand at that height.
+    /// Where the series ends; the name is placed as near to that height as possible.
     pub end: (f64, f64),
-    /// Whether a thin line leads from there to the name.
+    /// Whether a thin line leads from the series' end to the name.
     pub leader: bool,
 }
 
-/// How high a plot must be for the names that are shown at first.
+/// The height that a plot needs for `entries` names, but not less than `least`.
 pub fn height(entries: usize, least: f64) -> f64 {
     (GAP * entries as f64).max(least)
 }
 
-/// Draw the names right of `right`, between `top` and `bottom`.
+/// Draw the names to the right of `right`, between `top` and `bottom`.
 pub fn draw(svg: &mut Svg, entries: &[Entry], right: f64, top: f64, bottom: f64) {
     let wanted: Vec<f64> = entries
         .iter()
@@ -87,8 +85,8 @@ pub fn draw(svg: &mut Svg, entries: &[Entry], right: f64, top: f64, bottom: f64)
     svg.close();
 }
 
-/// Positions near `wanted`, in the order of `wanted`, at least `gap` apart and
-/// inside `low..=high` where they fit; labels keep their vertical order.
+/// Compute positions near `wanted`, in the order of `wanted`: at least `gap` apart, inside
+/// `low..=high` where they fit, and in the same vertical order.
 pub fn spread(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]).then(a.cmp(&b)));

@@ -1,8 +1,8 @@
-//! A metric against the axis of a scenario: a marker with its 95 % interval for
-//! every measured case, thin lines and bands only to connect them, and direct
-//! labels. The reader is told that nothing between the markers was measured.
+//! Draws a metric along the axis of a scenario: a marker with its 95 % interval for every measured
+//! case, thin lines and bands that only connect the cases, and direct labels. The reader is told
+//! that nothing between the markers was measured.
 //!
-//! Where a law was fitted, its curve is drawn dotted and named in the table.
+//! Where a law was fitted, its curve is drawn dotted, and its coefficients are in the table.
 
 use super::axes::{Axes, Axis};
 use super::key::{self, Entry};
@@ -13,11 +13,11 @@ use super::{Estimate, Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
 
-/// What to draw.
+/// The data of a line chart.
 pub struct Lines {
-    /// Unique on its page.
+    /// The chart's id, unique on its page.
     pub id: String,
-    /// One sentence with the main number.
+    /// The finding: one sentence with the main number.
     pub finding: String,
     /// What the reader must know beyond how to read marks and lines; may be empty.
     pub about: String,
@@ -27,10 +27,10 @@ pub struct Lines {
     pub y_label: String,
     /// Unit of y.
     pub unit: Unit,
-    /// Whether both axes are logarithmic whatever the values are, because a power
-    /// law is a straight line there.
+    /// Whether both axes are logarithmic for any values, because a power law is a straight line
+    /// there.
     pub power_law: bool,
-    /// Heading of the table's column of fitted laws; empty where none was sought.
+    /// Heading of the table's column of fitted laws; empty where no law was fitted.
     pub fit_label: String,
     /// The series.
     pub series: Vec<Series>,
@@ -38,35 +38,35 @@ pub struct Lines {
 
 /// One target along the axis.
 pub struct Series {
-    /// Its name.
+    /// Name of the target.
     pub name: String,
-    /// Its look.
+    /// Colour, marker and dash.
     pub style: Style,
     /// Whether it is shown before the reader asks for it.
     pub shown: bool,
-    /// Its cases, ascending in x.
+    /// The measured cases, ascending in x.
     pub points: Vec<Point>,
-    /// Values of x without a number, and why.
+    /// Values of x without a number, each with the reason.
     pub missing: Vec<(u32, String)>,
-    /// The law fitted to it.
+    /// The law fitted to the points.
     pub fit: Option<Fit>,
 }
 
 /// A fitted law.
 pub struct Fit {
-    /// Points of its curve, ascending in x.
+    /// Points of the curve, ascending in x.
     pub curve: Vec<(f64, f64)>,
-    /// Its coefficients with their intervals, or why there is none.
+    /// The coefficients with their intervals.
     pub words: String,
 }
 
-/// One case.
+/// One measured case of a target.
 pub struct Point {
-    /// Value on the axis.
+    /// Value on the scenario's axis.
     pub x: u32,
     /// The estimate.
     pub y: Estimate,
-    /// What it rests on, e.g. `n = 110`.
+    /// Samples behind the estimate, e.g. `n = 110`.
     pub rests_on: String,
 }
 
@@ -76,7 +76,7 @@ const RIGHT: f64 = 550.0;
 const TOP: f64 = 30.0;
 
 impl Lines {
-    /// Draw it.
+    /// Draw the chart.
     pub fn draw(self) -> Figure {
         let shown = self.series.iter().filter(|series| series.shown).count();
         let bottom = TOP + key::height(shown, 250.0);
@@ -84,8 +84,8 @@ impl Lines {
         let mut svg = Svg::new(WIDTH, bottom + 46.0);
         axes.draw(&mut svg);
         axes.begin(&mut svg);
-        // All bands below all lines, so that no interval hides another's line; whiskers
-        // alone where a series waits to be asked for.
+        // Draw all bands below all lines, so that no interval hides another's line. A series that
+        // is hidden at first has whiskers alone.
         for series in self.series.iter().filter(|series| series.shown) {
             let outline = band(series, &axes);
             if !outline.is_empty() {
@@ -136,7 +136,7 @@ impl Lines {
             false => Scale::linear(xs, false, Round::Decimal, px),
         };
         let px = (bottom, TOP);
-        // An interval that reaches to nearly 0 must not squeeze the rest.
+        // An interval that reaches nearly to 0 must not squeeze the rest.
         let least = ys().filter(|&v| v > 0.0).fold(f64::MAX, f64::min) / 3.0;
         let above = extents.iter().copied().filter(|&v| v >= least);
         let log = Scale::log(above, Round::new(self.unit), px);
@@ -163,7 +163,7 @@ impl Lines {
         }
     }
 
-    /// Curve, line, intervals and markers; where its last marker is.
+    /// Draw curve, line, intervals and markers; return where the last marker is.
     fn draw_series(
         &self,
         svg: &mut Svg,
@@ -231,7 +231,7 @@ impl Lines {
         text
     }
 
-    /// A row for each series, a column for each case.
+    /// Make a row for each series, with a column for each case.
     fn table(&self) -> Table {
         let mut xs: Vec<u32> = self.points().map(|point| point.x).collect();
         xs.extend(
@@ -280,7 +280,7 @@ fn class(series: &Series) -> &'static str {
     if series.shown { "sr" } else { "sr rest" }
 }
 
-/// `12.3 ms [11.9, 12.8]`, as markers and table have it.
+/// Format an estimate as markers and table show it: `12.3 ms [11.9, 12.8]`.
 fn value(unit: Unit, estimate: &Estimate) -> String {
     match fmt::with_interval(unit, estimate.value, estimate.ci) {
         (value, Some(interval)) => format!("{value} {interval}"),
@@ -288,8 +288,8 @@ fn value(unit: Unit, estimate: &Estimate) -> String {
     }
 }
 
-/// The name beside the plot. Where the series ends before the plot does, it says
-/// at which case: a leader from inside would look like data going on.
+/// Make the name beside the plot. Where the series ends before the plot does, the name says at
+/// which case, because a line from inside the plot would look like more data.
 fn entry(series: &Series, end: (f64, f64), last: Option<f64>) -> Entry {
     let whole = last.is_none_or(|last| end.0 >= last - 0.5);
     let label = match series.points.last() {
@@ -310,8 +310,8 @@ fn entry(series: &Series, end: (f64, f64), last: Option<f64>) -> Entry {
     }
 }
 
-/// `over budget: a at 4, 8; b at 8`, once for every reason; of series that aren't
-/// shown at first it stands in the table alone.
+/// List what is missing as `a at 4, 8; b at 8 (over budget)`, once for every reason. Series that
+/// are hidden at first are left out: the table has theirs.
 fn missing(all: &[Series]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for series in all.iter().filter(|series| series.shown) {
@@ -328,7 +328,8 @@ fn missing(all: &[Series]) -> Vec<String> {
     reasons.into_iter().map(words).collect()
 }
 
-/// The outline between lower and upper ends, where every point has an interval.
+/// The outline between the intervals' ends; empty where a point has no interval or there are fewer
+/// than two points.
 fn band(series: &Series, axes: &Axes) -> Vec<(f64, f64)> {
     let (mut upper, mut lower) = (Vec::new(), Vec::new());
     for point in &series.points {

@@ -1,9 +1,9 @@
-//! Charts as inline SVG, and the data table behind each.
+//! Draws charts as inline SVG, with the data table behind each.
 //!
-//! One file per job: `scale` (domains, ticks), `key` (names beside a plot, placed
-//! without collisions), `svg` (writing), and one per kind of chart. A chart gets
-//! numbers and names and returns a [`Figure`]; it knows no run and no page.
-//! Deliberately absent: a second y axis, a bar with a cut axis, animation.
+//! One file per job: `scale` (domains, ticks), `key` (names beside a plot, placed without
+//! collisions), `svg` (writing), and one per kind of chart. A chart gets numbers and names and
+//! returns a [`Figure`]; it knows neither runs nor pages. Deliberately absent: a second y axis, a
+//! bar with a cut axis, animation.
 
 pub mod alone;
 pub mod axes;
@@ -22,20 +22,20 @@ pub mod svg;
 
 use serde::Serialize;
 
-/// A chart with all that makes it readable without looking at it.
+/// A chart with everything that a reader needs who can't see it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// Unique on its page.
+    /// The chart's id, unique on its page.
     pub id: String,
-    /// What the chart shows, as one sentence with its main number.
+    /// The finding: what the chart shows, as one sentence with its main number.
     pub finding: String,
-    /// How to read it: what marks, intervals and axes are.
+    /// How to read the chart: what marks, intervals and axes are.
     pub reading: String,
-    /// The picture.
+    /// The picture, an SVG element.
     pub svg: String,
-    /// Every number drawn.
+    /// Every number that is drawn, and those of series that are hidden at first.
     pub table: Table,
-    /// What could not be drawn, and why; empty when all was.
+    /// Sentences on what could not be drawn, with the reasons; empty where all was drawn.
     pub not_drawn: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct Figure {
 pub struct Table {
     /// Column headings; the first column names the row.
     pub head: Vec<String>,
-    /// Rows, as long as `head`.
+    /// The rows, each as long as `head`.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -53,11 +53,11 @@ pub struct Table {
 pub struct Estimate {
     /// The estimate.
     pub value: f64,
-    /// Its interval, where there is one.
+    /// The 95 % interval, where there is one.
     pub ci: Option<(f64, f64)>,
 }
 
-/// A sentence on series that wait for the reader to ask for them; empty for none.
+/// Return a sentence on series that are hidden until the reader asks for them; empty for none.
 fn hidden_words(hidden: usize) -> String {
     match hidden {
         0 => String::new(),
@@ -66,7 +66,7 @@ fn hidden_words(hidden: usize) -> String {
     }
 }
 
-/// Add a text to those of its reason.
+/// Add a text to the list of its reason.
 fn gather<'a>(reasons: &mut Vec<(&'a str, Vec<String>)>, why: &'a str, text: String) {
     match reasons.iter_mut().find(|(reason, _)| *reason == why) {
         Some((_, texts)) => texts.push(text),
@@ -74,7 +74,7 @@ fn gather<'a>(reasons: &mut Vec<(&'a str, Vec<String>)>, why: &'a str, text: Str
     }
 }
 
-/// `a, b (over budget)`: what has no mark, once for every reason.
+/// List what has no mark as `a, b (over budget)`, once for every reason.
 fn missing_words(missing: &[(String, String)]) -> Vec<String> {
     let mut reasons = Vec::new();
     for (name, why) in missing {
@@ -85,12 +85,12 @@ fn missing_words(missing: &[(String, String)]) -> Vec<String> {
 }
 
 impl Estimate {
-    /// A value, and its interval where there is one.
+    /// Make an estimate of a value and, where there is one, its interval.
     pub fn new(value: f64, ci: Option<(f64, f64)>) -> Self {
         Self { value, ci }
     }
 
-    /// The numbers that should fit on an axis: the value and its interval's ends.
+    /// The numbers that must fit on an axis: the value and the ends of its interval.
     pub fn extent(&self) -> impl Iterator<Item = f64> {
         let (low, high) = self.ci.unwrap_or((self.value, self.value));
         [self.value, low, high].into_iter()

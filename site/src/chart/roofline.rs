@@ -1,6 +1,6 @@
-//! A roofline: arithmetic done per second against the bytes that must be read for
-//! it. What lies under the slope waits for memory, what lies under the flat part
-//! for arithmetic; the distance to the roof is what an engine leaves unused.
+//! Draws a roofline: operations done per second against operations per byte that must be read. A
+//! point under the slope waits for memory, a point under the flat part for arithmetic; the distance
+//! to the roof is what an engine leaves unused.
 //! Source: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52 (4), 2009.
 
 use super::axes::{Axes, Axis};
@@ -12,35 +12,35 @@ use super::{Estimate, Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
 
-/// What to draw.
+/// The data of a roofline.
 pub struct Roofline {
-    /// Unique on its page.
+    /// The chart's id, unique on its page.
     pub id: String,
-    /// One sentence with the main number.
+    /// The finding: one sentence with the main number.
     pub finding: String,
-    /// How to read it.
+    /// How to read the chart, in sentences.
     pub reading: String,
-    /// Measured memory bandwidth, bytes/s.
+    /// Measured memory bandwidth (bytes/s).
     pub bandwidth_bytes_per_s: f64,
-    /// Measured arithmetic, FLOP/s.
+    /// Measured rate of arithmetic (FLOP/s).
     pub flops_per_s: f64,
     /// The points.
     pub points: Vec<Point>,
-    /// What has no point, and why.
+    /// Names without a point, each with the reason.
     pub missing: Vec<(String, String)>,
 }
 
-/// One phase of one target.
+/// A point: one phase of one target.
 pub struct Point {
-    /// Its name; the first column of the table.
+    /// Name of target and phase; the first column of the table.
     pub name: String,
-    /// Its look.
+    /// Colour and marker.
     pub style: Style,
-    /// FLOP per byte, by arithmetic.
+    /// Operations per byte read (FLOP/byte), by arithmetic.
     pub intensity: f64,
-    /// FLOP/s, with its interval.
+    /// Operations per second (FLOP/s), with the 95 % interval.
     pub rate: Estimate,
-    /// What it rests on.
+    /// Samples behind the point, e.g. `n = 110`.
     pub rests_on: String,
 }
 
@@ -54,7 +54,7 @@ impl Roofline {
         (self.bandwidth_bytes_per_s * intensity).min(self.flops_per_s)
     }
 
-    /// Draw it.
+    /// Draw the chart.
     pub fn draw(self) -> Figure {
         let bottom = TOP + key::height(self.points.len(), 280.0);
         let ridge = self.flops_per_s / self.bandwidth_bytes_per_s;
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_point_is_held_against_the_part_of_the_roof_above_it() {
         let figure = roofline(vec![("a, decode", 0.5, 7.5e9), ("a, prefill", 50.0, 30e9)]);
-        // 0.5 FLOP/byte × 30 GB/s is 15 GFLOP/s; 50 would be 1500, so 60 are the roof.
+        // 0.5 FLOP/byte × 30 GB/s is 15 GFLOP/s; 50 would give 1500, so the roof is at 60.
         assert_eq!(figure.table.rows[0][4], "50.0 %");
         assert_eq!(figure.table.rows[1][4], "50.0 %");
         assert!(figure.svg.contains("a, decode · 7.50 GFLOP/s"));

@@ -1,7 +1,7 @@
-//! From values to coordinates, and which ticks to label.
+//! Maps values to coordinates, and chooses which ticks to label.
 //!
-//! Ticks are values first: a position is computed from the very number that is
-//! printed, so a label cannot say anything but where it stands.
+//! Ticks are values first: a position is computed from the very number that is printed, so a label
+//! always names the value at its position.
 
 use crate::fmt::Unit;
 
@@ -10,21 +10,21 @@ use crate::fmt::Unit;
 pub enum Kind {
     /// Equal differences are equal distances.
     Linear,
-    /// Equal ratios are equal distances; always said on the axis.
+    /// Equal ratios are equal distances; the axis always says so.
     Log,
 }
 
-/// Which values are round.
+/// Which numbers count as round for ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// 1, 2, 5 × powers of ten.
+    /// 1, 2 and 5 × powers of ten.
     Decimal,
     /// Powers of two, for bytes: 500 MB would print as 476.837158203125 MiB.
     Binary,
 }
 
 impl Round {
-    /// Which values of a unit are round.
+    /// The round numbers for a unit.
     pub fn new(unit: Unit) -> Self {
         match unit {
             Unit::Bytes => Round::Binary,
@@ -33,7 +33,7 @@ impl Round {
     }
 }
 
-/// An axis.
+/// The scale of an axis: its kind, ticks, domain and ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
     /// Linear or logarithmic.
@@ -46,12 +46,12 @@ pub struct Scale {
     end: f64,
 }
 
-/// Beyond this a value is not drawn: sums and margins must stay finite.
+/// Largest value that is drawn: sums and margins must stay finite.
 const DRAWABLE_MAX: f64 = 1e300;
 
 impl Scale {
-    /// A linear axis over `values`, from zero where `from_zero`, between two
-    /// coordinates.
+    /// Make a linear axis over `values` between two coordinates, starting at zero where
+    /// `from_zero`.
     pub fn linear(
         values: impl IntoIterator<Item = f64>,
         from_zero: bool,
@@ -84,7 +84,7 @@ impl Scale {
         }
     }
 
-    /// A logarithmic axis over the `values` that have a place on one.
+    /// Make a logarithmic axis over those `values` that are positive and not too large to draw.
     pub fn log(
         values: impl IntoIterator<Item = f64>,
         round: Round,
@@ -113,7 +113,7 @@ impl Scale {
         }
     }
 
-    /// A linear axis from the first value to the second, exactly; without ticks.
+    /// Make a linear axis exactly from the first value to the second, without ticks.
     pub fn fixed((low, high): (f64, f64), (start, end): (f64, f64)) -> Self {
         Self {
             kind: Kind::Linear,
@@ -125,7 +125,7 @@ impl Scale {
         }
     }
 
-    /// The axis with ticks at these values instead: those of them that fit.
+    /// Replace the ticks by those of `ticks` that lie inside the domain.
     pub fn with_ticks(mut self, ticks: impl IntoIterator<Item = f64>) -> Self {
         self.ticks = ticks
             .into_iter()
@@ -134,17 +134,18 @@ impl Scale {
         self
     }
 
-    /// The coordinates of its two ends.
+    /// The coordinates of the axis's two ends.
     pub fn ends(&self) -> (f64, f64) {
         (self.start, self.end)
     }
 
-    /// What its ends stand for: values, or their decimal logarithms.
+    /// The values at the axis's two ends; their decimal logarithms where it is logarithmic.
     pub fn domain(&self) -> (f64, f64) {
         (self.low, self.high)
     }
 
-    /// The coordinate of `value`; `None` where it has no place on this axis.
+    /// The coordinate of `value`; `None` where it lies outside the domain, or has no logarithm on a
+    /// logarithmic axis.
     pub fn at(&self, value: f64) -> Option<f64> {
         let value = match self.kind {
             Kind::Linear => value,
@@ -159,8 +160,8 @@ impl Scale {
         Some(self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start))
     }
 
-    /// As [`Scale::at`], but drawn at the end it lies beyond: for the ends of
-    /// intervals, e.g. a lower end under 0 on a log axis.
+    /// Like [`Scale::at`], but a value outside the axis is drawn at the end that it lies beyond.
+    /// For the ends of intervals, e.g. a lower end under 0 on a log axis.
     pub fn clamped(&self, value: f64) -> f64 {
         self.at(value).unwrap_or_else(|| {
             let above = match self.kind {
@@ -172,7 +173,7 @@ impl Scale {
     }
 }
 
-/// Whether values spread so far that only a log axis shows them all.
+/// Whether the values spread over more than `ratio`, so that only a log axis shows them all.
 pub fn wants_log(values: impl IntoIterator<Item = f64>, ratio: f64) -> bool {
     let values: Vec<f64> = values
         .into_iter()
@@ -191,7 +192,7 @@ fn extent(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// Multiples of a round step inside the range, at most `most`.
+/// The multiples of a round step inside the range, about `most` of them.
 fn linear_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
     let raw = (high - low) / most as f64;
     let step = match round {
@@ -212,8 +213,8 @@ fn linear_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
         .collect()
 }
 
-/// Round values inside the range (given as logarithms): every second, third, … power
-/// where all would be too many, linear steps where they'd be too few.
+/// The round values inside a range given as logarithms: only every second, third, … power where all
+/// would be more than `most`, and linear steps where there would be fewer than three.
 fn log_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
     let (base, factors): (f64, &[f64]) = match round {
         Round::Decimal => (10.0, &[1.0, 2.0, 5.0]),

@@ -1,6 +1,6 @@
-//! What a whole is made of: a bar for each target from zero, its parts side by
-//! side, and what no part accounts for hollow at its end. The interval is the
-//! whole's. Parts differ in filling, so that they are told apart in grey.
+//! Draws what a whole is made of: a bar for each target from zero, its parts side by side, and at
+//! its end a hollow part for what no part accounts for. The interval is that of the whole. Parts
+//! differ in filling, so that they can be told apart in grey.
 
 use super::scale::{Round, Scale};
 use super::style::Style;
@@ -9,37 +9,37 @@ use super::{Estimate, Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
 
-/// What to draw.
+/// The data of a chart of stacked bars.
 pub struct Stack {
-    /// Unique on its page.
+    /// The chart's id, unique on its page.
     pub id: String,
-    /// One sentence with the main number.
+    /// The finding: one sentence with the main number.
     pub finding: String,
-    /// How to read it.
+    /// How to read the chart, in sentences.
     pub reading: String,
-    /// Under the axis.
+    /// Label under the axis.
     pub axis_label: String,
-    /// Unit of everything.
+    /// Unit of parts and whole.
     pub unit: Unit,
-    /// Names of the two parts and of what is left of the whole.
+    /// Names of the two parts and of the rest of the whole.
     pub parts: [String; 3],
     /// The bars, from the top.
     pub rows: Vec<Row>,
-    /// What has no bar, and why.
+    /// Names without a bar, each with the reason.
     pub missing: Vec<(String, String)>,
 }
 
-/// One bar.
+/// The bar of one target.
 pub struct Row {
-    /// Its name.
+    /// Name of the target.
     pub name: String,
-    /// Its look.
+    /// Colour of the bar.
     pub style: Style,
-    /// The parts that are known.
+    /// The sizes of the two known parts.
     pub parts: [f64; 2],
-    /// The whole.
+    /// The size of the whole.
     pub whole: Estimate,
-    /// What the whole rests on.
+    /// Samples behind the whole, e.g. `n = 5 launches`.
     pub rests_on: String,
 }
 
@@ -51,14 +51,14 @@ const ROW: f64 = 21.0;
 const BAR: f64 = 12.0;
 
 impl Row {
-    /// What no part accounts for: never below 0.
+    /// The part of the whole that neither part accounts for: never below 0.
     fn rest(&self) -> f64 {
         (self.whole.value - self.parts[0] - self.parts[1]).max(0.0)
     }
 }
 
 impl Stack {
-    /// Draw it.
+    /// Draw the chart.
     pub fn draw(self) -> Figure {
         let values: Vec<f64> = self
             .rows
@@ -95,7 +95,7 @@ impl Stack {
         }
     }
 
-    /// The fillings and what they are, above the bars.
+    /// Draw the key: each filling with the name of its part, above the bars.
     fn key(&self, svg: &mut Svg) {
         let mut x = LEFT;
         for (index, name) in self.parts.iter().enumerate() {
@@ -106,7 +106,8 @@ impl Stack {
         }
     }
 
-    /// A bar with its name and whole; `false` where it has no place.
+    /// Draw a bar with its name and the value of the whole; `false` where the whole lies outside
+    /// the axis.
     fn bar(&self, svg: &mut Svg, scale: &Scale, row: &Row, y: f64) -> bool {
         let color = row.style.color_class();
         let base = y + ROW / 2.0 + 4.5;
@@ -170,7 +171,7 @@ impl Stack {
     }
 }
 
-/// The first part solid, the second hatched, the rest hollow.
+/// Draw a part: the first solid, the second hatched, the rest hollow.
 fn fill(svg: &mut Svg, part: usize, at: (f64, f64), size: (f64, f64), color: &str, title: &str) {
     let class = ["sd", "hl", "hl"][part.min(2)];
     svg.rect(&format!("{color} {class}"), at, size, title);

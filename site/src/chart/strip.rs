@@ -1,9 +1,8 @@
-//! All samples of a case in the order in which they came, launch beside launch,
-//! a strip for each target: a drift, two modes or an odd launch are seen here and
-//! nowhere else.
+//! Draws all samples of a case in the order in which they came, launch beside launch, a strip for
+//! each target. Only here can a drift, two modes or an odd launch be seen.
 //!
-//! Every strip has its own target's median in the middle and the same ratios from
-//! there, so that all strips compare in steadiness; speed is another chart's.
+//! Every strip has its own target's median in the middle and reaches the same ratio from there, so
+//! that strips compare in steadiness; another chart shows speed.
 
 use super::style::Style;
 use super::svg::{Anchor, Svg, num};
@@ -12,11 +11,11 @@ use crate::fmt::{self, Unit};
 use crate::html::shorten;
 use std::fmt::Write;
 
-/// What to draw.
+/// The data of a chart of strips.
 pub struct Strip {
-    /// Unique on its page.
+    /// The chart's id, unique on its page.
     pub id: String,
-    /// One sentence with the main number.
+    /// The finding: one sentence with the main number.
     pub finding: String,
     /// Unit of the samples.
     pub unit: Unit,
@@ -24,25 +23,25 @@ pub struct Strip {
     pub rows: Vec<Row>,
 }
 
-/// One target.
+/// The strip of one target.
 pub struct Row {
-    /// Its name.
+    /// Name of the target.
     pub name: String,
-    /// Its look.
+    /// Colour of the dots.
     pub style: Style,
-    /// Its launches in order.
+    /// The target's launches in order.
     pub launches: Vec<Launch>,
 }
 
-/// One launch.
+/// The samples of one launch.
 pub struct Launch {
-    /// Its number, from 1.
+    /// Number of the launch, from 1.
     pub number: u32,
-    /// Its samples in order.
+    /// The samples in order of completion.
     pub samples: Vec<f64>,
 }
 
-/// Samples drawn of a launch at most: more are a solid bar.
+/// Maximum number of samples drawn of a launch: more would make a solid bar.
 pub const DRAWN_MAX: usize = 30;
 
 const WIDTH: f64 = 760.0;
@@ -50,11 +49,11 @@ const LEFT: f64 = 236.0;
 const RIGHT: f64 = 650.0;
 const TOP: f64 = 28.0;
 const ROW: f64 = 46.0;
-/// Half of a strip's height that samples take.
+/// Half of the height that a strip's samples take (user units).
 const HALF: f64 = 17.0;
 
 impl Strip {
-    /// Draw it.
+    /// Draw the chart.
     pub fn draw(self) -> Figure {
         let range = self.range();
         let bottom = TOP + ROW * self.rows.len() as f64;
@@ -145,8 +144,8 @@ impl Strip {
         }
     }
 
-    /// How many times the median the strips reach: enough for nearly all samples,
-    /// so that a few stragglers don't flatten everything else.
+    /// How many times the median the strips reach either way: enough for 97 % of the samples, so
+    /// that a few stragglers don't flatten everything else.
     fn range(&self) -> f64 {
         let mut away: Vec<f64> = Vec::new();
         for row in &self.rows {
@@ -164,7 +163,7 @@ impl Strip {
             0 => 0.0,
             len => away[((len - 1) as f64 * 0.97).ceil() as usize],
         };
-        // Round, so that it can be said: 1.1, 1.2, 1.5, 2, 3 or 5.
+        // A round number, so that the text can state it: 1.1, 1.2, 1.5, 2, 3 or 5.
         [1.1, 1.2, 1.5, 2.0, 3.0]
             .into_iter()
             .find(|&range| f64::ln(range) >= most)
@@ -184,8 +183,8 @@ impl Strip {
     }
 }
 
-/// Name, middle line, limits and separators of a strip; what the limits are is said
-/// once, because it is the same for all.
+/// Draw the name, middle line, limits and separators of a strip. Only the first strip has its
+/// limits labelled, because they are the same for all.
 fn frame(svg: &mut Svg, row: &Row, middle: f64, range: Option<f64>, center: &str) {
     let at = (LEFT - 56.0, middle + 4.5);
     svg.text("lb", at, Anchor::End, &shorten(&row.name, 25));
@@ -204,7 +203,7 @@ fn frame(svg: &mut Svg, row: &Row, middle: f64, range: Option<f64>, center: &str
     svg.text("vl", (RIGHT + 12.0, middle + 4.5), Anchor::Start, center);
 }
 
-/// Left and right end of a launch's column.
+/// The left and right end of a launch's column.
 fn columns(all: usize, column: usize) -> (f64, f64) {
     let width = (RIGHT - LEFT) / all.max(1) as f64;
     (
@@ -213,7 +212,7 @@ fn columns(all: usize, column: usize) -> (f64, f64) {
     )
 }
 
-/// Strokes of no length: round caps make dots of them.
+/// Path data of strokes without length, which round caps turn into dots.
 fn dots(samples: &[f64], (left, right): (f64, f64), place: impl Fn(f64) -> f64) -> String {
     let step = (right - left - 12.0) / (samples.len().max(2) - 1) as f64;
     let mut d = String::new();
@@ -222,7 +221,7 @@ fn dots(samples: &[f64], (left, right): (f64, f64), place: impl Fn(f64) -> f64) 
         if !(sample > 0.0 && sample.is_finite()) {
             continue;
         }
-        // Whole pixels from dot to dot: half the bytes of a page are spent here.
+        // Round to whole pixels: dots take half the bytes of a page.
         let x = (left + 6.0 + step * index as f64).round();
         let y = place(sample).round();
         let _ = match d.is_empty() {
@@ -257,7 +256,7 @@ fn median<'a>(samples: impl IntoIterator<Item = &'a f64>) -> Option<f64> {
     })
 }
 
-/// Samples as a list in one unit, that of the greatest.
+/// Samples as a list, separated by commas.
 fn list(unit: Unit, samples: &[f64]) -> String {
     let texts: Vec<String> = samples.iter().map(|&s| fmt::quantity(unit, s)).collect();
     texts.join(", ")

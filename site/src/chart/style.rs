@@ -1,30 +1,30 @@
-//! How a series is told from others: colour and marker shape say the engine,
-//! dash and filling say which of the engine's targets it is. So a series reads
-//! in grey, in print and without colour vision.
+//! Decides how a series differs from others: colour and marker shape stand for the engine, dash and
+//! filling for one of the engine's targets. So a series can be told in grey, in print and without
+//! colour vision.
 
 use crate::theme::SERIES;
 
 /// The look of one series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Which engine, counted from 0.
+    /// Number of the engine, from 0.
     pub engine: usize,
-    /// Which of its targets, counted from 0.
+    /// Number of the target among those of its engine, from 0.
     pub target: usize,
 }
 
 impl Style {
-    /// Class that sets the colour.
+    /// The class that sets the colour.
     pub fn color_class(self) -> String {
         format!("s{}", self.engine % SERIES)
     }
 
-    /// Classes of its line.
+    /// The classes of the line.
     pub fn line_class(self) -> String {
         format!("{} ln d{}", self.color_class(), self.target % 4)
     }
 
-    /// Classes of its markers.
+    /// The classes of the markers.
     pub fn mark_class(self) -> String {
         let filling = if self.target.is_multiple_of(2) {
             "mk"
@@ -34,9 +34,9 @@ impl Style {
         format!("{} {filling}", self.color_class())
     }
 
-    /// Number of its marker's shape in [`SHAPES`].
+    /// The index of the marker's shape in [`SHAPES`].
     pub fn shape(self) -> usize {
-        // Shapes go on where colours start again, so that the pair stays unique.
+        // Shapes shift where colours start again, so that the pair stays unique.
         (self.engine + self.engine / SERIES) % SHAPES.len()
     }
 }
@@ -51,8 +51,8 @@ pub const SHAPES: [&str; 5] = [
     "M0 5.5L5.2-4H-5.2Z",
 ];
 
-/// The shapes, once for all charts and tables of a page, to be referred to as
-/// `#k0` to `#k4`.
+/// An SVG element that defines the shapes once for all charts and tables of a page, to be referred
+/// to as `#k0` to `#k4`.
 pub fn sprite() -> String {
     let mut svg = String::from(r#"<svg class="sprite" aria-hidden="true"><defs>"#);
     for (index, d) in SHAPES.iter().enumerate() {

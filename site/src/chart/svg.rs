@@ -1,29 +1,29 @@
-//! Writing SVG: elements with escaped text and short, finite coordinates.
+//! Writes SVG: elements with escaped text and short, finite coordinates.
 
 use super::style::Style;
 use crate::html::escape;
 use std::fmt::Write;
 
-/// A picture being drawn, in user units from the top left.
+/// A picture being drawn; coordinates are user units from the top left.
 pub struct Svg {
     width: f64,
     height: f64,
     body: String,
 }
 
-/// Where a text is anchored.
+/// The point of a text that its coordinate gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// Its start.
+    /// The text's start.
     Start,
-    /// Its middle.
+    /// The text's middle.
     Middle,
-    /// Its end.
+    /// The text's end.
     End,
 }
 
 impl Svg {
-    /// An empty picture.
+    /// Make an empty picture.
     pub fn new(width: f64, height: f64) -> Self {
         Self {
             width,
@@ -32,7 +32,7 @@ impl Svg {
         }
     }
 
-    /// A straight line.
+    /// Draw a straight line.
     pub fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
         let _ = write!(
             self.body,
@@ -44,7 +44,7 @@ impl Svg {
         );
     }
 
-    /// A path through points; nothing for fewer than two.
+    /// Draw a path through points; nothing for fewer than two.
     pub fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
         if points.len() >= 2 {
             let d = path(points);
@@ -52,7 +52,7 @@ impl Svg {
         }
     }
 
-    /// A closed area; nothing for fewer than three points.
+    /// Draw a closed area; nothing for fewer than three points.
     pub fn area(&mut self, class: &str, points: &[(f64, f64)]) {
         if points.len() >= 3 {
             let d = path(points);
@@ -60,8 +60,8 @@ impl Svg {
         }
     }
 
-    /// The marker of a series at a point, with the text that a pointer or the
-    /// keyboard reads on it; none for an empty text.
+    /// Draw the marker of a series at a point. `title` is the text that a pointer or the keyboard
+    /// reads on it; an empty one is left out.
     pub fn marker(&mut self, style: Style, (x, y): (f64, f64), title: &str) {
         let (class, shape) = (style.mark_class(), style.shape());
         let _ = write!(self.body, r##"<use class="{class}" href="#k{shape}""##);
@@ -74,14 +74,14 @@ impl Svg {
         };
     }
 
-    /// A path as given; nothing for an empty one.
+    /// Draw a path from path data; nothing where it is empty.
     pub fn path(&mut self, class: &str, d: &str) {
         if !d.is_empty() {
             let _ = write!(self.body, r#"<path class="{class}" d="{d}"/>"#);
         }
     }
 
-    /// A path as given, with the text a pointer shows on it.
+    /// Draw a path from path data, with a text that a pointer shows on it.
     pub fn mark(&mut self, class: &str, d: &str, title: &str) {
         let _ = write!(
             self.body,
@@ -90,7 +90,7 @@ impl Svg {
         );
     }
 
-    /// A rectangle, with the text a pointer shows on it; nothing without a size.
+    /// Draw a rectangle, with a text that a pointer shows on it; nothing without a size.
     pub fn rect(&mut self, class: &str, (x, y): (f64, f64), (w, h): (f64, f64), title: &str) {
         if w <= 0.0 || h <= 0.0 {
             return;
@@ -109,7 +109,7 @@ impl Svg {
         };
     }
 
-    /// Begin a group; `attributes` as they are to stand, each after a space.
+    /// Begin a group; `attributes` is written as given, each with a space before it.
     pub fn open(&mut self, class: &str, attributes: &str) {
         let _ = match class {
             "" => write!(self.body, "<g{attributes}>"),
@@ -132,7 +132,7 @@ impl Svg {
         self.body.push_str("</g>");
     }
 
-    /// Text with its baseline at `y`.
+    /// Write text with its baseline at `y`.
     pub fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -148,7 +148,7 @@ impl Svg {
         );
     }
 
-    /// The same sign at several places of one line, each centred.
+    /// Write the same sign at several places of one line, each centred.
     pub fn signs(&mut self, class: &str, xs: &[f64], y: f64, sign: &str) {
         if xs.is_empty() || sign.is_empty() {
             return;
@@ -163,8 +163,8 @@ impl Svg {
         );
     }
 
-    /// The element, with what a screen reader says of it. `id` must be unique
-    /// on the page.
+    /// Return the SVG element, with a title and a description for screen readers. `id` must be
+    /// unique on the page.
     pub fn finish(self, id: &str, title: &str, description: &str) -> String {
         let id = escape(id);
         format!(
@@ -178,8 +178,8 @@ impl Svg {
     }
 }
 
-/// A coordinate: at most one decimal; what isn't finite is drawn at the origin
-/// rather than breaking the picture (scales never return such a number).
+/// Format a coordinate with at most one decimal. A number that isn't finite becomes 0 rather than
+/// breaking the picture (scales never return one).
 pub fn num(value: f64) -> String {
     debug_assert!(value.is_finite(), "a coordinate must be finite");
     let tenths = (value * 10.0).round();

@@ -1,11 +1,11 @@
-//! What our adapters cost their engines: a table of the methodology page.
+//! A table of the methodology page: what the adapters cost their engines.
 
 use crate::fmt::{self, Unit};
 use crate::words::plural;
 use schema::adapters::{AdapterCost, AdapterCosts, Work};
 use serde::Serialize;
 
-/// The table.
+/// The table of adapter costs.
 #[derive(Serialize)]
 pub struct Table {
     about: String,
@@ -26,7 +26,7 @@ struct Row {
     other_tokens: String,
 }
 
-/// In words and rows.
+/// Make the table of measured costs.
 pub fn table(costs: &AdapterCosts) -> Table {
     let machine = costs.cpu_model.as_deref().unwrap_or("an unknown processor");
     let pairs = costs.rows.iter().map(|row| u64::from(row.pairs)).min();

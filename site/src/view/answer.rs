@@ -1,5 +1,5 @@
-//! The answer: who leads each scenario, by how much and how sure. Sentences are
-//! made from comparisons only; where those allow no statement, they say so.
+//! The answer of the index: which target leads each scenario, by how much and how surely. Sentences
+//! are made from comparisons only; where those allow no statement, the sentence says so.
 
 use super::eligible::refusal;
 use super::paths::scenario_path;
@@ -12,37 +12,37 @@ use serde::Serialize;
 use stats::analysis::{Comparison, Role, Verdict};
 use std::collections::BTreeSet;
 
-/// One scenario's answer.
+/// The answer for one scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// Title of the scenario.
     pub title: String,
-    /// Path of its page.
+    /// Path of the scenario's page.
     pub path: String,
-    /// The case it speaks of.
+    /// Label of the case that the answer is about.
     pub case: String,
     /// Name of the leading metric.
     pub metric: String,
-    /// Target ids that lead: one, or all that tie; empty where nothing may be said.
+    /// Ids of the targets that lead: one, or all that tie; empty where nothing may be said.
     pub leaders: Vec<String>,
-    /// The first leader's value, `12.3 ms`.
+    /// The first leader's value, e.g. `12.3 ms`.
     pub value: String,
-    /// Its interval, or empty.
+    /// The value's 95 % interval, or empty.
     pub interval: String,
-    /// How far it is from the first that is detectably worse, in words.
+    /// The first leader's ratio to the best target that is detectably worse, in words.
     pub lead: String,
-    /// How far from the baseline, in words.
+    /// The first leader's ratio to the baseline, in words.
     pub baseline: String,
-    /// The best target of the baseline's precision, in words; empty where the
-    /// leader already is of it.
+    /// The best target of the baseline's precision, in words; empty where the leader has that
+    /// precision.
     pub same_precision: String,
-    /// On what the statement rests.
+    /// What the statement rests on: p and launches.
     pub certainty: String,
-    /// `1 pair disturbed`, of those that it rests on; empty where none was.
+    /// `1 pair disturbed`, counting the pairs that the answer rests on; empty where none was.
     pub disturbed: String,
 }
 
-/// The answers, in plan order: one for each scenario in which all have the same load.
+/// The answers in plan order: one for each scenario in which all targets have the same load.
 pub fn answers(shown: &Shown) -> Vec<Answer> {
     shown
         .scenarios()
@@ -52,8 +52,8 @@ pub fn answers(shown: &Shown) -> Vec<Answer> {
         .collect()
 }
 
-/// The sentence at the top of the index. A run that may carry no recommendation says so
-/// before it says who leads in it.
+/// Write the sentence at the top of the index. A run that may not carry a recommendation says so
+/// before it names its leader.
 pub fn sentence(shown: &Shown, answers: &[Answer]) -> String {
     let decided: Vec<&Answer> = answers.iter().filter(|a| !a.leaders.is_empty()).collect();
     if decided.is_empty() {
@@ -65,7 +65,7 @@ pub fn sentence(shown: &Shown, answers: &[Answer]) -> String {
         let of = |a: &&&Answer| a.leaders.iter().any(|leader| leader == target);
         decided.iter().filter(of).copied().collect::<Vec<_>>()
     };
-    // The first of those with most leads, in plan order.
+    // The first in plan order of the targets with the most leads.
     let mut champion: Option<(&str, Vec<&Answer>)> = None;
     for target in shown.targets() {
         let led = firsts(&target.id);
@@ -106,7 +106,7 @@ pub fn sentence(shown: &Shown, answers: &[Answer]) -> String {
     text
 }
 
-/// A target's id, and whether it is of an engine of ours.
+/// A target's id, marked where its engine is this project's own.
 fn with_maker(shown: &Shown, target: &str) -> String {
     match shown.is_ours(target) {
         true => format!("{target} (this project’s own engine)"),
@@ -114,7 +114,8 @@ fn with_maker(shown: &Shown, target: &str) -> String {
     }
 }
 
-/// `; against the baseline … between 2× and 6×`, over the scenarios' headline cases.
+/// Word the least and the largest ratio to the baseline over the headline cases: `; against the
+/// baseline … between 2× and 6×`.
 fn baseline_range(shown: &Shown, champion: &str) -> Option<String> {
     let mut comparisons: Vec<(String, &Comparison)> = shown
         .scenarios()
@@ -190,7 +191,7 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
         return Some(answer);
     }
     let against = |target: &str, role| shown.comparison(&scenario.cell_key(case, target), role);
-    // The leader the comparisons are against comes first among those that tie.
+    // Among leaders that tie, the one that comparisons are against comes first.
     let best = shown
         .comparisons(&scenario.case_key(case), Role::Leader)
         .map(|c| c.against.as_str())
@@ -236,7 +237,8 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
     Some(answer)
 }
 
-/// The best target of the baseline's precision against the baseline.
+/// The best target of the baseline's precision and its ratio to the baseline; empty where the
+/// leader has that precision.
 fn same_precision(shown: &Shown, scenario: &PlannedScenario, case: &Case, leader: &str) -> String {
     let precision = |id: &str| {
         let target = shown.targets().iter().find(|target| target.id == id)?;
@@ -282,8 +284,8 @@ fn certainty(shown: &Shown, at: &CaseKey, invocations: u32) -> String {
     }
 }
 
-/// A statement rests on the pairs of the others with the leader, and of the leader with the
-/// baseline. In how many of them something else was at work during a launch.
+/// Say how many of the pairs that an answer rests on were disturbed during a launch. It rests on
+/// the pairs of the others with the leader, and of the leader with the baseline.
 fn disturbed(shown: &Shown, at: &CaseKey, leader: &str) -> String {
     let pairs: BTreeSet<[&str; 2]> = shown
         .comparisons(at, Role::Leader)

@@ -1,30 +1,30 @@
-//! Which targets run which architectures of models, by what the registry says of each engine.
-//! It judges nothing: what a run found stands in its own tables.
+//! A table of which targets run which architectures of models, as the registry says of each engine.
+//! It gives no verdict: the results of a run stand in the run's own tables.
 
 use super::Shown;
 use schema::registry::{ANY_ARCHITECTURE, Registry, Target};
 use serde::Serialize;
 
-/// Engines × architectures.
+/// The table of engines × architectures.
 #[derive(Serialize)]
 pub struct Architectures {
-    /// What config.json calls them (`model_type`).
+    /// The architectures, by their name in config.json (`model_type`).
     names: Vec<String>,
     rows: Vec<Row>,
 }
 
-/// Targets of an engine that run the same.
+/// Targets of an engine that run the same architectures.
 #[derive(Serialize)]
 struct Row {
     engine: String,
     targets: String,
-    /// Whether they run it, for each of the names.
+    /// Whether they run the architecture, for each of the names.
     runs: Vec<bool>,
-    /// Whether they take any other, too.
+    /// Whether they also run any other architecture.
     any: bool,
 }
 
-/// The matrix of the registry that pages are made with.
+/// Make the table from the registry that the pages are made with.
 pub fn matrix(shown: &Shown) -> Architectures {
     architectures(shown.input.registry)
 }
@@ -61,7 +61,7 @@ fn architectures(registry: &Registry) -> Architectures {
     }
 }
 
-/// Targets in groups of those with one list, in the order of the first of each.
+/// Group targets that have the same list of architectures, in the order of the first of each group.
 fn alike<'a>(registry: &Registry, targets: &[&'a Target]) -> Vec<Vec<&'a Target>> {
     let mut groups: Vec<Vec<&Target>> = Vec::new();
     for target in targets {

@@ -1,5 +1,5 @@
-//! A cell as it is printed: value, interval, n, rank with ties, ratio, or the
-//! reason why there is none. The same on every page.
+//! Prints a cell the same way on every page: value, interval, n, rank with ties and ratio, or the
+//! reason why there is none.
 
 use super::Shown;
 use super::paths::reason_path;
@@ -18,33 +18,33 @@ use stats::tie::{apart_at_most, blocks_to_decide};
 pub struct CellView {
     /// Whether there is a value.
     pub ok: bool,
-    /// `ok`, `oom`, … in words.
+    /// The status in words: `ok`, `out of memory`, …
     pub status: String,
     /// Why there is no value; empty where ok.
     pub reason: String,
-    /// Where the reason stands in full, from the root.
+    /// Path and fragment of the full reason, from the root.
     pub reason_path: String,
-    /// `12.3 ms`.
+    /// The value with its unit, e.g. `12.3 ms`.
     pub value: String,
-    /// `[11.9, 12.8]`, or empty with one invocation.
+    /// The 95 % interval, e.g. `[11.9, 12.8]`; empty with one launch.
     pub interval: String,
-    /// `n = 110 requests, 5 launches`.
+    /// The samples behind the value, e.g. `n = 110 requests, 5 launches`.
     pub rests_on: String,
-    /// `1`, `2=`; empty where nothing may be ranked.
+    /// The rank, e.g. `1` or `2=`; empty where nothing may be ranked.
     pub rank: String,
-    /// Whether no other is better.
+    /// Whether the cell has rank 1.
     pub leads: bool,
-    /// `5.31×` against the baseline, or empty.
+    /// Ratio to the baseline, e.g. `5.31×`, or empty.
     pub ratio: String,
-    /// Its interval, or empty.
+    /// The ratio's 95 % interval, or empty.
     pub ratio_interval: String,
-    /// What may be said against the baseline, or empty.
+    /// The verdict against the baseline in words, or empty.
     pub verdict: String,
     /// `good`, `bad` or `even`: the class of the verdict.
     pub tone: &'static str,
 }
 
-/// The view of a cell.
+/// Make the view of a cell.
 pub fn view(shown: &Shown, key: &CellKey, id: MetricId) -> CellView {
     let cell = shown.cell(key);
     let measured = cell.and_then(|cell| Some((cell, cell.metric(id)?)));
@@ -75,7 +75,7 @@ pub fn view(shown: &Shown, key: &CellKey, id: MetricId) -> CellView {
         view.rank = rank(shown, cell);
         view.leads = cell.rank == Some(1);
     }
-    // A ratio of what targets were offered would say nothing of them.
+    // Targets with loads of their own have no ratio: it would compare what they were offered.
     if shown.has_own_loads(&cell.scenario) {
         return view;
     }
@@ -91,8 +91,8 @@ pub fn view(shown: &Shown, key: &CellKey, id: MetricId) -> CellView {
     view
 }
 
-/// Why a cell has no value on its scenario's leading metric, as status and
-/// reason; `None` where it has one.
+/// Return status and reason of a cell that has no value on its scenario's leading metric; `None`
+/// where it has one.
 pub fn gap(cell: Option<&Cell>, leading: Option<MetricId>) -> Option<(&'static str, String)> {
     let Some(cell) = cell else {
         let reason = "the profile has this scenario for other targets".to_owned();
@@ -111,7 +111,7 @@ pub fn gap(cell: Option<&Cell>, leading: Option<MetricId>) -> Option<(&'static s
     }
 }
 
-/// A verdict in words, and its tone.
+/// A verdict in words, and the class of its tone.
 pub fn verdict(comparison: &Comparison) -> (String, &'static str) {
     let c = comparison;
     verdict_between(
@@ -123,8 +123,9 @@ pub fn verdict(comparison: &Comparison) -> (String, &'static str) {
     )
 }
 
-/// The same of any two cells: what one is where it is `better` or `worse` than the other, their ratio
-/// with its interval, the blocks that it is of, and the smallest ratio that matters.
+/// A verdict between any two cells in words, and the class of its tone. Takes the words for better
+/// and worse, the ratio with its interval, the number of blocks, and the smallest ratio that
+/// matters.
 pub fn verdict_between(
     verdict: Verdict,
     (better, worse): (&str, &str),
@@ -143,7 +144,7 @@ pub fn verdict_between(
 
 const NO_DIFFERENCE: &str = "no detectable difference";
 
-/// Two that are equal for all that matters, in words.
+/// Say that two targets are equal: they differ by less than what matters.
 fn equal(ci95: Option<(f64, f64)>) -> String {
     match apart_at_most(ci95) {
         Some(apart) => format!("{NO_DIFFERENCE}: equal within {}", fmt::percent_more(apart)),
@@ -151,8 +152,8 @@ fn equal(ci95: Option<(f64, f64)>) -> String {
     }
 }
 
-/// Two that the run can't tell apart and can't call equal, in words: how far apart they can be,
-/// and how many blocks would decide.
+/// Say that two targets can neither be told apart nor called equal: how far apart they can be, and
+/// how many blocks would decide.
 fn undecided(ratio: f64, ci95: Option<(f64, f64)>, blocks: usize, matters: f64) -> String {
     let Some(apart) = apart_at_most(ci95) else {
         return NO_DIFFERENCE.into();
@@ -165,7 +166,7 @@ fn undecided(ratio: f64, ci95: Option<(f64, f64)>, blocks: usize, matters: f64) 
     format!("{NO_DIFFERENCE}: undecided, up to {by} apart; {enough}")
 }
 
-/// `3`, or `3=` where others share it.
+/// The rank of a cell: `3`, or `3=` where others share it.
 fn rank(shown: &Shown, cell: &Cell) -> String {
     let Some(rank) = cell.rank else {
         return String::new();
@@ -179,7 +180,7 @@ fn rank(shown: &Shown, cell: &Cell) -> String {
     format!("{rank}{}", if shared > 1 { "=" } else { "" })
 }
 
-/// What a value rests on: samples and invocations.
+/// The samples and launches behind a value, e.g. `n = 110 requests, 5 launches`.
 pub fn rests_on(cell: &Cell, metric: &Metric) -> String {
     let launches = plural(u64::from(cell.invocations), "launch", "launches");
     match metric.id.describe().sample {
@@ -214,13 +215,13 @@ pub fn status_words(status: Status) -> &'static str {
     }
 }
 
-/// A target's marker as in the charts, for tables.
+/// A target's marker as charts draw it, for tables.
 pub fn swatch(shown: &Shown, target: &str) -> String {
     chip(shown.style(target))
 }
 
-/// A marker outside a chart. It names its engine's number, so that a script can
-/// tell whose a table's row is.
+/// Draw a marker outside a chart. It carries the number of its engine, by which a script finds the
+/// rows of an engine.
 pub fn chip(style: Style) -> String {
     format!(
         r##"<svg class="sw" data-e="{}"><use class="{}" href="#k{}"/></svg>"##,

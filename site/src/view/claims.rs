@@ -1,5 +1,5 @@
 //! What an engine's own project says of its speed, beside what this run found. The words are the
-//! project's, with their condition and source; nothing is concluded from them here.
+//! project's, with their condition and source; no conclusion is drawn from them.
 
 use super::{Shown, case_label};
 use crate::fmt;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::pairs::pairs;
 
-/// What stands on an engine's page.
+/// The section of an engine's page with the project's claims.
 #[derive(Serialize)]
 pub struct Said {
     read: String,
@@ -22,11 +22,11 @@ struct ClaimView {
     condition: String,
     source: String,
     differs: String,
-    /// A comparison of this run each.
+    /// Sentences on comparisons of this run that come nearest to the claim.
     here: Vec<String>,
 }
 
-/// What the project of an engine says; `None` where nothing was read.
+/// The claims of an engine's project; `None` where there are none or the file was not read.
 pub fn of_engine(shown: &Shown, engine: &str) -> Option<Said> {
     let all = shown.input.claims?;
     let claims: Vec<ClaimView> = all
@@ -49,7 +49,7 @@ fn view(shown: &Shown, claim: &Claim) -> ClaimView {
     }
 }
 
-/// A sentence a case in which both targets were measured in the same blocks.
+/// Write a sentence for each case in which both targets were measured in the same blocks.
 fn found(shown: &Shown, here: &Here) -> Vec<String> {
     let mut scenarios = shown.scenarios().iter();
     let scenario = scenarios.find(|scenario| scenario.id == here.scenario);

@@ -1,5 +1,5 @@
-//! Every pair of targets: the counts that the overview is a matrix of, and where
-//! each pair is shown in full. What a pair says is `stats`' business.
+//! The comparison of every pair of targets: the counts in the overview's matrix, and the page of
+//! each target. `stats` decides what a pair's verdict is.
 
 use super::frame::Frame;
 use super::paths;
@@ -14,31 +14,32 @@ use stats::analysis::{MetricId, Verdict};
 use stats::pairs::{Compared, NotComparable, Pair, pairs};
 use std::collections::BTreeMap;
 
-/// Targets that get a page of their own: two per pair would be a page of a megabyte
-/// from some hundred targets on. The overview names those left out.
+/// Maximum number of targets with a page of their own and a place in the overview. Its matrix has
+/// two cells per pair, and from some hundred targets on it would take a megabyte. The overview
+/// counts those left out.
 const PAGES_MAX: usize = 64;
 
-/// Path of a target's comparison page.
+/// Path of a target's comparison page, from the root.
 pub fn target_page_path(target: &str) -> String {
     format!("compare/{}.html", slug(target))
 }
 
-/// One case with all its pairs.
+/// A case with the comparisons of all its pairs of targets.
 pub struct CasePairs<'a> {
-    /// Its scenario.
+    /// The case's scenario.
     pub scenario: &'a PlannedScenario,
     /// The case.
     pub case: &'a Case,
     /// The scenario's leading metric.
     pub metric: MetricId,
-    /// Whether it stands for its scenario in charts.
+    /// Whether the case stands for its scenario in charts.
     pub headline: bool,
     by_targets: BTreeMap<(String, String), Result<Compared, NotComparable>>,
 }
 
 impl CasePairs<'_> {
-    /// `target` against `other`, whichever comes first in the plan; `None` where the
-    /// plan lacks one.
+    /// The comparison of `target` with `other`, in either order of the plan; `None` where the case
+    /// lacks one of the two.
     pub fn seen_from(&self, target: &str, other: &str) -> Option<Result<Compared, NotComparable>> {
         let key = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         if let Some(found) = self.by_targets.get(&key(target, other)) {
@@ -48,7 +49,7 @@ impl CasePairs<'_> {
         Some(found.clone().map(|compared| compared.turned()))
     }
 
-    /// `Sustained load, 8 in flight`.
+    /// Label of the case, e.g. `Sustained load, 8 in flight`.
     pub fn label(&self, shown: &Shown) -> String {
         let value = self.case.axis_value(self.scenario.axis);
         let title = shown
@@ -58,23 +59,24 @@ impl CasePairs<'_> {
     }
 }
 
-/// All pairs of a run.
+/// All pairs of targets in all cases of a run.
 pub struct AllPairs<'a> {
-    /// The cases that have a leading metric and one load for all, in plan order.
+    /// The cases that have a leading metric and the same load for all targets, in plan order.
     pub cases: Vec<CasePairs<'a>>,
     targets: &'a [Target],
 }
 
-/// What became of a pair over all cases.
+/// Counts of the verdicts on a pair over all cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Cases in which it is detectably better.
+    /// Cases in which the first is detectably better.
     pub better: u64,
-    /// Cases in which it is detectably worse.
+    /// Cases in which the first is detectably worse.
     pub worse: u64,
     /// Cases without a detectable difference.
     pub even: u64,
-    /// Of these, cases in which the two are equal for all that matters.
+    /// Of those in `even`, the cases in which the two are equal: any difference is too small to
+    /// matter.
     pub equal: u64,
     /// Cases with too few launches to say.
     pub unknown: u64,
@@ -83,7 +85,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Count one more.
+    /// Count one more outcome.
     pub fn add(&mut self, outcome: &Result<Compared, NotComparable>) {
         let count = match outcome.as_ref().map(|compared| compared.verdict) {
             Err(_) => &mut self.not,
@@ -99,19 +101,19 @@ impl Tally {
         *count += 1;
     }
 
-    /// Cases that were compared and judged.
+    /// The number of cases that were compared and have a verdict.
     pub fn judged(self) -> u64 {
         self.better + self.worse + self.even
     }
 
-    /// Detectably better wherever anything was compared.
+    /// Whether the first is detectably better in every case that has a verdict.
     pub fn all_better(self) -> bool {
         self.better > 0 && self.better == self.judged()
     }
 }
 
 impl<'a> AllPairs<'a> {
-    /// Judge every pair of every case.
+    /// Compare every pair in every case.
     pub fn new(shown: &Shown<'a>) -> Self {
         let targets: Vec<&str> = shown.targets().iter().map(|t| t.id.as_str()).collect();
         let mut cases = Vec::new();
@@ -143,12 +145,12 @@ impl<'a> AllPairs<'a> {
         }
     }
 
-    /// The targets that have a page.
+    /// The targets that have a comparison page.
     pub fn paged(&self) -> &'a [Target] {
         &self.targets[..self.targets.len().min(PAGES_MAX)]
     }
 
-    /// A pair over all cases.
+    /// Count the verdicts on a pair over all cases.
     pub fn tally(&self, target: &str, other: &str) -> Tally {
         let mut tally = Tally::default();
         for case in &self.cases {
@@ -160,7 +162,7 @@ impl<'a> AllPairs<'a> {
     }
 }
 
-/// The overview.
+/// The overview of all comparisons.
 #[derive(Serialize)]
 pub struct ComparePage {
     frame: Frame,
@@ -196,7 +198,7 @@ struct MatrixCell {
     path: String,
 }
 
-/// The overview of all pairs.
+/// Make the overview of all pairs.
 pub fn overview(shown: &Shown, pairs: &AllPairs) -> ComparePage {
     let answer = sentence(shown, pairs);
     let paged = pairs.paged();
@@ -236,8 +238,8 @@ pub fn overview(shown: &Shown, pairs: &AllPairs) -> ComparePage {
     }
 }
 
-/// With more targets than this, the table's cells don't link to their pair; a row's name does.
-/// So the page stays small.
+/// Maximum number of targets with which each cell of the table links to its pair. With more, only a
+/// row's name is a link, so that the page stays small.
 const LINKED_MAX: usize = 32;
 
 fn row(shown: &Shown, pairs: &AllPairs, index: usize, target: &Target) -> Row {
@@ -293,7 +295,7 @@ fn cell(target: &Target, other: &Target, tally: Tally, linked: bool) -> MatrixCe
     }
 }
 
-/// What the whole table says, in one sentence or two.
+/// Summarise the whole table in one or two sentences.
 fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
     let mut all = Tally::default();
     let mut widest: Option<(&CasePairs, &str, &str, Compared)> = None;
@@ -304,7 +306,7 @@ fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
             if !matches!(compared.verdict, Verdict::Better | Verdict::Worse) {
                 continue;
             }
-            // Always seen from the better one.
+            // Turn the pair so that the better one comes first.
             let (a, b, seen) = match compared.verdict {
                 Verdict::Better => (a, b, compared.clone()),
                 _ => (b, a, compared.turned()),
@@ -344,7 +346,7 @@ fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
     text
 }
 
-/// What these pages don't say.
+/// Say what the comparison pages don't show.
 pub fn not_shown(shown: &Shown) -> String {
     let plan = &shown.run.header.plan;
     let own: Vec<String> = plan

@@ -1,4 +1,4 @@
-//! One target against every other: a forest plot of the cases that stand for their
+//! The page of one target against every other: a forest plot of the cases that stand for their
 //! scenarios, and below it every case of every pair with its verdict.
 
 use super::cells::{status_words, swatch, verdict_between};
@@ -18,11 +18,11 @@ use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::pairs::{Compared, NotComparable};
 
-/// Rows that a page may have. Where there are more, only the headline case of each scenario is
-/// listed, and where these are still too many, only some of the targets.
+/// Maximum number of rows on a page. Beyond it, only the headline case of each scenario is listed,
+/// and where these are still too many, only some of the targets.
 const ROWS_MAX: usize = 600;
 
-/// The page.
+/// The comparison page of one target.
 #[derive(Serialize)]
 pub struct TargetPage {
     frame: Frame,
@@ -57,7 +57,7 @@ struct PairRow {
     disturbed: String,
 }
 
-/// The page of one target.
+/// Make the page of one target.
 pub fn page(shown: &Shown, pairs: &AllPairs, target: &Target) -> TargetPage {
     let others: Vec<&Target> = pairs
         .paged()
@@ -169,7 +169,7 @@ fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>)
     }
 }
 
-/// What may be said, in the words of the metric.
+/// The verdict in words that fit the metric, and the class of its tone.
 fn verdict(compared: &Compared, metric: MetricId) -> (String, &'static str) {
     let words = match Unit::from_metric(metric) {
         Unit::Ns | Unit::TokPerS | Unit::RequestsPerS => ("faster", "slower"),
@@ -192,8 +192,8 @@ fn reason(why: &NotComparable) -> String {
     }
 }
 
-/// Whom it beats everywhere, who beats it everywhere, and how far it is from the
-/// baseline.
+/// Say how many targets it beats in every case, how many beat it in every case, and how it compares
+/// with the baseline.
 fn sentence(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -> String {
     let id = &target.id;
     let tallies: Vec<_> = others.iter().map(|o| pairs.tally(id, &o.id)).collect();
@@ -312,7 +312,8 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
     )
 }
 
-/// Keep the pair that is closest to 1×: the finding that matters to who chooses.
+/// Keep the pair whose ratio is closest to 1×, which the finding names: a close rival matters most
+/// to a reader who chooses.
 fn note_nearest(
     nearest: &mut Option<(f64, String)>,
     case: &CasePairs,
@@ -335,7 +336,7 @@ fn note_nearest(
     *nearest = Some((distance, finding));
 }
 
-/// A reason that fits beside a chart.
+/// A reason short enough to stand beside a chart.
 fn short(why: &NotComparable) -> &'static str {
     match why {
         NotComparable::NoNumbers {

@@ -1,10 +1,10 @@
-//! The cost page: what a million output tokens cost on the machine that was measured,
-//! at the reader's own price by the hour.
+//! The cost page: what a million output tokens cost on the machine that was measured, at the
+//! reader's own price per hour.
 //!
-//! A price of the table counts only where its device is the very one that was
-//! measured. Otherwise the page counts by the core-hour and the joule, and the dollars wait
-//! for the reader's own price. `assets/cost.js` computes the same from the numbers in the
-//! `data-` attributes; without it the page says what it says.
+//! A price of the table is used only where its device is the very one that was measured. Otherwise
+//! the page counts by the core-hour and the joule, and dollars appear once the reader types in a
+//! price. `assets/cost.js` computes the same from the numbers in the `data-` attributes; the page
+//! is complete without it.
 
 use super::cells::swatch;
 use super::cost_loads::{
@@ -30,16 +30,16 @@ use stats::cost::{
     saving, usd_per_m_tokens, work,
 };
 
-/// The page.
+/// The cost page.
 #[derive(Serialize)]
 pub struct CostPage {
     frame: Frame,
     answer: String,
-    /// Whether a known price is for this machine.
+    /// Whether there is a known price for this machine.
     priced: bool,
-    /// What its hour is counted by where none is.
+    /// The unit of its hours without a price, e.g. `core-hour`.
     hour: &'static str,
-    /// Whether energy was read.
+    /// Whether any load has energy readings.
     has_energy: bool,
     not_shown: String,
     basis: String,
@@ -54,7 +54,7 @@ pub struct CostPage {
     prices: Option<PriceTables>,
 }
 
-/// What a reader may edit, as the page assumes it.
+/// The values that a reader may edit, as the page fills them in.
 #[derive(Serialize)]
 struct Inputs {
     usd_per_h: String,
@@ -90,7 +90,7 @@ struct CostRow {
     break_even: Number,
 }
 
-/// The page.
+/// Make the cost page.
 pub fn page(shown: &Shown) -> CostPage {
     let plan = &shown.run.header.plan;
     let machine = Machine::new(shown);
@@ -180,7 +180,8 @@ pub fn page(shown: &Shown) -> CostPage {
     }
 }
 
-/// Which price the dollars are computed with, or why there are none and what they would take.
+/// Say which price the dollars are computed with, or why there are none and what a price would
+/// need.
 fn rests_on(machine: &Machine, priced: Option<(&Offer, f64)>, prices: Option<&Prices>) -> String {
     let words = machine.words();
     let (hour, parts) = machine.hour();
@@ -216,7 +217,7 @@ fn rests_on(machine: &Machine, priced: Option<(&Offer, f64)>, prices: Option<&Pr
     }
 }
 
-/// The run's limits on latency, and where they come from.
+/// The run's limits on latency, with a sentence on where they come from.
 fn limits(shown: &Shown) -> (Option<Slo>, String) {
     let plan = &shown.run.header.plan;
     let profiles = &mut shown.input.profiles.iter();

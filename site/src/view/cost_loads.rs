@@ -1,7 +1,5 @@
-//! The loads that the cost page is about: the best of each target, all of them, and
-//! what the cheapest costs under other assumptions.
-//!
-//! The cost page's frontier: what a token costs against how fast a user gets it.
+//! The loads that the cost page shows: the best of each target, all of them, the chart of cost
+//! against speed for a user, and the cost of the cheapest under other prices and utilisations.
 
 use super::cells::swatch;
 use super::cost_prices::{Number, dollars, money, with_interval};
@@ -17,31 +15,31 @@ use schema::registry::Target;
 use serde::Serialize;
 use stats::cost::{Point, Range, Work, tokens_per_j, tokens_per_part_h, usd_per_m_tokens};
 
-/// The page's own assumption on utilisation; a reader changes it.
+/// The utilisation that the page assumes; a reader can change it.
 pub const UTILISATION: f64 = 1.0;
-/// The sensitivity table.
+/// Factors on the price in the sensitivity table.
 const PRICE_FACTORS: [f64; 5] = [0.5, 0.75, 1.0, 1.25, 1.5];
 const UTILISATIONS: [f64; 4] = [1.0, 0.5, 0.25, 0.1];
 
-/// Everything that the page's numbers are computed with.
+/// The prices and measurements that the page's numbers are computed from.
 pub struct Basis {
-    /// $ an hour for the machine; `None` where no known price is for it.
+    /// Price of the machine ($ an hour); `None` where no known price is for it.
     pub usd_per_h: Option<f64>,
-    /// What its hour is counted by without a price, e.g. `core-hour`.
+    /// The unit of the machine's hours without a price, e.g. `core-hour`.
     pub hour: &'static str,
-    /// How many of those an hour of the machine has.
+    /// Number of units of `hour` in an hour of the machine.
     pub parts: u32,
-    /// $ a kilowatt-hour.
+    /// Price of electricity ($ a kilowatt-hour).
     pub usd_per_kwh: Option<f64>,
-    /// $ per million prompt and output tokens.
+    /// Prices of an API ($ per million prompt tokens, $ per million output tokens).
     pub api: Option<(f64, f64)>,
-    /// What was measured.
+    /// The measured loads.
     pub work: Work,
 }
 
 impl Basis {
-    /// What a load is drawn by: $ per million output tokens, or the tokens of an hour where
-    /// there is no price.
+    /// The value of a load in charts: $ per million output tokens, or output tokens a core-hour (or
+    /// its like) where there is no price.
     fn measure(&self, point: &Point) -> Option<Range> {
         match self.usd_per_h {
             Some(price) => usd_per_m_tokens(point.tok_per_s, price, UTILISATION),
@@ -49,7 +47,7 @@ impl Basis {
         }
     }
 
-    /// The unit of that measure.
+    /// The unit of [`Basis::measure`].
     fn unit(&self) -> Unit {
         match self.usd_per_h {
             Some(_) => Unit::Plain,
@@ -58,7 +56,7 @@ impl Basis {
     }
 }
 
-/// One measured load.
+/// A row of the table of measured loads.
 #[derive(Serialize)]
 pub struct PointRow {
     swatch: String,
@@ -71,7 +69,7 @@ pub struct PointRow {
     frontier: bool,
 }
 
-/// One target under other prices and loads.
+/// The cost with one target under other prices and utilisations.
 #[derive(Serialize)]
 pub struct Sensitivity {
     target: String,
@@ -79,19 +77,19 @@ pub struct Sensitivity {
     rows: Vec<(String, Vec<Number>)>,
 }
 
-/// What a million output tokens cost there.
+/// The cost of a million output tokens at a load.
 pub fn cost(basis: &Basis, point: &Point) -> Number {
     let price = basis.usd_per_h;
     let usd = price.and_then(|price| usd_per_m_tokens(point.tok_per_s, price, UTILISATION));
     Number::new("cost", point.tok_per_s, usd.map(dollars))
 }
 
-/// The output tokens of a core's hour, or of whatever an hour is counted by.
+/// The output tokens of one hour of a CPU, GPU or machine, as [`Basis::hour`] says.
 pub fn per_hour(basis: &Basis, point: &Point) -> String {
     tokens_per_part_h(point.tok_per_s, basis.parts).map_or(fmt::NONE.into(), tokens)
 }
 
-/// The output tokens from a joule; `None` where no counter was read.
+/// The output tokens from a joule; `None` where no energy was read.
 pub fn per_joule(point: &Point) -> Option<String> {
     point.j_per_token.and_then(tokens_per_j).map(tokens)
 }
@@ -100,7 +98,7 @@ fn tokens(count: Range) -> String {
     with_interval(Unit::Count, count)
 }
 
-/// A load in words.
+/// Name a load: scenario and case.
 pub fn load(shown: &Shown, point: &Point) -> String {
     let scenarios = &mut shown.scenarios().iter();
     match scenarios.find(|s| s.id == point.scenario) {
@@ -113,7 +111,7 @@ pub fn load(shown: &Shown, point: &Point) -> String {
     }
 }
 
-/// The targets' best loads, most throughput first.
+/// The best load of each target, most throughput first; `within` the limits on latency, or of all.
 pub fn ranked<'a>(work: &'a Work, targets: &[&Target], within: bool) -> Vec<&'a Point> {
     let mut best: Vec<&Point> = targets
         .iter()
@@ -124,7 +122,7 @@ pub fn ranked<'a>(work: &'a Work, targets: &[&Target], within: bool) -> Vec<&'a 
     best
 }
 
-/// All loads, the cheapest first.
+/// Make a row for each load, the cheapest first.
 pub fn points(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Vec<PointRow> {
     let mut points: Vec<&Point> = basis
         .work
@@ -154,7 +152,7 @@ pub fn points(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Vec<PointRow
         .collect()
 }
 
-/// What a load costs if the price or the utilisation is another.
+/// Compute the cost of a load at other prices and utilisations.
 pub fn sensitivity(usd_per_h: f64, point: &Point) -> Sensitivity {
     Sensitivity {
         target: point.target.clone(),
@@ -182,7 +180,7 @@ pub fn sensitivity(usd_per_h: f64, point: &Point) -> Sensitivity {
     }
 }
 
-/// What the best loads cost; `finding` is the page's sentence.
+/// Chart the cost of the best loads; `finding` is the page's sentence.
 pub fn chart(
     shown: &Shown,
     basis: &Basis,
@@ -243,8 +241,8 @@ pub fn chart(
     })
 }
 
-/// All loads of the targets whose speed for a user is known; `None` with fewer than
-/// two of them, which are no choice.
+/// Chart cost against speed for a user, for all loads whose speed is known; `None` with fewer than
+/// two, which leave no choice.
 pub fn frontier(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Option<Figure> {
     let of_targets = |point: &&Point| targets.iter().any(|target| target.id == point.target);
     let (mut points, mut missing) = (Vec::new(), Vec::new());

@@ -1,8 +1,8 @@
-//! The price tables of the cost page: every row with its date and its source, and
-//! which of them is for the machine that was measured.
+//! The price tables of the cost page: every row with its date and its source, and which of them is
+//! for the machine that was measured.
 //!
-//! Numbers are printed, and with what the script needs to compute them
-//! again from what a reader types in.
+//! Each number is printed together with the measured values from which the script computes it again
+//! when a reader types in a price.
 
 use super::Shown;
 use crate::export::on_gpu;
@@ -14,16 +14,16 @@ use schema::record::Status;
 use serde::Serialize;
 use stats::cost::Range;
 
-/// What a run was measured on, as far as a price goes.
+/// The machine of a run, as prices describe it.
 pub struct Machine {
-    /// A GPU where any target has numbers from one, else the processor.
+    /// The GPU where any target has numbers from one, else the processor.
     pub kind: Kind,
     device: String,
     cpus: u32,
 }
 
 impl Machine {
-    /// The machine of a run.
+    /// Read the machine of a run from its record.
     pub fn new(shown: &Shown) -> Self {
         let measured = |id: &str| {
             let mut cells = shown.analysis.cells.iter();
@@ -40,7 +40,7 @@ impl Machine {
         }
     }
 
-    /// The cheapest offer of this machine.
+    /// The cheapest offer of this machine, if any.
     pub fn cheapest<'a>(&self, prices: &'a Prices) -> Option<&'a Offer> {
         let price = |offer: &Offer| offer.usd_per_machine_h().unwrap_or(f64::INFINITY);
         prices
@@ -50,7 +50,7 @@ impl Machine {
             .min_by(|a, b| price(a).total_cmp(&price(b)))
     }
 
-    /// What its hour is counted by where it has no price, and how many of those it has.
+    /// The unit of its hours without a price, and the number of such units in an hour.
     pub fn hour(&self) -> (&'static str, u32) {
         match (self.kind, self.cpus) {
             (Kind::Gpu, _) => ("GPU-hour", 1),
@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// What must be known so that a price by the hour may be applied to it.
+    /// Say what must be known so that a price per hour may be applied to the machine.
     pub fn wanted(&self) -> String {
         let device = match self.device.is_empty() {
             true => "the name of its device, which could not be read here",
@@ -75,7 +75,7 @@ impl Machine {
         )
     }
 
-    /// In words.
+    /// Name the machine: its device and, for a processor, the number of CPUs.
     pub fn words(&self) -> String {
         let device = match self.device.is_empty() {
             true => "a device whose name could not be read",
@@ -88,7 +88,7 @@ impl Machine {
     }
 }
 
-/// All tables.
+/// All price tables.
 #[derive(Clone, Debug, Serialize)]
 pub struct PriceTables {
     date: String,
@@ -125,7 +125,7 @@ struct SourceView {
     links: Vec<(String, String)>,
 }
 
-/// A price file as tables.
+/// Make the tables of a price file.
 pub fn tables(prices: &Prices) -> PriceTables {
     PriceTables {
         date: prices.date.clone(),
@@ -193,28 +193,28 @@ fn source(source: &Source) -> SourceView {
     }
 }
 
-/// A number that the script can compute again: what is printed, how it comes about,
-/// and from which measured value with its interval.
+/// A number that the script can compute again: the printed text, the formula, and the measured
+/// value with its interval.
 #[derive(Clone, Debug, Serialize)]
 pub struct Number {
-    /// As printed.
+    /// The printed text.
     pub text: String,
-    /// Which formula of the script; empty where there is nothing to compute.
+    /// Name of the script's formula; empty where there is nothing to compute.
     pub kind: &'static str,
     /// The measured value.
     pub v: String,
     /// The lower end of its interval, or empty.
     pub l: String,
-    /// The upper end, or empty.
+    /// The upper end of its interval, or empty.
     pub h: String,
-    /// By what the price is multiplied here, or empty.
+    /// Factor on the price in the sensitivity table, or empty.
     pub price_factor: String,
-    /// A share of its own, or empty.
+    /// Utilisation in the sensitivity table, or empty.
     pub utilisation: String,
 }
 
 impl Number {
-    /// No number.
+    /// Make a dash that the script leaves alone.
     pub fn none() -> Self {
         Self {
             text: fmt::NONE.into(),
@@ -227,7 +227,7 @@ impl Number {
         }
     }
 
-    /// `measured` is what the script starts from, `text` what it arrives at.
+    /// Make a number: the script computes from `measured`, and prints it as `text`.
     pub fn new(kind: &'static str, measured: Range, text: Option<String>) -> Self {
         let finite = |x: f64| match x.is_finite() {
             true => x.to_string(),
@@ -245,7 +245,7 @@ impl Number {
     }
 }
 
-/// `12.3 tok/s [12.0, 12.6]`.
+/// Format a value with its interval: `12.3 tok/s [12.0, 12.6]`.
 pub fn with_interval(unit: Unit, range: Range) -> String {
     let (value, interval) = fmt::with_interval(unit, range.value, range.ci95);
     match interval {
@@ -254,12 +254,12 @@ pub fn with_interval(unit: Unit, range: Range) -> String {
     }
 }
 
-/// `$0.123 [0.120, 0.126]`.
+/// Format dollars with their interval: `$0.123 [0.120, 0.126]`.
 pub fn dollars(range: Range) -> String {
     format!("${}", with_interval(Unit::Plain, range))
 }
 
-/// A share as percent with its interval.
+/// Format a share as percent, with its interval.
 pub fn percent(share: Range) -> String {
     let times_100 = Range {
         value: share.value * 100.0,
@@ -268,8 +268,8 @@ pub fn percent(share: Range) -> String {
     with_interval(Unit::Percent, times_100)
 }
 
-/// A price as prices are quoted: `$1.00`, `$0.0816`. Others have three digits; what isn't a number
-/// has no price.
+/// Format a price as prices are quoted: `$1.00`, `$0.0816`. Very small and very large ones have
+/// three digits; a number that isn't finite becomes a dash.
 pub fn money(usd: f64) -> String {
     if !usd.is_finite() {
         return fmt::NONE.into();

@@ -1,8 +1,6 @@
-//! What was not measured and why. Every planned cell stands in the matrix;
-//! every one without a number has a row with its reason.
-//!
-//! Coverage at a glance: every planned cell as one sign. The reasons stand in the
-//! tables of the coverage page.
+//! The coverage page: what was not measured, and why. Every planned cell stands in the matrix;
+//! every one without a number has a row with its reason. A map shows all planned cells at a glance,
+//! one sign each.
 
 use super::architectures::Architectures;
 use super::cells::{gap, status_words, swatch};
@@ -21,7 +19,7 @@ use schema::scenario::PromptSource;
 use serde::Serialize;
 use stats::analysis;
 
-/// The page.
+/// The coverage page.
 #[derive(Serialize)]
 pub struct CoveragePage {
     frame: Frame,
@@ -36,7 +34,7 @@ pub struct CoveragePage {
     measured: String,
 }
 
-/// Targets × cases.
+/// The matrix of targets × cases.
 #[derive(Serialize)]
 struct Matrix {
     groups: Vec<MatrixGroup>,
@@ -125,7 +123,7 @@ fn matrix(shown: &Shown) -> Matrix {
     Matrix { groups, rows }
 }
 
-/// The page.
+/// Make the coverage page.
 pub fn page(shown: &Shown) -> CoveragePage {
     let cells = &shown.analysis.cells;
     let missing = cells
@@ -192,7 +190,7 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
     reasons
 }
 
-/// The last words of the launch that failed: the first one that has any.
+/// The last lines of standard error of a cell's launch: the first launch that has any.
 fn stderr(shown: &Shown, scenario: &PlannedScenario, case: &Case, target: &str) -> String {
     let (scenario, case) = shown.run.header.plan.measured(scenario, case);
     shown
@@ -208,7 +206,7 @@ fn stderr(shown: &Shown, scenario: &PlannedScenario, case: &Case, target: &str) 
         .unwrap_or_default()
 }
 
-/// The last few lines, cut to what a page can hold.
+/// Keep the last few lines, cut to a length that fits on a page.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let tail = lines[lines.len().saturating_sub(6)..].join("\n");
@@ -270,11 +268,11 @@ fn unplanned_scenarios(shown: &Shown) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Requests from which a cell counts as measured in full; the floor of every
-/// publishable profile.
+/// Requests from which a cell counts as measured in full; every publishable profile has at least so
+/// many.
 const FULL: u64 = 100;
 
-/// The map of a run.
+/// Draw the map of all cells of a run.
 pub fn map(shown: &Shown) -> Figure {
     let cases = || {
         let scenarios = shown.scenarios().iter();

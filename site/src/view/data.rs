@@ -1,5 +1,5 @@
-//! The data page: every number of the site as files, their hashes, and every format
-//! described from the source that defines it.
+//! The data page: every number of the site in files, with their hashes, and every format described
+//! from the source that defines it.
 
 use super::Shown;
 use super::frame::{Frame, published};
@@ -19,24 +19,24 @@ use serde_json::json;
 
 /// A file that the data page offers.
 pub struct Download {
-    /// From the root.
+    /// Path from the root of the site.
     pub path: String,
-    /// What it is, in a line.
+    /// What the file holds, in one line.
     pub about: String,
-    /// Media type.
+    /// The media type.
     pub media: &'static str,
-    /// Its content.
+    /// The content.
     pub bytes: Vec<u8>,
 }
 
 impl Download {
-    /// Its file name.
+    /// The file name.
     fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 }
 
-/// The files of one run.
+/// Make the files of one run.
 pub fn downloads(shown: &Shown) -> Result<Vec<Download>> {
     let (run, analysis) = (shown.run, shown.analysis);
     let rows = export::rows(run, analysis);
@@ -77,7 +77,7 @@ pub fn downloads(shown: &Shown) -> Result<Vec<Download>> {
     Ok(all)
 }
 
-/// The rows of a run's micro suites.
+/// Make the file with the rows of a run's micro suites.
 fn suites_csv(shown: &Shown) -> Result<Download> {
     let suites = shown.micro.iter();
     let rows: Vec<_> = suites
@@ -94,13 +94,13 @@ fn suites_csv(shown: &Shown) -> Result<Download> {
     })
 }
 
-/// Path of [`suites_csv`].
+/// Path of the file that [`suites_csv`] makes.
 fn suites_path(run: &Run) -> String {
     format!("data/{}/micro.csv", slug(&run.header.id))
 }
 
-/// `<sha256>  <file>` a line, as sha256sum prints it. A name that would break a line
-/// can't have been loaded as a record.
+/// Write a line `<sha256>  <file>` for each record file, as sha256sum prints it. A name with a line
+/// break can't have been loaded as a record; its line breaks are replaced all the same.
 fn sha256_list(run: &Run) -> String {
     let logs = run.launches.iter().chain(&run.twins);
     let logs = logs.map(|log| (&log.file, &log.sha256));
@@ -113,7 +113,7 @@ fn sha256_list(run: &Run) -> String {
         .collect()
 }
 
-/// The page.
+/// The data page.
 #[derive(Serialize)]
 pub struct DataPage {
     frame: Frame,
@@ -126,7 +126,7 @@ pub struct DataPage {
     json_ld: String,
 }
 
-/// A download as the pages list it.
+/// A row in a list of downloads.
 #[derive(Serialize)]
 pub struct DownloadRow {
     path: String,
@@ -137,7 +137,7 @@ pub struct DownloadRow {
 }
 
 impl DownloadRow {
-    /// The row of a download.
+    /// Make the row of a download.
     pub fn new(download: &Download) -> Self {
         Self {
             path: download.path.clone(),
@@ -158,7 +158,7 @@ struct RunRow {
     files: String,
     requests: String,
     shown: bool,
-    /// Path and file name.
+    /// Path and file name of each download.
     downloads: Vec<(String, String)>,
 }
 
@@ -175,8 +175,8 @@ struct TypeView {
     fields: Vec<[String; 3]>,
 }
 
-/// The page. `below` is the run whose micro suites are shown, and `downloads` are every run's,
-/// in the order of the runs.
+/// Make the data page. `below` is the run whose micro suites the site shows; `downloads` holds the
+/// files of every run, in the order of the runs.
 pub fn page(shown: &Shown, below: Option<&Shown>, downloads: &[Vec<Download>]) -> DataPage {
     let input = shown.input;
     let run = shown.run;
@@ -212,7 +212,7 @@ pub fn page(shown: &Shown, below: Option<&Shown>, downloads: &[Vec<Download>]) -
     }
 }
 
-/// Record files, and timed requests in them.
+/// Count the record files and the timed requests in them.
 fn counts(run: &Run) -> (u64, u64) {
     let logs = || run.launches.iter().chain(&run.twins);
     let timed = logs().map(|log| log.requests.iter().filter(|r| !r.warmup).count() as u64);
@@ -258,8 +258,8 @@ fn formats() -> Vec<Format> {
         .collect()
 }
 
-/// The runs as an Atom feed (RFC 4287), the newest first; `None` where nobody said where the site will
-/// be published, because a feed's links must be whole.
+/// Write an Atom feed of the runs (RFC 4287), newest first; `None` where the site's address isn't
+/// known, because a feed's links must be absolute.
 pub fn feed(all: &[Shown]) -> Option<String> {
     let input = all.first()?.input;
     input.publishing.base_url?;
@@ -294,7 +294,7 @@ pub fn feed(all: &[Shown]) -> Option<String> {
     ))
 }
 
-/// schema.org's Dataset, as a script that nothing runs.
+/// Describe the run as a schema.org Dataset in JSON-LD, for a script element that no browser runs.
 fn json_ld(shown: &Shown, downloads: &[&Download], about: &str) -> String {
     let header = &shown.run.header;
     let at = |path: &str| match shown.input.publishing.base_url {
@@ -323,7 +323,7 @@ fn json_ld(shown: &Shown, downloads: &[&Download], about: &str) -> String {
             "sha256": sha256_hex(&download.bytes),
         })).collect::<Vec<_>>(),
     });
-    // Inside a script element only these could end it or start something else.
+    // In a script element, only these characters could end it or start something else.
     dataset
         .to_string()
         .replace('<', "\\u003c")

@@ -1,5 +1,5 @@
-//! What a run page says of the machine while it measured: what else was at work,
-//! launch by launch, and what measuring itself cost.
+//! A section of the run page: what else was at work on the machine, launch by launch, and what
+//! measuring itself cost.
 
 use super::Shown;
 use crate::fmt::{self, Unit};
@@ -9,7 +9,7 @@ use stats::analysis::{Cell, MetricId};
 use stats::describe::REPRODUCIBLE_MAX;
 use stats::disturbance::Cause;
 
-/// The section.
+/// The section on disturbances.
 #[derive(Serialize)]
 pub struct Disturbances {
     finding: String,
@@ -27,7 +27,7 @@ struct Row {
     causes: String,
 }
 
-/// The disturbances in all cells of a run.
+/// Make the section from all cells of a run.
 pub fn view(shown: &Shown) -> Disturbances {
     let cells = &shown.analysis.cells;
     let rows: Vec<Row> = cells.iter().flat_map(rows).collect();
@@ -50,14 +50,14 @@ pub fn view(shown: &Shown) -> Disturbances {
     }
 }
 
-/// Measured cases, counted once a launch, and how many of them…
+/// Counts of measured cases; a case counts once for each launch of each target.
 struct Counts {
     measured: u64,
-    /// …have too few readings of the processors' time,
+    /// Measured cases with too few readings of processor time to find a disturbance.
     unwatched: u64,
-    /// …have no measurement of how fast the machine was,
+    /// Measured cases beside which the speed of the machine was not measured.
     unseen: u64,
-    /// …were disturbed.
+    /// Measured cases that were disturbed.
     disturbed: u64,
 }
 
@@ -109,18 +109,17 @@ fn finding(counts: Counts) -> String {
     text
 }
 
-/// How many cells come out alike launch by launch, and how often the machine was slow.
+/// How many cells vary little from launch to launch, and how often the machine was slow.
 #[derive(Default)]
 struct Steadiness {
-    /// Cells whose leading metric is a time or a rate, with two launches or more, and how many of
-    /// them…
+    /// Number of cells whose leading metric is a time or a rate, with two launches or more.
     timed: u64,
-    /// …are reproducible.
+    /// Cells in `timed` that are reproducible.
     reproducible: u64,
-    /// Measured cases, counted once a launch, beside which somebody looked how fast the machine was,
-    /// and how many of them…
+    /// Number of measured cases, counted once a launch, beside which the machine's speed was
+    /// measured.
     seen: u64,
-    /// …had it outside the run's own band.
+    /// Cases in `seen` in which the machine was slower than in the rest of the run.
     slow: u64,
 }
 
@@ -160,7 +159,7 @@ impl Steadiness {
     }
 }
 
-/// Whether a cell comes out alike launch by launch, and what the machine has to do with it.
+/// Say how many cells are reproducible from launch to launch, and how often the machine was slow.
 fn steadiness(found: &Steadiness) -> String {
     let cells = match found.timed {
         0 => return String::new(),
@@ -206,7 +205,8 @@ fn rows(cell: &Cell) -> Vec<Row> {
         .collect()
 }
 
-/// `2 of 5 launches disturbed`, empty where none was.
+/// Say how many launches of a cell were disturbed: `2 of 5 launches disturbed`; empty where none
+/// was.
 pub fn flag(cell: &Cell) -> String {
     match cell.disturbances.len() {
         0 => String::new(),
@@ -217,8 +217,8 @@ pub fn flag(cell: &Cell) -> String {
     }
 }
 
-/// `disturbed in block 4`, `disturbed in blocks 1, 3`; empty where no block was. A pair
-/// of a disturbed launch counts all the same.
+/// Say in which blocks a pair was disturbed: `disturbed in blocks 1, 3`; empty where it was in
+/// none. A disturbed pair counts in the numbers all the same.
 pub fn pair_flag(blocks: &[u32]) -> String {
     let list: Vec<String> = blocks.iter().map(u32::to_string).collect();
     match list.len() {
@@ -228,7 +228,7 @@ pub fn pair_flag(blocks: &[u32]) -> String {
     }
 }
 
-/// The largest of every target's values on a metric.
+/// The largest value of every target on a metric, as (target, value).
 pub fn largest(shown: &Shown, id: MetricId) -> Vec<(String, String)> {
     shown
         .targets()

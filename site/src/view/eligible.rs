@@ -1,4 +1,4 @@
-//! Which runs may carry a recommendation, and which command would make one that may.
+//! Decides which runs may carry a recommendation, and suggests commands for one that may.
 
 use crate::Input;
 use crate::view::Shown;
@@ -9,16 +9,16 @@ use schema::profile::Profile;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Least parameters of a model that a choice may rest on: a smaller one fits in caches,
+/// Fewest parameters of a model that a recommendation may rest on: a smaller model fits in caches,
 /// and shows what an engine costs around the work instead of the work.
 pub const PARAMETERS_MIN: u64 = 1_000_000_000;
 
 /// A command that would measure what is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Suggestion {
-    /// What it measures.
+    /// What the command measures.
     pub about: String,
-    /// To be typed.
+    /// The command to type.
     pub command: String,
 }
 
@@ -37,17 +37,17 @@ pub fn refusal(shown: &Shown) -> Option<String> {
     }
 }
 
-/// The runs that may carry one, in the order given.
+/// The runs that may carry a recommendation, in the order given.
 pub fn eligible<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
     let mut speaking = speaking(shown);
     speaking.retain(|run| refusal(run).is_none());
     speaking
 }
 
-/// The commands that would measure a scenario with a model large enough: one for each
-/// publishable profile that has it and runs backends not in `covered`. A profile made
-/// for a small model is given the first large one that is made here, so that nothing
-/// need be downloaded.
+/// Suggest commands that would measure a scenario with a model large enough: one for each
+/// publishable profile that has the scenario and runs only backends not in `covered`. A profile
+/// with a small model gets the first large one that is made here instead, so that nothing need be
+/// downloaded.
 pub fn suggestions(input: &Input, scenario: &str, covered: &BTreeSet<&str>) -> Vec<Suggestion> {
     let large = |model: &&Model| model.parameters >= PARAMETERS_MIN;
     let made_here =
@@ -60,7 +60,7 @@ pub fn suggestions(input: &Input, scenario: &str, covered: &BTreeSet<&str>) -> V
         .filter(|p| !p.backends.iter().any(|b| covered.contains(b.as_str())))
         .map(|p| (p, input.models.get(&p.model).is_some_and(|m| large(&m))))
         .collect();
-    // One that is made for a large model comes before one that is given one.
+    // Profiles with a large model come before those that are given one.
     profiles.sort_by_key(|(_, large)| !large);
     let mut backends: BTreeSet<&str> = BTreeSet::new();
     let mut all = Vec::new();

@@ -1,5 +1,5 @@
-//! An engine's page: what it is, what its program says of itself, within which
-//! scope it is verified, and all its results.
+//! An engine's page: what it is, what its program reports of itself, in which scope it is verified,
+//! and all its results.
 
 use super::cells::{CellView, status_words, swatch, view};
 use super::figures::speed_up;
@@ -15,7 +15,7 @@ use schema::registry::{Build, Target};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The page.
+/// An engine's page.
 #[derive(Serialize)]
 pub struct EnginePage {
     frame: Frame,
@@ -63,7 +63,7 @@ struct Result {
     cell: CellView,
 }
 
-/// The page of one engine; `below` is the run whose micro suites explain it.
+/// Make the page of one engine; `below` is the run whose micro suites the site shows.
 pub fn page(shown: &Shown, below: Option<&Shown>, id: &str) -> EnginePage {
     let engine = shown.input.registry.engine(id);
     let name = engine.map_or(id, |engine| engine.name.as_str());
@@ -131,7 +131,7 @@ pub fn page(shown: &Shown, below: Option<&Shown>, id: &str) -> EnginePage {
     }
 }
 
-/// Facts of the build; where launches differ, every value.
+/// The build facts that launches report; where they differ, every value.
 pub fn build_facts<'a>(logs: impl Iterator<Item = &'a LaunchLog>) -> Vec<(String, String)> {
     let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (key, value) in logs.flat_map(|log| log.ready.iter()).flat_map(|r| &r.build) {
@@ -146,7 +146,7 @@ pub fn build_facts<'a>(logs: impl Iterator<Item = &'a LaunchLog>) -> Vec<(String
         .collect()
 }
 
-/// How an engine batches, in words.
+/// Explain how an engine batches.
 pub fn batching_words(batching: &str) -> &str {
     match batching {
         "none" => "one request at a time: what else is in flight waits",
@@ -192,8 +192,8 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
     }
 }
 
-/// Bits of a key or a value in the target's cache, by its own word, scales counted in; `None` where
-/// it gives no word or the model isn't known.
+/// Bits per key or value in the target's cache, scales included, as the target reports it; `None`
+/// where it reports nothing or the model isn't known.
 fn kv_bits(shown: &Shown, target: &str) -> Option<String> {
     let facts = &shown.run.header.provenance.facts;
     let values: f64 = facts.get("model_kv_values_per_token")?.parse().ok()?;
@@ -207,7 +207,7 @@ fn kv_bits(shown: &Shown, target: &str) -> Option<String> {
     })
 }
 
-/// Within which scope a target's output was checked to be the reference's.
+/// Say up to where a target's output was verified to be the reference's.
 pub fn verified_scope(record: &schema::record::VerifyRecord) -> String {
     if record.status != schema::record::Status::Ok {
         return format!("not verified: {}", status_words(record.status));

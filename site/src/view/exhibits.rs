@@ -1,5 +1,5 @@
-//! Charts that answer one scenario's own question: where the memory goes, and
-//! whether a target's samples hold still.
+//! Charts that answer one scenario's own question: where the memory goes, and whether a target's
+//! samples are steady.
 
 use super::cells::rests_on;
 use super::figures::why;
@@ -13,8 +13,8 @@ use stats::analysis::{Cell, MetricId};
 use stats::metrics::Sample;
 use stats::sequence::sequences;
 
-/// All samples of the leading latency at the headline case, launch by launch;
-/// `None` where the leading metric has one value a launch.
+/// Chart all samples of the first latency that the scenario reports at the headline case, launch by
+/// launch; `None` where it reports none that has a sample per request.
 pub fn strips(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
     let case = shown.headline(scenario)?;
     let id = shown
@@ -82,15 +82,15 @@ pub fn strips(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
     )
 }
 
-/// Weights, cache and the rest of the peak at the headline case; `None` where the
-/// scenario doesn't report weights, or nothing has a peak.
+/// Chart weights, cache and the rest of peak memory at the headline case; `None` where the scenario
+/// doesn't report weights, or no target has a peak.
 pub fn memory(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
     let reported = shown.metrics(scenario);
     if !reported.contains(&MetricId::WeightBytes) {
         return None;
     }
     let case = shown.headline(scenario)?;
-    // On a GPU, what its memory holds; a target of the other kind has no such value.
+    // On a GPU, the peak is that of the GPU's memory; targets on the processor have no such value.
     let peak = [MetricId::PeakGpuMemoryBytes, MetricId::PeakRssBytes]
         .into_iter()
         .find(|&id| {

@@ -1,4 +1,4 @@
-//! Which charts there are: from cells and comparisons to what `chart` draws.
+//! Makes the charts of pages: turns cells and comparisons into the data that `chart` draws.
 
 use super::cells::{rests_on, status_words};
 use super::fits::{self, Law};
@@ -15,10 +15,10 @@ use schema::plan::{Case, PlannedScenario};
 use stats::analysis::{Cell, Metric, MetricId, Role};
 use stats::metrics::Better;
 
-/// In place of an interval, in a sentence.
+/// The text in place of an interval in a sentence.
 const NO_INTERVAL: &str = "(a single launch gives no interval)";
 
-/// Times better than the baseline, a group per scenario that has a ranking: each
+/// Chart how many times better targets are than the baseline, one group per ranked scenario: each
 /// engine's best target, or all targets of one engine.
 pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
     let baseline = shown.baseline();
@@ -109,7 +109,8 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
     .draw()
 }
 
-/// A metric along the scenario's axis; with a single case, a row per target.
+/// Chart a metric along the scenario's axis, or with one row per target where there is a single
+/// case; `None` where no cell has the metric.
 pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Option<Figure> {
     let about = id.describe();
     let figure_id = format!("by-case-{}", about.name);
@@ -245,7 +246,7 @@ fn one_case(
     .draw()
 }
 
-/// The distribution of a metric's samples in one case.
+/// Chart the distribution of a metric's samples in one case; `None` where no target has any.
 pub fn distribution(
     shown: &Shown,
     scenario: &PlannedScenario,
@@ -301,8 +302,8 @@ pub fn distribution(
     )
 }
 
-/// `at 8 users, the lowest is candle.cpu.f32’s 12.3 ms [11.9, 12.8]`, and with
-/// how many it is tied: exactly, or by the ranks of the leading metric.
+/// Name the best target of a case and how many are tied with it, exactly or by rank on the leading
+/// metric: `at 8 users, the lowest is candle.cpu.f32’s 12.3 ms [11.9, 12.8]`.
 fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId) -> String {
     let label = case_label(scenario.axis, case.axis_value(scenario.axis));
     let higher = id.describe().better == Better::Higher;
@@ -332,7 +333,7 @@ fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId)
     if measured().count() == 1 {
         return format!("at {label} only {} was measured: {value}", cell.target);
     }
-    // Who was offered more is not the best of them.
+    // A target that was offered more is not the better one for it.
     if scenario.has_own_loads() {
         return format!(
             "at {label} from {}’s {value} to {}’s {}, each at a load of its own",
@@ -371,7 +372,7 @@ fn estimate(metric: &Metric) -> Estimate {
     Estimate::new(metric.value, metric.ci95)
 }
 
-/// Why a cell has no number, in a few words.
+/// Say in a few words why a cell has no number.
 pub fn why(cell: Option<&Cell>) -> String {
     match cell {
         Some(cell) if cell.status == schema::record::Status::Ok => "no value".into(),

@@ -1,9 +1,9 @@
-//! The laws drawn into charts along an axis: how the time to the first token grows
-//! with the context, and how throughput grows with the users. A law is drawn over
-//! the range that was measured, never beyond.
+//! The laws fitted along a scenario's axis: how the time to the first token grows with the context,
+//! and how throughput grows with concurrency. In charts, a law is drawn over the measured range,
+//! never beyond.
 //!
-//! How throughput grows with concurrency, target by target: the share of linear
-//! growth, and the scalability law where there are loads enough to fit it.
+//! A table gives each target's share of linear growth, and the scalability law where there are
+//! enough loads to fit it.
 
 use super::Shown;
 use super::cells::swatch;
@@ -18,10 +18,10 @@ use stats::ci::Interval;
 use stats::power_law::{PowerLaw, of_cells};
 use stats::usl::{Coefficients, LOADS_MIN, Usl};
 
-/// Points of a drawn curve.
+/// Number of steps of a drawn curve.
 const POINTS: usize = 24;
 
-/// Which law a metric of a scenario may follow.
+/// The law that a metric of a scenario may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// `y = a·xᵖ`.
@@ -31,7 +31,7 @@ pub enum Law {
 }
 
 impl Law {
-    /// The law to seek, if any.
+    /// The law to fit to a metric of a scenario, if any.
     pub fn new(scenario: &PlannedScenario, id: MetricId) -> Option<Self> {
         match (scenario.axis, id) {
             (Axis::PromptTokens, MetricId::TtftNs) if scenario.cases.len() > 2 => Some(Law::Power),
@@ -42,7 +42,7 @@ impl Law {
         }
     }
 
-    /// Heading of the table's column.
+    /// Heading of the law's column in the table.
     pub fn label(self) -> &'static str {
         match self {
             Law::Power => "Growth exponent",
@@ -50,7 +50,7 @@ impl Law {
         }
     }
 
-    /// What the reader must know of it.
+    /// What the reader must know of the law; `any` says whether one was fitted.
     pub fn about(self, any: bool) -> String {
         match (self, any) {
             (Law::Power, true) => "The exponent p of time ∝ contextᵖ is the slope here: 1 is in proportion, 2 is what attention alone would cost.".into(),
@@ -64,7 +64,7 @@ impl Law {
     }
 }
 
-/// Fit the law to a target.
+/// Fit the law to a target; `None` where it can't be fitted.
 pub fn fit(
     shown: &Shown,
     scenario: &PlannedScenario,
@@ -93,7 +93,7 @@ pub fn fit(
     }
 }
 
-/// The exponents of shown series, from the least to the greatest, in words.
+/// Say between which growth exponents the shown series lie; empty where there are none.
 pub fn finding(series: &[Series], law: Law) -> String {
     let fits = series.iter().filter(|series| series.shown);
     let mut fits: Vec<(&str, &str)> = fits
@@ -102,7 +102,7 @@ pub fn finding(series: &[Series], law: Law) -> String {
     if law != Law::Power || fits.is_empty() {
         return String::new();
     }
-    // The words begin with the number; a text order would put 10 before 9.
+    // The words begin with the number; sorted as text, 10 would come before 9.
     let number = |words: &str| -> f64 {
         let first = words.split(' ').next().unwrap_or_default();
         first.parse().unwrap_or(f64::INFINITY)
@@ -117,8 +117,8 @@ pub fn finding(series: &[Series], law: Law) -> String {
     }
 }
 
-/// The exponent of a target over the cases that it has, where all list the same
-/// invocations.
+/// Fit a target's growth exponent over the cases that it has; `None` where they don't all have the
+/// same launches.
 pub fn exponent(
     shown: &Shown,
     scenario: &PlannedScenario,
@@ -166,7 +166,7 @@ fn words(interval: Interval) -> String {
     }
 }
 
-/// The table.
+/// The table of how throughput scales with concurrency.
 #[derive(Serialize)]
 pub struct ScalingTable {
     note: String,
@@ -184,7 +184,7 @@ struct Row {
     kappa: String,
 }
 
-/// The table of a scenario; `None` where its concurrency doesn't vary from 1 on.
+/// Make the table of a scenario; `None` where its concurrency doesn't vary from 1 on.
 pub fn scaling_table(shown: &Shown, scenario: &PlannedScenario) -> Option<ScalingTable> {
     let of = |scaling: &&Scaling| scaling.scenario == scenario.id;
     let mut found: Vec<&Scaling> = shown.analysis.scalings.iter().filter(of).collect();

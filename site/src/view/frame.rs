@@ -1,5 +1,5 @@
-//! What surrounds every page: its title, the way back to the root, navigation,
-//! the banner that must not be missed, and where the numbers come from.
+//! The frame around every page: its title, the way back to the root, navigation, banners that must
+//! not be missed, and where the numbers come from.
 
 use super::instrument;
 use super::nav::Nav;
@@ -11,36 +11,36 @@ use serde::Serialize;
 /// The frame of one page.
 #[derive(Clone, Debug, Serialize)]
 pub struct Frame {
-    /// In the browser's tab.
+    /// Title in the browser's tab.
     pub title: String,
-    /// For search results and link previews.
+    /// Description for search results and link previews.
     pub description: String,
-    /// `""` or `"../"`: before every relative link.
+    /// Prefix of every relative link: `""` or `"../"`.
     pub root: &'static str,
     /// Warnings above everything else.
     pub banners: Vec<String>,
     /// The navigation.
     pub nav: Nav,
-    /// Path of the search, or empty.
+    /// Path of the search page, or empty.
     pub search: &'static str,
     /// Id of the run shown, or empty.
     pub run_id: String,
-    /// Path of its page, or empty.
+    /// Path of the run's page, or empty.
     pub run_path: String,
-    /// When it started, RFC 3339, or empty.
+    /// When the run started, RFC 3339, or empty.
     pub started: String,
-    /// The markers' shapes, for every chart and table of the page.
+    /// An SVG element with the markers' shapes, for every chart and table of the page.
     pub sprite: String,
-    /// The harness's own error in that run, or that it isn't known.
+    /// The harness's own error in the run, or a sentence that it isn't known.
     pub instrument: String,
-    /// The page's address once published, or empty.
+    /// The page's address once the site is published, or empty.
     pub url: String,
-    /// The address of its preview picture, or empty.
+    /// The address of the preview picture, or empty.
     pub picture: String,
 }
 
 impl Frame {
-    /// The frame of the page at `path`. `run` is the run it speaks of.
+    /// Make the frame of the page at `path`; `run` is the run that the page is about.
     pub fn new(input: &Input, run: Option<&Run>, path: &str, title: &str, about: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -66,7 +66,7 @@ impl Frame {
     }
 }
 
-/// The address of a path once published, or empty where the site's address isn't known.
+/// The address of a path once the site is published; empty where the site's address isn't known.
 pub fn published(input: &Input, path: &str) -> String {
     let base = input.publishing.base_url;
     base.map_or(String::new(), |base| format!("{base}/{path}"))

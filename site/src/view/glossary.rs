@@ -1,5 +1,5 @@
-//! The glossary: an authored list in which each term stands once, and every metric
-//! with the definition that the program which computes it states.
+//! The glossary: an authored list that defines each term once, and the metrics, whose definitions
+//! are those of the program that computes them.
 
 use super::frame::Frame;
 use super::paths;
@@ -10,7 +10,7 @@ use crate::{Input, markdown};
 use serde::Serialize;
 use stats::analysis::MetricId;
 
-/// The page.
+/// The glossary page.
 #[derive(Serialize)]
 pub struct GlossaryPage {
     frame: Frame,
@@ -21,15 +21,15 @@ pub struct GlossaryPage {
 /// One term.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Term {
-    /// For links, e.g. `ttft`.
+    /// The fragment for links, e.g. `ttft`.
     pub id: String,
     /// The term as it is written.
     pub name: String,
-    /// Its definition, HTML.
+    /// The definition, as HTML.
     pub text: String,
 }
 
-/// The page.
+/// Make the glossary page.
 pub fn page(input: &Input) -> GlossaryPage {
     GlossaryPage {
         frame: place::frame(
@@ -46,8 +46,8 @@ pub fn page(input: &Input) -> GlossaryPage {
     }
 }
 
-/// The terms of a text, alphabetically: each is a second-level heading and what
-/// follows it. What stands before the first is left out.
+/// Read the terms of a text, sorted alphabetically: each is a second-level heading with the text
+/// below it. Text before the first heading is left out.
 pub fn terms(text: &str) -> Vec<Term> {
     let mut terms: Vec<Term> = text
         .split("\n## ")
@@ -63,7 +63,7 @@ pub fn terms(text: &str) -> Vec<Term> {
     terms
 }
 
-/// The fragment of a term: its words up to a bracket.
+/// The fragment of a term: its words up to a bracket, as a slug.
 fn anchor(name: &str) -> String {
     let words = name.split('(').next().unwrap_or(name).trim();
     slug(&words.to_lowercase().replace(' ', "-"))

@@ -1,12 +1,12 @@
-//! What a run page says of the GPU while it measured: how busy, how warm and how fast it was.
-//! A target has no row where nothing was read.
+//! A table of the run page on the GPU while it measured: how busy, warm and fast it was. A target
+//! without readings has no row.
 
 use super::Shown;
 use crate::fmt::{self, NONE, Unit};
 use serde::Serialize;
 use stats::analysis::MetricId;
 
-/// The columns, and which of the cells' values each shows.
+/// The columns, each a metric with the value to show of a target's cells.
 const COLUMNS: [(MetricId, Pick); 5] = [
     (MetricId::GpuUtilizationPercent, Pick::Largest),
     (MetricId::GpuMemoryUtilizationPercent, Pick::Largest),
@@ -21,14 +21,14 @@ enum Pick {
     Largest,
 }
 
-/// The table.
+/// The table of GPU readings.
 #[derive(Serialize)]
 pub struct Gpus {
     columns: Vec<String>,
     rows: Vec<(String, Vec<String>)>,
 }
 
-/// Of all cells of a run.
+/// Make the table from all cells of a run.
 pub fn view(shown: &Shown) -> Gpus {
     let column = |(id, pick): (MetricId, Pick)| {
         let which = match pick {

@@ -1,6 +1,6 @@
-//! From run to run: how far each engine's best target was from the baseline in the
-//! runs that compare, which are those of one machine, model and profile. The ratio is drawn
-//! and not the value, because a machine that was slower on a day was so for both.
+//! The chart from run to run: how each engine's best target compared with the baseline in runs of
+//! one machine, model and profile. It shows ratios, not values, because a machine that was slower
+//! on a day was so for both.
 
 use super::place::place;
 use super::primary::primary;
@@ -11,14 +11,13 @@ use crate::fmt::{self, Unit};
 use schema::plan::PlannedScenario;
 use stats::analysis::Role;
 
-/// The user's prompts that a scenario asks: no run compares that asks others.
+/// The user's own prompts that a scenario asks; runs with other prompts don't compare.
 fn own_prompts<'a>(shown: &Shown<'a>, scenario: &PlannedScenario) -> Option<&'a [Vec<u32>]> {
     let own = shown.run.header.plan.own_prompts(scenario)?;
     Some(&own.tokens)
 }
 
-/// The chart of the first scenario that is ranked, oldest run first; `None` with
-/// fewer than two runs that compare.
+/// Chart the first ranked scenario, oldest run first; `None` with fewer than two runs that compare.
 pub fn history(all: &[Shown]) -> Option<Figure> {
     let newest = all.first()?;
     let scenario = newest

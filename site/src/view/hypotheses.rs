@@ -1,5 +1,5 @@
-//! The predictions of the specification against what was measured: what was said, what
-//! came out with its interval, and the cells it rests on.
+//! The page of the specification's predictions: each with what was measured, its interval, and the
+//! cells behind it.
 
 use super::frame::Frame;
 use super::paths;
@@ -15,12 +15,12 @@ use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::hypotheses::{Evidence, Finding, Measure, Verdict, evaluate, over_runs};
 
-/// Numbers listed for a prediction and run; the rest are counted.
+/// Maximum number of values listed for a prediction and run; the rest are counted.
 const LISTED: usize = 12;
-/// Refuted predictions named in the first sentence.
+/// Maximum number of refuted predictions named in the first sentence.
 const NAMED: usize = 3;
 
-/// The page.
+/// The page of predictions.
 #[derive(Serialize)]
 pub struct HypothesesPage {
     frame: Frame,
@@ -45,7 +45,7 @@ struct RowView {
     predicted: String,
     verdict: &'static str,
     tone: &'static str,
-    /// The run that settles it, or would; empty where none does.
+    /// The command of the run that settles it; empty where none does.
     command: String,
     why: String,
     findings: Vec<FindingView>,
@@ -77,9 +77,9 @@ struct EvidenceView {
     tone: &'static str,
 }
 
-/// The page over all runs.
+/// Make the page over all runs.
 pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage {
-    // All of them: a prediction may be about targets that a broader run has not.
+    // Use all runs: a prediction may be about targets that the broadest run lacks.
     let speaking = place::publishable(shown);
     let mut groups: Vec<GroupView> = Vec::new();
     let mut verdicts: Vec<(Verdict, &str)> = Vec::new();
@@ -104,7 +104,7 @@ pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage 
     }
 }
 
-/// The sentence at the top.
+/// Write the sentence at the top of the page.
 fn answer(verdicts: &[(Verdict, &str)]) -> String {
     let count = |wanted| verdicts.iter().filter(|(v, _)| *v == wanted).count() as u64;
     let all = verdicts.len() as u64;
@@ -151,7 +151,7 @@ fn row(shown: &[&Shown], all: &Hypotheses, hypothesis: &Hypothesis) -> (Verdict,
         Claim::Unmeasured { why } => Some(why.clone()),
         _ => None,
     };
-    // With several runs the reasons differ; that of the first stands for them.
+    // With several runs the reasons differ; the first run's stands for them.
     let why = match (verdict, &unmeasured, judged.first()) {
         (Verdict::NotMeasured, Some(why), _) => why.clone(),
         (Verdict::NotMeasured, None, Some(first)) => format!("Of the run shown: {}.", first.why),
@@ -181,7 +181,7 @@ fn row(shown: &[&Shown], all: &Hypotheses, hypothesis: &Hypothesis) -> (Verdict,
     (verdict, row)
 }
 
-/// A verdict in words, and its class.
+/// A verdict in words, and its CSS class.
 fn words(verdict: Verdict) -> (&'static str, &'static str) {
     match verdict {
         Verdict::Confirmed => ("✓ confirmed", "good"),
@@ -191,7 +191,7 @@ fn words(verdict: Verdict) -> (&'static str, &'static str) {
     }
 }
 
-/// The claim in the units of the page.
+/// The claim in words, in the page's units.
 fn predicted(hypothesis: &Hypothesis) -> String {
     let metric = hypothesis.metric.as_deref().and_then(MetricId::from_id);
     let title = metric.map_or("leading metric".into(), |id| {
@@ -214,7 +214,7 @@ fn predicted(hypothesis: &Hypothesis) -> String {
             format!("{title}: {}", bounds(*min, *max, unit))
         }
         Claim::Ratio { min, max, .. } => {
-            // Under 1 better is worse, and reads so.
+            // A ratio below 1 is worded as its inverse, so many times worse.
             match max.is_some_and(|max| max < 1.0) {
                 _ if *max == Some(1.0) && min.is_none() => format!("{title}: no better"),
                 true => {
@@ -239,8 +239,8 @@ fn predicted(hypothesis: &Hypothesis) -> String {
 
 fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> FindingView {
     let mut evidence: Vec<&Evidence> = finding.evidence.iter().collect();
-    // What speaks against comes first, unless one that agrees is enough; of equals the one
-    // that is furthest on its side.
+    // Refuting evidence comes first, or confirming evidence where one such number is enough; within
+    // a verdict, the number furthest beyond the bound comes first.
     match hypothesis.any {
         false => evidence.sort_by(|a, b| {
             let verdict = b.verdict.cmp(&a.verdict);
@@ -328,7 +328,7 @@ fn evidence_view(shown: &Shown, evidence: &Evidence) -> EvidenceView {
     }
 }
 
-/// A number and its interval as printed.
+/// A number and its interval, formatted.
 fn number(evidence: &Evidence) -> (String, String) {
     let percent = |fraction: f64| 100.0 * fraction;
     let (unit, value, ci95, what) = match evidence.measure {

@@ -1,5 +1,5 @@
-//! The index: the answer, who leads what, every target on every scenario, and
-//! the ways to the rest.
+//! The index: the answer, the leaders, every target on every scenario, and links to everything
+//! else.
 
 use super::answer::{Answer, answers, sentence};
 use super::cells::{CellView, status_words, swatch, view};
@@ -23,12 +23,12 @@ use schema::record::Status;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The index.
+/// The index page.
 #[derive(Serialize)]
 pub struct Index {
     frame: Frame,
     answer: String,
-    /// Where the answer rests on other runs: what the run of this page says.
+    /// What the run of this page says, where the answer rests on other runs; else empty.
     of_this_run: String,
     workloads: Vec<WorkloadView>,
     answers: Vec<Answer>,
@@ -94,7 +94,7 @@ struct OtherRun {
     profile: String,
 }
 
-/// The page when nothing was measured yet.
+/// The index before anything was measured.
 #[derive(Serialize)]
 pub struct Empty {
     frame: Frame,
@@ -103,13 +103,13 @@ pub struct Empty {
 }
 
 impl Index {
-    /// The charts.
+    /// All charts of the page.
     pub fn figures(&self) -> impl Iterator<Item = &Figure> {
         std::iter::once(&self.chart).chain(&self.history)
     }
 }
 
-/// The index of a site without a run.
+/// Make the index of a site without a run.
 pub fn empty(input: &Input) -> Empty {
     let about = "No run has been recorded yet.";
     let card = |title: &str, text: &str| Card {
@@ -134,14 +134,14 @@ pub fn empty(input: &Input) -> Empty {
     }
 }
 
-/// The index of a run; `all` are the runs that the site knows, newest first.
+/// Make the index of a run; `all` are the runs that the site has, newest first.
 pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
     let input = shown.input;
     let plan = &shown.run.header.plan;
     let provenance = &shown.run.header.provenance;
     let answers = answers(shown);
     let lead = guide.lead();
-    // A run that the lead rests on need not be summed up a second time.
+    // A run that the lead rests on isn't summed up a second time.
     let rests_here = guide.rests_on(&run_path(&shown.run.header.id));
     let (answer, of_this_run) = match (lead.is_empty(), rests_here) {
         (true, _) => (sentence(shown, &answers), String::new()),
@@ -211,7 +211,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
     }
 }
 
-/// All engines.
+/// The page of all engines.
 #[derive(Serialize)]
 pub struct Engines {
     frame: Frame,
@@ -221,7 +221,7 @@ pub struct Engines {
     not_measured: Vec<Other>,
 }
 
-/// The page that leads to every engine's.
+/// Make the page that links to every engine's page.
 pub fn engines(shown: &Shown) -> Engines {
     let about = "What each engine is, how it was built, within which scope its outputs are \
                  verified, and all of its results.";
@@ -253,7 +253,7 @@ fn engine_cards(shown: &Shown) -> Vec<Card> {
         .collect()
 }
 
-/// Which size of each scenario stands on the page.
+/// Say which size of each scenario the page shows.
 fn sizes(shown: &Shown) -> String {
     let several: Vec<_> = shown
         .scenarios()
@@ -274,7 +274,7 @@ fn sizes(shown: &Shown) -> String {
     )
 }
 
-/// The cards of the scenarios in which no target can lead.
+/// Make a card for each scenario in which no target can lead, because loads differ.
 fn unranked(shown: &Shown) -> Vec<Card> {
     let own = shown.scenarios().iter().filter(|s| s.has_own_loads());
     own.map(|scenario| Card {
@@ -285,7 +285,7 @@ fn unranked(shown: &Shown) -> Vec<Card> {
     .collect()
 }
 
-/// The leaders that are of an engine of ours; empty where none is.
+/// The leaders that are of this project's own engines; empty where there are none.
 fn own_engine(shown: &Shown, answers: &[Answer]) -> String {
     let leaders = answers.iter().flat_map(|answer| &answer.leaders);
     let own: BTreeSet<&str> = leaders
@@ -357,7 +357,7 @@ fn measured(shown: &Shown) -> String {
     )
 }
 
-/// Cells without numbers, by status.
+/// Count the cells without numbers by status.
 fn gaps(shown: &Shown) -> Vec<Gap> {
     let mut counts: BTreeMap<Status, u64> = BTreeMap::new();
     for cell in &shown.analysis.cells {

@@ -1,5 +1,5 @@
-//! The harness's own error, and what scaled the open loops: in a table for a run's page,
-//! in a sentence beside results.
+//! The harness's own error, as a table for a run's page and as a sentence beside results; and the
+//! capacities that scaled the open loops.
 
 use crate::fmt::{self, Unit};
 use crate::words::plural;
@@ -9,7 +9,7 @@ use schema::run::Run;
 use serde::Serialize;
 use stats::percentile::{percentile_of_sorted, printable};
 
-/// The table of a run's page.
+/// The table of the harness's own error.
 #[derive(Serialize)]
 pub struct InstrumentError {
     target: String,
@@ -18,7 +18,7 @@ pub struct InstrumentError {
 }
 
 impl InstrumentError {
-    /// The error that a calibration measured.
+    /// Make the table of a calibration.
     pub fn new(calibration: &Calibration) -> Self {
         let lag = &calibration.schedule;
         Self {
@@ -61,8 +61,8 @@ fn rows(level: &Level) -> [Vec<String>; 2] {
     ]
 }
 
-/// Whether the harness kept its limits in a run, in sentences; never silent. What was
-/// calibrated is an engine that leaves the CPUs alone, so the run's own lag stands beside it.
+/// Say whether the harness kept its limits in a run, also where that was not measured. The
+/// calibrated engine leaves the CPUs to the harness, so the run's own schedule lag is added.
 pub fn sentence(run: &Run) -> String {
     let Some(calibration) = &run.calibration else {
         return "Instrument error: not measured in this run.".into();
@@ -85,9 +85,8 @@ pub fn sentence(run: &Run) -> String {
     format!("Instrument error: {sizes}.{}{failures}", own_lag(run))
 }
 
-/// How late the timed requests of a run's own open loops were sent; empty where it has
-/// none. Of all of them together, since those of one target are too few for a 99th
-/// percentile.
+/// Say how late the timed requests of a run's own open loops were sent; empty where it has none.
+/// All are taken together, because those of one target are too few for a 99th percentile.
 fn own_lag(run: &Run) -> String {
     let is_open = |id: &str| {
         let mut planned = run.header.plan.scenarios.iter();
@@ -117,7 +116,7 @@ fn own_lag(run: &Run) -> String {
     )
 }
 
-/// What the capacity stage found.
+/// The capacity of each target, or the reason for none, as (target, text).
 pub fn capacities(run: &Run) -> Vec<(String, String)> {
     let words = |c: &schema::capacity::Capacity| match c.status {
         Status::Ok => format!(

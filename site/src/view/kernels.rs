@@ -1,6 +1,6 @@
-//! What runs on the GPU: the kernel traces of a run, a section a target. A trace that
-//! was made up for a test is never shown as measured; it is named with the others that
-//! say nothing, and why.
+//! The page of kernel traces: what ran on the GPU, a section per target. A synthetic trace, made
+//! for a test, is never shown as measured: its target is listed among those without a trace, with
+//! the reason.
 
 use super::cells::swatch;
 use super::frame::Frame;
@@ -18,14 +18,14 @@ use stats::analysis::MetricId;
 use stats::kernels::name::{Class, short};
 use stats::kernels::{KernelAnalysis, KernelTime, Phase, analyse};
 
-/// Kernels listed for each target.
+/// Maximum number of kernels listed for each target.
 const TOP: usize = 12;
-/// Characters of a full name.
+/// Maximum length of a kernel's full name (characters).
 const NAME_CHARS: usize = 300;
-/// The backend that is traced.
+/// The backend whose targets are traced.
 const BACKEND: &str = "cuda";
 
-/// The page.
+/// The page of kernel traces.
 #[derive(Serialize)]
 pub struct KernelsPage {
     frame: Frame,
@@ -49,12 +49,12 @@ struct TargetKernels {
     file: String,
 }
 
-/// A share with its bar.
+/// A share, with the length of its bar.
 #[derive(Serialize)]
 struct Bar {
     label: String,
     percent: String,
-    /// Length from 0 to 100.
+    /// Length of the bar, from 0 to 100.
     length: f64,
 }
 
@@ -69,7 +69,7 @@ struct TopKernel {
     share: Bar,
 }
 
-/// The analysis of a launch as it may be shown; `Err`: why there is none.
+/// The analysis of a launch that may be shown, or the reason for none.
 fn shown_analysis(launch: &TracedLaunch) -> Result<(KernelAnalysis, &KernelTrace), String> {
     let analysis = analyse(launch)?;
     let trace = launch.trace.as_ref().map_err(ToString::to_string)?;
@@ -79,7 +79,7 @@ fn shown_analysis(launch: &TracedLaunch) -> Result<(KernelAnalysis, &KernelTrace
     Ok((analysis, trace))
 }
 
-/// The page.
+/// Make the page of kernel traces.
 pub fn page(shown: &Shown) -> KernelsPage {
     let targets: Vec<TargetKernels> = shown
         .run
@@ -107,7 +107,8 @@ pub fn page(shown: &Shown) -> KernelsPage {
     }
 }
 
-/// The CUDA targets without a trace, or the run as a whole, and why.
+/// The CUDA targets without a trace, each with the reason; one row for all where the run has no
+/// such target.
 pub fn untraced(shown: &Shown) -> Vec<(String, String)> {
     let on_gpu = |target: &&schema::registry::Target| target.backend == BACKEND;
     let mut planned = shown.targets().iter().filter(on_gpu).peekable();
@@ -180,7 +181,7 @@ fn target(
     }
 }
 
-/// What was asked of it.
+/// Say what the traced launch was asked.
 fn work(shown: &Shown, launch: &TracedLaunch, analysis: &KernelAnalysis) -> String {
     let (scenario, case) = planned(shown, launch);
     let requests = plural(analysis.requests, "request", "requests");
@@ -189,7 +190,7 @@ fn work(shown: &Shown, launch: &TracedLaunch, analysis: &KernelAnalysis) -> Stri
     format!("{requests} after warm-up, {scenario}, {case}, {tokens} new tokens each.")
 }
 
-/// Title of the scenario and label of the case.
+/// The title of the scenario and the label of the case.
 fn planned(shown: &Shown, launch: &TracedLaunch) -> (String, String) {
     let (scenario_id, case_id) = names(launch);
     let Some(scenario) = shown.scenarios().iter().find(|s| s.id == scenario_id) else {
@@ -208,7 +209,7 @@ fn names(launch: &TracedLaunch) -> (&str, &str) {
     (&log.scenario, log.cases.first().map_or("", String::as_str))
 }
 
-/// How much the tracing slowed it down.
+/// Say how much tracing slowed the target down.
 fn pace(shown: &Shown, launch: &TracedLaunch, analysis: &KernelAnalysis) -> String {
     let Some(traced_ns) = analysis.decode.ns_per_token() else {
         return "It made one token a request, so there is no decoding.".into();
@@ -291,7 +292,7 @@ fn bar(label: &str, share: Option<f64>) -> Bar {
     }
 }
 
-/// How the GPU's times came onto our clock, and how far off they may be.
+/// Say how the GPU's times were mapped to the harness's clock, and how far off they may be.
 fn clock(trace: &KernelTrace) -> String {
     let Some(mapping) = trace.header.clock else {
         return "The trace does not say how its times were mapped.".into();

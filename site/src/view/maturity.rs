@@ -1,9 +1,6 @@
-//! What adopting an engine means beside its speed.
-//!
-//! What is known of an engine beyond what a run measures, each statement with its source.
-//!
-//! What adopting an engine costs beside its speed, by the run's own record: a row a
-//! program. A run recorded before it was measured has no table.
+//! What is known of an engine beyond its speed: facts that no run measures, each with its source,
+//! and what adopting it costs by the run's own record, a row per program. A run recorded before
+//! that cost was measured has no such table.
 
 use super::Shown;
 use crate::chart::Table;
@@ -14,14 +11,14 @@ use schema::maturity::{Dossier, Fact, NotMeasured, Release};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// What stands on an engine's page.
+/// The section of an engine's page with facts beyond its speed.
 #[derive(Serialize)]
 pub struct Beyond {
     read: String,
     releases: String,
     releases_source: String,
     facts: Vec<FactView>,
-    /// Small programs that do the same: the baseline's, then the engine's.
+    /// Two small programs that do the same: the baseline's, then the engine's.
     programs: Vec<Program>,
 }
 
@@ -39,7 +36,8 @@ struct FactView {
     source: String,
 }
 
-/// What is known of an engine, measured in those `versions`; `None` where nothing was read.
+/// Make the section of an engine that was measured in `versions`; `None` where the file was not
+/// read or says nothing of the engine.
 pub fn beyond(shown: &Shown, engine: &str, versions: &[String]) -> Option<Beyond> {
     let all = shown.input.maturity?;
     let dossier = all.dossier(engine)?;
@@ -59,7 +57,7 @@ pub fn beyond(shown: &Shown, engine: &str, versions: &[String]) -> Option<Beyond
     })
 }
 
-/// The baseline's small program and the engine's, where both are written.
+/// The baseline's small program and the engine's; empty unless both are written.
 fn programs(shown: &Shown, engine: &str) -> Vec<Program> {
     let registry = shown.input.registry;
     let program = |id: &str| {
@@ -86,7 +84,8 @@ fn programs(shown: &Shown, engine: &str) -> Vec<Program> {
     }
 }
 
-/// How old it is, how often it comes out, and how old what was measured was on the day of the run.
+/// Say how old an engine is, how often it is released, and how old the measured version was on the
+/// day of the run.
 fn releases(dossier: &Dossier, versions: &[String], started: &str) -> String {
     let (Some(first), Some(latest)) = (&dossier.first, dossier.latest()) else {
         return String::new();
@@ -113,7 +112,7 @@ fn of_date(release: &Release) -> String {
     format!("{} of {}", release.version, release.date)
 }
 
-/// A release with its date, and its age when a run began.
+/// A release with its date, and its age at the start of a run.
 fn aged(release: &Release, started: &str) -> String {
     let words = of_date(release);
     match release.age_days(started) {
@@ -125,8 +124,8 @@ fn aged(release: &Release, started: &str) -> String {
     }
 }
 
-/// What an engine said of its version in the run, with date and age where they are known: it stands
-/// beside ratios. Empty where the engine was not started.
+/// The versions that an engine reported in the run, with date and age where known, to stand beside
+/// ratios. Empty where the engine was not started.
 pub fn versions(shown: &Shown, engine: &str) -> String {
     match measured(shown, engine) {
         Some(words) => format!("version {words}"),
@@ -151,7 +150,7 @@ fn measured(shown: &Shown, engine: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// An engine that is not measured.
+/// An engine that is not measured, with the reason.
 #[derive(Serialize)]
 pub struct Other {
     name: String,
@@ -160,7 +159,7 @@ pub struct Other {
     source: String,
 }
 
-/// The engines that a reader may ask for and that are not measured.
+/// The known engines that are not measured.
 pub fn not_measured(shown: &Shown) -> Vec<Other> {
     let other = |other: &NotMeasured| Other {
         name: other.name.clone(),
@@ -179,7 +178,7 @@ fn dated(release: Option<&Release>) -> String {
     }
 }
 
-/// All engines in one table, as far as something was read; `None` where nothing was.
+/// Make a table of all engines about which something is known; `None` where there are none.
 pub fn table(shown: &Shown, engines: &[String]) -> Option<Table> {
     let all = shown.input.maturity?;
     let row = |id: &String| {
@@ -221,7 +220,7 @@ const HEAD: [&str; 8] = [
     "Built in",
 ];
 
-/// The table of an engine's programs; `None` where the run measured none.
+/// Make the table of what adopting an engine's programs costs; `None` where the run measured none.
 pub fn cost_table(shown: &Shown, engine: &str) -> Option<Table> {
     let all = shown.run.header.provenance.adoption.iter();
     let rows: Vec<Vec<String>> = all

@@ -1,6 +1,6 @@
-//! The methodology: an authored text, the definition of every metric as the program
-//! that computes it states it, what a model that was trained here writes, and how the
-//! statistics fared on data of known truth. And what changed in it.
+//! The methodology page: an authored text, the definition of every metric from the program that
+//! computes it, the stories that trained models write, and how the statistics fared on data of
+//! known truth. And the changelog of it.
 
 use super::frame::Frame;
 use super::scenario::{MetricWords, words};
@@ -12,7 +12,7 @@ use schema::train::{Shipped, Written};
 use serde::Serialize;
 use stats::analysis::MetricId;
 
-/// The page.
+/// The methodology page.
 #[derive(Serialize)]
 pub struct MethodologyPage {
     frame: Frame,
@@ -32,7 +32,7 @@ struct LimitRow {
     reason: String,
 }
 
-/// The page.
+/// Make the methodology page.
 pub fn page(input: &Input) -> MethodologyPage {
     MethodologyPage {
         frame: place::frame(
@@ -60,7 +60,7 @@ pub fn page(input: &Input) -> MethodologyPage {
     }
 }
 
-/// A trained model in words, and its stories.
+/// A model that was trained here, described, with the stories that it wrote.
 #[derive(Serialize)]
 pub struct Storyteller {
     model: String,
@@ -74,11 +74,11 @@ pub struct Storyteller {
 struct Story {
     prompt: String,
     text: String,
-    /// What is wrong with it; empty for nothing.
+    /// What is wrong with the story; empty for nothing.
     fault: String,
 }
 
-/// In words.
+/// Describe a trained model, and list its stories.
 pub fn storyteller(shipped: &Shipped) -> Storyteller {
     let training = &shipped.training;
     let about = format!(
@@ -127,7 +127,7 @@ fn story(written: &Written) -> Story {
     }
 }
 
-/// The simulation in words and rows.
+/// The results of the simulation: a description and tables.
 #[derive(Serialize)]
 pub struct Trial {
     about: String,
@@ -183,7 +183,7 @@ struct Until {
     power: String,
 }
 
-/// In words and rows.
+/// Describe the simulation, and list its results.
 pub fn trial(simulation: &Simulation) -> Trial {
     Trial {
         about: about(simulation),
@@ -273,7 +273,7 @@ fn until(row: &UntilRow) -> Until {
     }
 }
 
-/// A page that is a text and nothing else.
+/// A page that consists of a text alone.
 #[derive(Serialize)]
 pub struct TextPage {
     frame: Frame,
@@ -281,7 +281,7 @@ pub struct TextPage {
     text: String,
 }
 
-/// The changelog of the methodology: an authored text, dated.
+/// Make the page of the methodology's changelog, an authored text.
 pub fn changelog(input: &Input) -> TextPage {
     TextPage {
         frame: place::frame(

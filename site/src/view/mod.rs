@@ -1,5 +1,5 @@
-//! View models: what each page prints, as text, decided before any template
-//! runs. Pure; one file per page, and what several pages share beside them.
+//! View models: what each page prints, as text, decided before any template runs. Everything here
+//! is pure. There is one file per page, and files for what several pages share.
 
 pub mod adapters;
 pub mod answer;
@@ -62,22 +62,22 @@ use stats::micro::SuiteAnalysis;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// One run and its analysis with everything looked up by name.
+/// One run and its analysis, with lookups by name.
 pub struct Shown<'a> {
-    /// What the site is made from.
+    /// The input that the site is made from.
     pub input: &'a Input<'a>,
     /// The run.
     pub run: &'a Run,
-    /// What it says.
+    /// The analysis of the run.
     pub analysis: &'a Analysis,
-    /// What its micro suites say.
+    /// The analyses of the run's micro suites.
     pub micro: Vec<SuiteAnalysis>,
     cells: BTreeMap<CellKey, &'a Cell>,
     styles: BTreeMap<&'a str, Style>,
 }
 
 impl<'a> Shown<'a> {
-    /// Look everything up once.
+    /// Build the lookups of a run.
     pub fn new(input: &'a Input<'a>, run: &'a Run, analysis: &'a Analysis) -> Self {
         let cells = analysis
             .cells
@@ -104,19 +104,19 @@ impl<'a> Shown<'a> {
         &self.run.header.plan.scenarios
     }
 
-    /// The text of a scenario; `None` where its file is gone or has another
-    /// version than the run's, whose words might not be true of it.
+    /// The text of a scenario; `None` where its file is gone or has another version than the run's,
+    /// because its words might not be true of the run.
     pub fn text(&self, scenario: &PlannedScenario) -> Option<&'a Scenario> {
         self.input.text(scenario)
     }
 
-    /// A scenario's title, or its id.
+    /// A scenario's title, or its id without a text.
     pub fn title(&self, scenario: &'a PlannedScenario) -> &'a str {
         self.text(scenario).map_or(&scenario.id, |text| &text.title)
     }
 
-    /// The metrics a scenario reports, the leading one first. Without its text:
-    /// those that its cells have.
+    /// The metrics a scenario reports, the leading one first. Without its text, those that its
+    /// cells have.
     pub fn metrics(&self, scenario: &PlannedScenario) -> Vec<MetricId> {
         if let Some(text) = self.text(scenario) {
             let named = text.reports.iter();
@@ -139,9 +139,8 @@ impl<'a> Shown<'a> {
         self.metrics(scenario).first().copied()
     }
 
-    /// The case that stands for its scenario on the index: of those that the most targets
-    /// had time for the largest, because that is where engines differ most and where they
-    /// fail.
+    /// The case that stands for its scenario on the index: the largest of those for which the most
+    /// targets had time. The largest, because engines differ most there, and fail there.
     pub fn headline(&self, scenario: &'a PlannedScenario) -> Option<&'a Case> {
         let had_no_time = |case: &Case| {
             let cells = self.cells.values();
@@ -154,12 +153,12 @@ impl<'a> Shown<'a> {
             .max_by_key(|case| (Reverse(had_no_time(case)), case.axis_value(scenario.axis)))
     }
 
-    /// A cell.
+    /// Look up a cell.
     pub fn cell(&self, key: &CellKey) -> Option<&'a Cell> {
         self.cells.get(key).copied()
     }
 
-    /// The comparison of a cell in a role.
+    /// The comparison of a cell with the baseline or the leader (`role`).
     pub fn comparison(&self, key: &CellKey, role: Role) -> Option<&'a Comparison> {
         let mut all = self.analysis.comparisons.iter();
         all.find(|c| {
@@ -168,14 +167,14 @@ impl<'a> Shown<'a> {
         })
     }
 
-    /// All comparisons of a case in a role.
+    /// All comparisons of a case with the baseline or with the leader (`role`).
     pub fn comparisons(&self, at: &CaseKey, role: Role) -> impl Iterator<Item = &'a Comparison> {
         let all = self.analysis.comparisons.iter();
         all.filter(move |c| c.scenario == at.scenario && c.case == at.case && c.role == role)
     }
 
-    /// Whether a case has too few invocations for any verdict: then ranks are
-    /// no statement and are not shown.
+    /// Whether a case has too few launches for any verdict. Then ranks mean nothing and are not
+    /// shown.
     pub fn undecided(&self, at: &CaseKey) -> bool {
         let mut verdicts = self
             .analysis
@@ -186,32 +185,32 @@ impl<'a> Shown<'a> {
         verdicts.peek().is_some() && verdicts.all(|c| c.verdict == Verdict::Unknown)
     }
 
-    /// Whether each target has a load of its own there, so that targets aren't ranked.
+    /// Whether each target has a load of its own in a scenario, so that targets aren't ranked.
     pub fn has_own_loads(&self, scenario: &str) -> bool {
         let mut planned = self.scenarios().iter();
         planned.any(|s| s.id == scenario && s.has_own_loads())
     }
 
-    /// Whether a target's engine was written by those who wrote the benchmark.
+    /// Whether a target's engine is this project's own.
     pub fn is_ours(&self, target: &str) -> bool {
         let planned = self.targets().iter().find(|t| t.id == target);
         let engine = planned.and_then(|t| self.input.registry.engine(&t.engine));
         engine.is_some_and(|engine| engine.ours)
     }
 
-    /// How a target is drawn.
+    /// The look of a target in charts.
     pub fn style(&self, target: &str) -> Style {
         self.styles.get(target).copied().unwrap_or_default()
     }
 
-    /// The baseline's target id.
+    /// Id of the baseline target.
     pub fn baseline(&self) -> &'a str {
         let planned = &self.run.header.plan.targets;
         self.input.registry.baseline_of(planned)
     }
 }
 
-/// A case in words, e.g. `8 users`.
+/// Label of a case, e.g. `8 users`.
 pub fn case_label(axis: Axis, value: u32) -> String {
     match axis {
         Axis::PromptTokens => format!("{value} prompt tokens"),
@@ -224,7 +223,7 @@ pub fn case_label(axis: Axis, value: u32) -> String {
     }
 }
 
-/// Engines and their targets counted in plan order.
+/// Number the engines and each engine's targets in plan order.
 fn styles(targets: &[Target]) -> BTreeMap<&str, Style> {
     let mut engines: Vec<(&str, usize)> = Vec::new();
     let mut styles = BTreeMap::new();

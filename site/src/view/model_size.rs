@@ -1,5 +1,5 @@
-//! Memory against the model's size: the peak of one and the same case in runs of
-//! several models on one machine.
+//! The chart of memory against the model's size: the peak of the same case in runs of several
+//! models on one machine.
 
 use super::cells::rests_on;
 use super::figures::why;
@@ -13,8 +13,8 @@ use stats::analysis::MetricId;
 
 const PEAK: MetricId = MetricId::PeakRssBytes;
 
-/// The chart for the page of a scenario that reports weights, where another run on the
-/// machine of the one shown measured another model; `None` where there is none.
+/// Chart the peak memory of a scenario that reports weights, for all models that were measured on
+/// the machine of `newest`; `None` with fewer than two models.
 pub fn memory(newest: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Option<Figure> {
     if !newest.metrics(scenario).contains(&MetricId::WeightBytes) {
         return None;
@@ -56,7 +56,7 @@ pub fn memory(newest: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Opti
             of
         })
         .collect();
-    // Slopes are compared, not intercepts: the runtime is the intercept.
+    // Compare slopes, not intercepts: the intercept is the runtime's memory.
     let least_grown = series
         .iter()
         .filter_map(|of| {
@@ -96,7 +96,7 @@ pub fn memory(newest: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Opti
     )
 }
 
-/// Parameters in millions and the first run of each model on the machine of `newest`,
+/// The first run of each model on the machine of `newest`, with the model's parameters in millions,
 /// ascending.
 fn of_several_sizes<'s, 'a>(
     newest: &'s Shown<'a>,
@@ -117,7 +117,7 @@ fn of_several_sizes<'s, 'a>(
     runs
 }
 
-/// The first case that all runs planned alike: the same work, whatever the samples.
+/// The first case that all runs planned with the same work; the number of samples may differ.
 fn common<'a>(
     first: &Shown<'a>,
     rest: &[(u32, &Shown)],
@@ -137,7 +137,7 @@ fn plans(run: &Shown, scenario: &PlannedScenario, case: &Case) -> bool {
     same.is_some_and(|s| s.cases.iter().any(alike))
 }
 
-/// The peak as a point at no place yet.
+/// The peak of a cell as a point whose x is still to be set.
 fn peak(run: &Shown, scenario: &PlannedScenario, case: &Case, target: &str) -> Option<Point> {
     let cell = run.cell(&scenario.cell_key(case, target))?;
     let of = cell.metric(PEAK)?;

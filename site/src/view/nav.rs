@@ -1,4 +1,4 @@
-//! The way around the site: five destinations, and under them the pages of the one that is open.
+//! The navigation: five destinations, and below them the pages of the open one.
 
 use super::paths::{self, engine_path, run_path, scenario_path};
 use crate::Input;
@@ -8,32 +8,32 @@ use serde::Serialize;
 /// The navigation as one page shows it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Nav {
-    /// Where the site can be entered.
+    /// The destinations at which the site can be entered.
     pub destinations: Vec<NavItem>,
-    /// What lies at the destination that the page belongs to; empty where that is one page.
+    /// The pages of the destination that the current page belongs to; empty where it has only one.
     pub pages: Vec<NavItem>,
 }
 
-/// One link of it.
+/// A link of the navigation.
 #[derive(Clone, Debug, Serialize)]
 pub struct NavItem {
-    /// From the root.
+    /// Path from the root of the site.
     pub path: String,
-    /// Its text.
+    /// The text of the link.
     pub label: String,
-    /// The value of `aria-current`: `page` where it is this page, `true` where it leads to what
-    /// the page belongs to, else empty.
+    /// The value of `aria-current`: `page` for the link to the current page, `true` for the
+    /// destination that the page belongs to, else empty.
     pub current: &'static str,
 }
 
-/// A destination: its label, and its pages, the first of which it leads to.
+/// A destination: its label, and its pages (path, label). Its link leads to the first.
 struct Destination {
     label: &'static str,
     pages: Vec<(String, String)>,
 }
 
 impl Nav {
-    /// The navigation of the page at `path`.
+    /// Make the navigation of the page at `path`.
     pub fn new(input: &Input, path: &str) -> Self {
         let all = destinations(input);
         let here = all.iter().position(|destination| destination.has(path));
@@ -66,8 +66,8 @@ impl Nav {
 }
 
 impl Destination {
-    /// Whether a page belongs to it: one of its own, or one below it, as a pair of targets lies
-    /// below the comparison (`compare/…` below `compare.html`).
+    /// Whether a page belongs to the destination: it is one of its pages or lies below one, as a
+    /// target's comparison page lies below the comparison (`compare/…` below `compare.html`).
     fn has(&self, path: &str) -> bool {
         let below = |(own, _): &(String, String)| {
             let folder = own.trim_end_matches(".html");
@@ -80,7 +80,7 @@ impl Destination {
     }
 }
 
-/// Path and label of every page that the navigation knows.
+/// Path and label of every page in the navigation except the search.
 pub fn pages(input: &Input) -> Vec<(String, String)> {
     let pages = destinations(input).into_iter().flat_map(|d| d.pages);
     pages.filter(|(path, _)| path != paths::SEARCH).collect()
@@ -167,8 +167,8 @@ fn guide(input: &Input) -> Vec<(String, String)> {
     pages
 }
 
-/// Ids of the engines with a page: those of the registry that aren't hidden,
-/// and whatever else the run planned.
+/// Ids of the engines with a page: those of the registry that aren't hidden, and any other that the
+/// run planned.
 pub fn engines_of(input: &Input, run: &Run) -> Vec<String> {
     let registry = input.registry.engines.iter();
     let mut ids: Vec<String> = registry

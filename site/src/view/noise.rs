@@ -1,4 +1,5 @@
-//! What A/A pairs say, in words: targets that ran twice, and how large errors are by them.
+//! Puts the results of A/A pairs in words: targets that ran twice, and how large the errors of
+//! comparisons are by them.
 
 use super::Shown;
 use crate::fmt;
@@ -8,18 +9,18 @@ use stats::analysis::{MetricId, Noise, TwinPair};
 use stats::describe::median;
 use stats::tie::least_found;
 
-/// The part of an axis of ratios in which a difference doesn't matter.
+/// The range of ratios in which a difference doesn't matter.
 pub fn band(matters: f64) -> Option<(f64, f64)> {
     Some((1.0 / matters, matters))
 }
 
-/// What is said of [`band`] beside a figure.
+/// Explain [`band`] beside a figure.
 pub fn band_words(matters: f64) -> String {
     let by = fmt::percent_more(matters);
     format!("A difference is one whose whole interval lies outside the shaded band of {by}.")
 }
 
-/// The sentence beside a case's comparisons.
+/// Write the sentence on A/A pairs beside a case's comparisons.
 pub fn sentence(shown: &Shown, at: &CaseKey, metric: MetricId) -> String {
     let Some(noise) = shown.analysis.noise(metric) else {
         return match twins(shown) {
@@ -37,7 +38,7 @@ pub fn sentence(shown: &Shown, at: &CaseKey, metric: MetricId) -> String {
     format!("{} {}", pairs(&here), enlarged(noise))
 }
 
-/// The least difference that a case's comparisons would find.
+/// Say how large a true difference must be for half of a case's comparisons to find it.
 pub fn power(shown: &Shown, at: &CaseKey) -> String {
     let comparisons = shown.analysis.comparisons.iter();
     let of_case = comparisons.filter(|c| c.scenario == at.scenario && c.case == at.case);
@@ -52,7 +53,7 @@ pub fn power(shown: &Shown, at: &CaseKey) -> String {
     }
 }
 
-/// A case's A/A pairs.
+/// List the A/A pairs of a case.
 pub fn pairs(here: &[&TwinPair]) -> String {
     if here.is_empty() {
         return "No A/A pair was measured through all blocks of this case.".into();
@@ -80,7 +81,7 @@ pub fn pairs(here: &[&TwinPair]) -> String {
     )
 }
 
-/// By how much errors are enlarged, and by what.
+/// Say by how much the errors of comparisons are enlarged, and by how many pairs.
 pub fn enlarged(noise: &Noise) -> String {
     let pairs = plural(noise.pairs.len() as u64, "such pair", "such pairs");
     match noise.inflation {
@@ -93,7 +94,8 @@ pub fn enlarged(noise: &Noise) -> String {
     }
 }
 
-/// ` · errors × 1.2`, or nothing: what is added to a heading.
+/// The suffix of a heading on a metric's error factor: ` · errors × 1.2`; empty where it is 1 or
+/// unknown.
 pub fn suffix(shown: &Shown, metric: MetricId) -> String {
     shown
         .analysis
@@ -101,7 +103,7 @@ pub fn suffix(shown: &Shown, metric: MetricId) -> String {
         .map_or(String::new(), suffix_of)
 }
 
-/// The same of what was found.
+/// Like [`suffix`], for noise that was already looked up.
 pub fn suffix_of(noise: &Noise) -> String {
     match noise.inflation {
         1.0 => String::new(),
@@ -116,7 +118,7 @@ fn times(by: f64) -> String {
     }
 }
 
-/// Who ran twice in the run and what it took, for the run's page.
+/// Say which targets ran twice in the run and how long that took.
 pub fn who(shown: &Shown) -> String {
     let one = |twin: &Twin| {
         let role = match twin.role {

@@ -1,5 +1,5 @@
-//! On a run's page: did all targets do the same work? What the gate found of each, and what became
-//! of its timed outputs.
+//! A section of the run page on parity: what the gate found of each target, and how its timed
+//! outputs were checked.
 
 use super::Shown;
 use super::cells::swatch;
@@ -8,7 +8,7 @@ use crate::fmt;
 use schema::record::{CheckRecord, Status};
 use serde::Serialize;
 
-/// What the gate found of a target.
+/// A row with what the parity gate found of a target.
 #[derive(Serialize)]
 pub struct ParityRow {
     swatch: String,
@@ -25,7 +25,7 @@ pub struct ParityRow {
     reason: String,
 }
 
-/// What the reference says of a cell's outputs.
+/// A row with what the reference says of a cell's outputs.
 #[derive(Serialize)]
 pub struct CheckRow {
     target: String,
@@ -39,7 +39,7 @@ pub struct CheckRow {
     method: String,
 }
 
-/// Of every target.
+/// Make a row for every target.
 pub fn rows(shown: &Shown) -> Vec<ParityRow> {
     shown
         .targets()
@@ -124,7 +124,7 @@ fn nats(value: f64) -> String {
     format!("{value:.1e}").replace('-', "−")
 }
 
-/// Of every cell whose outputs were checked.
+/// Make a row for every cell whose outputs were checked.
 pub fn checks(shown: &Shown) -> Vec<CheckRow> {
     let row = |check: &CheckRecord| CheckRow {
         target: check.target.clone(),

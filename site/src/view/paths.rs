@@ -1,41 +1,41 @@
-//! Where each page lies, from the root of the site, and whether it is there.
+//! The path of each page from the root of the site, and which optional pages exist.
 
 use crate::html::slug;
 use schema::kernels::TracedLaunch;
 use schema::key::CellKey;
 use schema::run::Run;
 
-/// The answer, and who leads.
+/// The index: the answer and the leaders.
 pub const INDEX: &str = "index.html";
-/// What changed.
+/// The changelog of the methodology.
 pub const CHANGELOG: &str = "changelog.html";
-/// Any two targets.
+/// The comparison of all pairs of targets.
 pub const COMPARE: &str = "compare.html";
-/// Which cells have numbers, and why others have none.
+/// The coverage page: which cells have numbers, and why others have none.
 pub const COVERAGE: &str = "coverage.html";
-/// How it is measured.
+/// The methodology.
 pub const METHODOLOGY: &str = "methodology.html";
-/// All engines.
+/// The page of all engines.
 pub const ENGINES: &str = "engines.html";
-/// What tokens cost.
+/// The cost page.
 pub const COST: &str = "cost.html";
-/// The runs, for feed readers.
+/// The feed of runs, for feed readers.
 pub const FEED: &str = "feed.xml";
-/// The records, and what they mean.
+/// The data page: downloads and formats.
 pub const DATA: &str = "data.html";
-/// The terms.
+/// The glossary.
 pub const GLOSSARY: &str = "glossary.html";
 /// The deployment guide.
 pub const GUIDE: &str = "guide.html";
-/// Predictions, judged.
+/// The predictions, with verdicts.
 pub const HYPOTHESES: &str = "hypotheses.html";
-/// What ran on the GPU.
+/// The kernel traces.
 pub const KERNELS: &str = "kernels.html";
-/// What lies below the engines.
+/// The micro suites.
 pub const MICRO: &str = "micro.html";
-/// All that can be looked for.
+/// The search page.
 pub const SEARCH: &str = "search.html";
-/// What there is to gain.
+/// The roadmap: what there is to gain.
 pub const ROADMAP: &str = "roadmap.html";
 
 /// Path of a scenario's page, from the root.
@@ -43,8 +43,8 @@ pub fn scenario_path(id: &str) -> String {
     format!("scenario/{}.html", slug(id))
 }
 
-/// What the path of every chart of a page begins with, where it is a file of its own; the
-/// chart's id and `.svg` follow.
+/// The prefix of the paths of a page's charts as files of their own; a chart's id and `.svg`
+/// follow.
 pub fn chart_prefix(page: &str) -> String {
     format!(
         "chart/{}.",
@@ -62,7 +62,7 @@ pub fn run_path(id: &str) -> String {
     format!("run/{}.html", slug(id))
 }
 
-/// Path and fragment of the place that says why a cell has no number.
+/// Path and fragment of the reason why a cell has no number.
 pub fn reason_path(cell: &CellKey) -> String {
     format!("{COVERAGE}#{}", reason_id(cell))
 }
@@ -73,7 +73,7 @@ pub fn reason_id(cell: &CellKey) -> String {
     format!("why.{}", names.join("."))
 }
 
-/// Whether there is anything to show: a trace that was measured.
+/// Whether the run has a kernel trace that was measured, and so a page of them.
 pub fn has_kernels(run: &Run) -> bool {
     let measured = |launch: &TracedLaunch| {
         let trace = launch.trace.as_ref();
@@ -82,8 +82,8 @@ pub fn has_kernels(run: &Run) -> bool {
     run.kernels.iter().any(measured)
 }
 
-/// The run that the pages speak of: the first that has any suite, which need not be
-/// the one that the site shows first.
+/// The run that the pages of micro suites are about: the first that has any suite, which need not
+/// be the one that the report shows.
 pub fn micro_run(runs: &[Run]) -> Option<&Run> {
     runs.iter().find(|run| !run.header.plan.micro.is_empty())
 }

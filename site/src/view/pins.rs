@@ -1,6 +1,5 @@
-//! What a run was pinned to, item by item, and the command that gets it again.
-//!
-//! Which libraries were kept from some of the processor's instructions, and why.
+//! What a run was pinned to, item by item, and which libraries were kept from some of the
+//! processor's instructions, with the reason.
 
 use super::Shown;
 use crate::fmt;
@@ -8,7 +7,7 @@ use schema::provenance::Provenance;
 use schema::record::IsaLimit;
 use std::collections::BTreeSet;
 
-/// Every item; what a record doesn't say is a dash, never left out.
+/// List every pinned item; one that the record doesn't have is a dash, never left out.
 pub fn rows(provenance: &Provenance) -> Vec<(String, String)> {
     let pins = provenance.pins.items();
     let hash = |name: &str| provenance.lockfiles.get(name).cloned();
@@ -24,7 +23,7 @@ pub fn rows(provenance: &Provenance) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What a target's launches and its judgement were kept to, each once.
+/// The instruction limits of a target's launches and verification, each once.
 pub fn of_target(shown: &Shown, target: &str) -> Vec<String> {
     let launches = shown.run.launches.iter();
     let of_target = launches.filter(|log| log.launch.target == target);
@@ -36,7 +35,7 @@ pub fn of_target(shown: &Shown, target: &str) -> Vec<String> {
     limits.into_iter().collect()
 }
 
-/// The targets that were kept to anything.
+/// The targets that had an instruction limit, as (target, limits).
 pub fn withheld(shown: &Shown) -> Vec<(String, String)> {
     let targets = shown.targets().iter();
     let rows = targets.map(|target| (target.id.clone(), of_target(shown, &target.id).join("; ")));

@@ -1,5 +1,6 @@
-//! Pages that speak of several runs: where each was made, and the links into it. Only
-//! the run that the site shows has a page for every scenario; the others have one page.
+//! Helps pages that are about several runs: names the place of each run (machine, model, profile),
+//! and makes the links into it. Only the run that the report shows has a page for every scenario;
+//! the others have one page.
 
 use super::Shown;
 use super::frame::{Frame, published};
@@ -15,22 +16,22 @@ use schema::record::Status;
 use schema::run::Run;
 use serde::Serialize;
 
-/// Kinds of run that the pages over several speak of: enough for a few machines and
-/// models, few enough to read.
+/// Maximum number of kinds of run (machine, model and profile) that pages over several runs show:
+/// enough for a few machines and models, few enough to read.
 const KINDS_MAX: usize = 6;
 
-/// A run in a list.
+/// A run in a list of runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunLine {
-    /// Its id.
+    /// Id of the run.
     pub id: String,
-    /// Path of its page.
+    /// Path of the run's page.
     pub path: String,
-    /// When it started, RFC 3339.
+    /// When the run started, RFC 3339.
     pub started: String,
-    /// Machine and model in words.
+    /// Machine, model and profile in words.
     pub place: String,
-    /// What else is to be said of it.
+    /// A remark on the run, or empty.
     pub note: String,
 }
 
@@ -47,10 +48,10 @@ impl RunLine {
     }
 }
 
-/// The runs that pages over several speak of: of those that may be published and share machine,
-/// model and profile the one with the most measured cells, because a newer run of few does not
-/// speak for one of many; of equals the first given, which is the one that the site shows or the
-/// newest.
+/// Choose the runs that pages over several runs are about: of publishable runs with the same
+/// machine, model and profile, the one with the most measured cells, because a newer run of few
+/// cells doesn't replace one of many. Of equals the first given, which is the run that the report
+/// shows or the newest.
 pub fn speaking<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
     let measured = |run: &Shown| {
         let cells = run.analysis.cells.iter();
@@ -74,8 +75,8 @@ pub fn publishable<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
     all.filter(|run| run.run.header.plan.publishable).collect()
 }
 
-/// All runs with what is to be said of each: `of_speaking` of those that are `speaking`, of the
-/// others why they are silent.
+/// List all runs, each with a remark: the chosen ones (`speaking`) with what `of_speaking` says,
+/// the others with the reason why they are left out.
 pub fn run_lines(
     shown: &[Shown],
     speaking: &[&Shown],
@@ -97,17 +98,17 @@ pub fn run_lines(
     shown.iter().map(line).collect()
 }
 
-/// `AMD EPYC (AVX2), 2 CPUs with Tiny Llama, profile cpu`.
+/// Name machine, model and profile: `AMD EPYC (AVX2), 2 CPUs with Tiny Llama, profile cpu`.
 pub fn place(shown: &Shown) -> String {
     format!("{}, profile {}", machine_and_model(shown), profile(shown))
 }
 
-/// The same without the profile.
+/// Name machine and model.
 pub fn machine_and_model(shown: &Shown) -> String {
     format!("{} with {}", machine(shown.run), model(shown))
 }
 
-/// The machine in words: a GPU, the processor, and how many CPUs of it.
+/// Name the machine: its GPU, its processor, and the number of CPUs.
 pub fn machine(run: &Run) -> String {
     let facts = &run.header.provenance.facts;
     let gpu = facts.get("gpu").cloned();
@@ -121,14 +122,14 @@ pub fn machine(run: &Run) -> String {
     words.join(", ")
 }
 
-/// The model's name, or its id.
+/// The model's name, or its id where the model is unknown.
 pub fn model(shown: &Shown) -> String {
     let id = &shown.run.header.plan.model;
     let known = shown.input.models.get(id);
     known.map_or(id.clone(), |model| model.name.clone())
 }
 
-/// Its parameters, where it is known.
+/// Number of parameters of the model; `None` where the model is unknown.
 pub fn parameters(shown: &Shown) -> Option<u64> {
     let model = shown.input.models.get(&shown.run.header.plan.model);
     model.map(|model| model.parameters)
@@ -138,14 +139,14 @@ fn profile<'a>(shown: &Shown<'a>) -> &'a str {
     &shown.run.header.plan.profile
 }
 
-/// Whether the site shows this run on every page.
+/// Whether the report shows this run.
 pub fn is_primary(shown: &Shown) -> bool {
     let first = shown.input.runs.first();
     first.is_some_and(|run| run.header.id == shown.run.header.id)
 }
 
-/// Where a case's numbers stand in full, from the root: on its scenario's page, on its suite's, or on
-/// its run's.
+/// Path from the root to a case's numbers in full: on its scenario's page, its suite's or its
+/// run's.
 pub fn case_path(shown: &Shown, at: &CaseKey) -> String {
     let suite = |suite: &&PlannedSuite| scenario_id(&suite.id) == at.scenario;
     if let Some(suite) = shown.run.header.plan.micro.suites.iter().find(suite) {
@@ -162,7 +163,7 @@ pub fn case_path(shown: &Shown, at: &CaseKey) -> String {
     run_path(&shown.run.header.id)
 }
 
-/// Where a target stands, from the root: on its engine's page, or on its run's.
+/// Path from the root to a target's section: on its engine's page or its run's.
 pub fn target_path(shown: &Shown, id: &str) -> String {
     let planned = shown.targets().iter().find(|target| target.id == id);
     match planned {
@@ -173,15 +174,15 @@ pub fn target_path(shown: &Shown, id: &str) -> String {
     }
 }
 
-/// The frame of a page that speaks of all runs, or of none: the banners are the first's,
-/// but no one run is where every number comes from.
+/// Make the frame of a page about all runs, or about none: its banners are those of the first run,
+/// but it names no run as the source of every number.
 pub fn frame(input: &Input, path: &str, title: &str, about: &str) -> Frame {
     let mut frame = Frame::new(input, input.runs.first(), path, title, about);
     frame.run_id = String::new();
     frame
 }
 
-/// Where a chart of the page at `path` comes from, for those who meet it elsewhere.
+/// Name the source of a chart of the page at `path`, for readers who find the chart elsewhere.
 pub fn source(shown: &Shown, path: &str) -> String {
     let header = &shown.run.header;
     let from = format!(

@@ -1,6 +1,6 @@
-//! Which targets a chart shows before the reader asks for more: the baseline, and
-//! the best of each engine. Two dozen lines at once would show nothing; every
-//! target is in the table behind each chart, and can be switched on.
+//! Chooses the targets that a chart shows before the reader asks for more: the baseline, and the
+//! best of each engine. Two dozen lines at once would show nothing; every target is in the table
+//! behind each chart, and can be switched on.
 
 use super::Shown;
 use super::cells::chip;
@@ -11,18 +11,18 @@ use serde::Serialize;
 use stats::metrics::Better;
 use std::collections::BTreeSet;
 
-/// An engine in the legend of a page.
+/// An engine in a page's legend.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LegendEntry {
-    /// Its number among the run's engines, as charts and tables name it.
+    /// Number of the engine in the run, by which charts and tables refer to it.
     pub number: usize,
-    /// Its id.
+    /// Id of the engine.
     pub id: String,
-    /// Its marker.
+    /// The engine's marker, an SVG element.
     pub chip: String,
 }
 
-/// The engines of the run, in plan order.
+/// Make the legend of the run's engines, in plan order.
 pub fn legend(shown: &Shown) -> Vec<LegendEntry> {
     let mut entries: Vec<LegendEntry> = Vec::new();
     for target in shown.targets() {
@@ -38,9 +38,9 @@ pub fn legend(shown: &Shown) -> Vec<LegendEntry> {
     entries
 }
 
-/// The targets to show of a scenario: the baseline, and of each engine the one with
-/// the best value of the leading metric at the headline case, or at the first case
-/// at which the engine has one.
+/// Choose the targets to show of a scenario: the baseline, and of each engine the one with the best
+/// value of the leading metric at the headline case, or at the first case at which the engine has a
+/// value.
 pub fn primary<'a>(shown: &Shown<'a>, scenario: &'a PlannedScenario) -> BTreeSet<&'a str> {
     let mut chosen = BTreeSet::from([shown.baseline()]);
     let engines: BTreeSet<&str> = shown.targets().iter().map(|t| t.engine.as_str()).collect();

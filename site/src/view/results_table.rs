@@ -1,5 +1,5 @@
-//! What a run measured, for its own page: of each scenario a table of the leading metric, target by
-//! target and case by case, and the shares of the machine's limits. Other pages show one run alone.
+//! The results on a run's own page: for each scenario a table of the leading metric by target and
+//! case, and one of the shares of the machine's limits. Other pages show only one run.
 
 use super::cells::{self, swatch};
 use super::{Shown, case_label};
@@ -8,10 +8,10 @@ use schema::plan::PlannedScenario;
 use serde::Serialize;
 use stats::analysis::MetricId;
 
-/// Shares of a limit, of the first case that has one.
+/// The metrics that are shares of a limit; the table gives a target's first cell that has one.
 const SHARES: [MetricId; 2] = [MetricId::DecodeMbuPercent, MetricId::PrefillMfuPercent];
 
-/// A table of the section.
+/// A table of results.
 #[derive(Serialize)]
 pub struct ResultTable {
     caption: String,
@@ -28,13 +28,13 @@ struct ResultRow {
 
 #[derive(Serialize)]
 struct ResultCell {
-    /// `12.3 ms`, or why there is no value.
+    /// The value, e.g. `12.3 ms`, or why there is none.
     value: String,
-    /// `[11.9, 12.8]`, or empty.
+    /// The 95 % interval, e.g. `[11.9, 12.8]`, or empty.
     interval: String,
 }
 
-/// All tables of a run.
+/// Make all tables of a run.
 pub fn tables(shown: &Shown) -> Vec<ResultTable> {
     let scenarios = shown.scenarios().iter();
     scenarios
@@ -74,7 +74,7 @@ fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> Option<ResultTable>
     })
 }
 
-/// The table of [`SHARES`], where any target has one.
+/// Make the table of [`SHARES`]; `None` where no target has one.
 fn shares(shown: &Shown) -> Option<ResultTable> {
     let of = |target: &str, id: MetricId| {
         let mut cells = shown.analysis.cells.iter();

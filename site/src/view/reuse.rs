@@ -1,5 +1,5 @@
-//! What keeping the beginnings of prompts gives each target, held against itself: how much
-//! sooner its first token comes than where prompts share nothing.
+//! The table of prefix reuse: how much sooner each target's first token comes where prompts begin
+//! alike than where they share nothing.
 
 use super::Shown;
 use super::cells::swatch;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use stats::analysis::{Cell, MetricId};
 use stats::prefix::{Sooner, sooner};
 
-/// The table.
+/// The table of prefix reuse.
 #[derive(Serialize)]
 pub struct ReuseTable {
     note: String,
@@ -28,7 +28,7 @@ struct Row {
     in_proportion: String,
 }
 
-/// The table of a scenario; `None` where no target has two shares.
+/// Make the table of a scenario; `None` where no target has two shares.
 pub fn table(shown: &Shown, scenario: &PlannedScenario) -> Option<ReuseTable> {
     if !scenario.reuses_prompts() {
         return None;
@@ -42,7 +42,7 @@ pub fn table(shown: &Shown, scenario: &PlannedScenario) -> Option<ReuseTable> {
         found.push((cells, gains));
     }
     found.retain(|(_, gains)| !gains.is_empty());
-    // Who gains most by the largest share stands first.
+    // Sort by the gain at the largest share, greatest first.
     let most = |gains: &[Sooner]| gains.last().map_or(0.0, |last| last.ratio.ratio);
     found.sort_by(|a, b| most(&b.1).total_cmp(&most(&a.1)));
     let rows = found.iter().flat_map(|(cells, gains)| {

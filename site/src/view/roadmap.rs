@@ -1,5 +1,5 @@
-//! The roadmap: how far each target is from a limit that was measured or is arithmetic,
-//! ranked by what reaching it would give at most. Bounds for who looks for something to
+//! The roadmap: how far each target is from a limit that was measured or is arithmetic, ranked by
+//! what reaching it would give at most. These are bounds for readers who look for something to
 //! optimise, never promises.
 
 use super::cells::swatch;
@@ -21,11 +21,11 @@ use stats::analysis::MetricId;
 use stats::opportunity::{GAIN_MIN, Kind, Opportunity, opportunities};
 use stats::utilization::Limits;
 
-/// Gaps listed for a run; the rest are counted.
+/// Maximum number of gaps listed for a run; the rest are counted.
 const LISTED: usize = 40;
-/// Why decode and prefill have no limit where nothing was measured of what computes.
+/// Why decode and prefill have no limit where none of the device was measured.
 const NO_LIMIT: &str = "No limit of the device that computes was measured.";
-/// All kinds, in the order of the page.
+/// All kinds of gaps, in the order of the page.
 const KINDS: [Kind; 5] = [
     Kind::Decode,
     Kind::Prefill,
@@ -34,7 +34,7 @@ const KINDS: [Kind; 5] = [
     Kind::LaunchGaps,
 ];
 
-/// The page.
+/// The roadmap page.
 #[derive(Serialize)]
 pub struct RoadmapPage {
     frame: Frame,
@@ -72,7 +72,7 @@ struct Row {
     case_path: String,
 }
 
-/// The page over all runs.
+/// Make the page over all runs.
 pub fn page(input: &Input, shown: &[Shown]) -> RoadmapPage {
     let speaking = place::speaking(shown);
     let found: Vec<(&Shown, Vec<Opportunity>)> = speaking
@@ -89,13 +89,14 @@ pub fn page(input: &Input, shown: &[Shown]) -> RoadmapPage {
     }
 }
 
-/// Whether a kind's limit was measured on the machine, and isn't arithmetic alone.
+/// Whether a kind's limit was measured on the machine rather than known by arithmetic.
 fn is_measured(kind: Kind) -> bool {
     matches!(kind, Kind::Decode | Kind::Prefill)
 }
 
-/// The sentence at the top: the widest gap of the first run that has one to a limit that
-/// was measured. Where no run has, arithmetic alone says nothing of where time is left.
+/// Write the sentence at the top: the widest gap to a measured limit, in the first run that has
+/// one. Where no run has one, the sentence says that arithmetic alone can't show where time is
+/// left.
 fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
     if found.is_empty() {
         return "No run that may be published has been recorded, so no gap is known.".into();
@@ -125,7 +126,7 @@ fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
     )
 }
 
-/// Of a run without a gap to a limit that was measured.
+/// Write the sentence for a run without a gap to a measured limit.
 fn by_arithmetic(shown: &Shown, top: &Opportunity) -> String {
     let facts = &shown.run.header.provenance.facts;
     let why = if limits(shown).any(|limits| has_limit(&limits)) {
@@ -217,7 +218,7 @@ fn row(shown: &Shown, place: usize, o: &Opportunity) -> Row {
     }
 }
 
-/// What was measured, with its interval.
+/// Format what was measured, with its interval.
 fn measured(o: &Opportunity) -> (String, String) {
     let times = |factor: f64| {
         (
@@ -238,7 +239,7 @@ fn measured(o: &Opportunity) -> (String, String) {
     (value, interval.unwrap_or_else(|| none.into()))
 }
 
-/// What is bounded, as a heading.
+/// The heading of a kind.
 fn title(kind: Kind) -> &'static str {
     match kind {
         Kind::Decode => "Decode",
@@ -249,7 +250,7 @@ fn title(kind: Kind) -> &'static str {
     }
 }
 
-/// What was measured, in a sentence: before the number and after it.
+/// The words around the measured number in a sentence: before it and after it.
 fn what(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Decode => ("decodes with", " of the memory bandwidth measured"),
@@ -263,7 +264,7 @@ fn what(kind: Kind) -> (&'static str, &'static str) {
     }
 }
 
-/// What would be better at the limit.
+/// The metric that would be better at the limit.
 fn gains(kind: Kind) -> &'static str {
     match kind {
         Kind::Decode | Kind::LaunchGaps => "time per output token",
@@ -272,7 +273,7 @@ fn gains(kind: Kind) -> &'static str {
     }
 }
 
-/// The limit, and why it may be out of reach.
+/// Explain the limit, and why it may be out of reach.
 fn limit(kind: Kind) -> &'static str {
     match kind {
         Kind::Decode => {
@@ -298,20 +299,20 @@ fn is_processor(target: &Target) -> bool {
     DeviceKind::of_backend(&target.backend) == DeviceKind::Processor
 }
 
-/// What was measured of the device of each of the run's targets, in its number format.
+/// The limits measured for each target's device in its number format.
 fn limits(shown: &Shown) -> impl Iterator<Item = Limits> {
     let facts = &shown.run.header.provenance.facts;
     let targets = shown.targets().iter();
     targets.map(move |target| Limits::new(facts, &target.backend, &target.precision))
 }
 
-/// Whether a limit of the device was measured at all.
+/// Whether any limit of the device was measured.
 fn has_limit(limits: &Limits) -> bool {
     limits.bandwidth_bytes_per_s.is_some() || limits.flops_per_s.is_some()
 }
 
-/// The kinds of which the run has no gap, and why. Where the limits of only some devices were
-/// measured, the others have a row of their own.
+/// The kinds without a gap in the run, each with the reason. Where the limits of only some devices
+/// were measured, a row names the others.
 fn unbounded(shown: &Shown, all: &[Opportunity]) -> Vec<(&'static str, String)> {
     let kinds = KINDS.into_iter();
     let mut rows: Vec<(&str, String)> = kinds
@@ -365,7 +366,7 @@ fn why_not(shown: &Shown, kind: Kind) -> String {
     }
 }
 
-/// Each engine's widest gap of every kind.
+/// Chart each engine's widest gap of every kind.
 fn chart(shown: &Shown, all: &[Opportunity]) -> Option<Figure> {
     let engine = |o: &Opportunity| -> Option<&Target> {
         shown.targets().iter().find(|target| target.id == o.target)

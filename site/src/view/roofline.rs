@@ -1,6 +1,6 @@
-//! How near to a device's limits the targets come with one request at a time:
-//! prefill of the headline case, and decode where the weights can't stay in a cache.
-//! Drawn only where the run measured both limits of a device and knows the model's work. Targets
+//! The roofline of a scenario: how near the targets come to a device's limits with one request at a
+//! time, in prefill of the headline case, and in decode where the weights can't stay in a cache. It
+//! is drawn only where the run measured both limits of a device and knows the model's work. Targets
 //! on other devices are named as missing.
 
 use super::cells::rests_on;
@@ -16,7 +16,7 @@ use stats::analysis::{Cell, Metric, MetricId};
 use stats::utilization::{Limits, Work};
 use std::collections::BTreeMap;
 
-/// The device and the number format whose limits are drawn.
+/// The limits of a device in one number format, as the chart draws them.
 struct Roof<'a> {
     backend: &'a str,
     precision: &'a str,
@@ -26,7 +26,7 @@ struct Roof<'a> {
 }
 
 impl<'a> Roof<'a> {
-    /// Of the first target whose device has both limits in its number format, else in f32.
+    /// The limits of the first target whose device has both in its own number format, else in f32.
     fn new(targets: &[&'a Target], facts: &BTreeMap<String, String>) -> Option<Self> {
         let own = targets
             .iter()
@@ -57,7 +57,7 @@ impl<'a> Roof<'a> {
         }
     }
 
-    /// Why a target on another device has no share of a limit here.
+    /// Say why a target on another device is not drawn.
     fn why_missing(&self, target: &Target, facts: &BTreeMap<String, String>) -> String {
         let limits = Limits::new(facts, &target.backend, &target.precision);
         match limits.bandwidth_bytes_per_s {
@@ -67,9 +67,9 @@ impl<'a> Roof<'a> {
     }
 }
 
-/// The chart of a scenario of single requests.
+/// Make the chart of a scenario with single requests; `None` where it can't be drawn.
 pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
-    // Where prompts are kept, nobody knows how much of one was computed.
+    // Where prompts are kept, it is unknown how much of one was computed.
     if scenario.load != LoadShape::Serial || scenario.reuses_prompts() {
         return None;
     }
@@ -97,12 +97,12 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
             (MetricId::PrefillMfuPercent, "prefill"),
             (MetricId::DecodeMbuPercent, "decode"),
         ] {
-            // A share of another format's arithmetic has another roof.
+            // Prefill in another format has another roof.
             let is_drawn = id != MetricId::PrefillMfuPercent || target.precision == roof.precision;
             let Some((of, weights)) = cell.metric(id).filter(|_| is_drawn).zip(weights) else {
                 continue;
             };
-            // The metrics are shares of a ceiling, so that the rate is the share of it.
+            // Turn the metric, a share of a limit, back into a rate.
             let (intensity, full) = match id {
                 MetricId::PrefillMfuPercent => (work.prefill_flops(tokens) / weights, flops),
                 _ => {
@@ -163,13 +163,13 @@ fn point(
     }
 }
 
-/// One token's work at a context: two operations per weight, and attention's two
-/// products over the positions so far.
+/// Operations of one output token after `positions` tokens: two per weight, and attention's two
+/// products over the positions.
 fn decode_flops(work: &Work, positions: f64) -> f64 {
     2.0 * (work.params_per_token + work.params_head) + 4.0 * work.attention_width * positions
 }
 
-/// What the target says its weights take.
+/// Bytes that the target's weights take, as the target reports it; `None` where it doesn't.
 fn weight_bytes(shown: &Shown, target: &str) -> Option<f64> {
     let mut logs = shown.run.launches.iter();
     let ready = logs.find_map(|log| log.ready.as_ref().filter(|_| log.launch.target == target))?;

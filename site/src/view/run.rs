@@ -1,4 +1,4 @@
-//! A run's page: everything needed to judge it, check it and do it again.
+//! A run's page: everything needed to judge the run, check it and repeat it.
 
 use super::cells::status_words;
 use super::data::{Download, DownloadRow};
@@ -18,7 +18,7 @@ use serde::Serialize;
 use stats::alone::alone;
 use stats::analysis::{Exceeded, MetricId};
 
-/// The page.
+/// The page of a run.
 #[derive(Serialize)]
 pub struct RunPage {
     frame: Frame,
@@ -67,7 +67,8 @@ struct FileRow {
     reason: String,
 }
 
-/// The page of one run, with its `downloads`; `latest` where it is the one the site shows.
+/// Make the page of one run with its `downloads`; `latest` where it is the run that the report
+/// shows.
 pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
     let header = &shown.run.header;
     let provenance = &header.provenance;
@@ -121,7 +122,7 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
     }
 }
 
-/// What each target took alone ÷ in turns for the same work.
+/// Compare what each target took for the same work alone and in turns (alone ÷ in turns).
 fn alone_rows(shown: &Shown) -> Vec<(String, String)> {
     let all = alone(&shown.run.header.plan.scenarios, &shown.analysis.cells);
     all.into_iter()
@@ -134,7 +135,7 @@ fn alone_rows(shown: &Shown) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Why no share of a limit is given.
+/// Say why no share of a limit is given.
 fn exceeded(limit: &Exceeded) -> String {
     let title = limit.metric.describe().title;
     format!(
@@ -230,7 +231,7 @@ fn reproduce(revision: Option<&str>, command: &str) -> String {
     }
 }
 
-/// The command line of every target: its first launch's, with what its library was kept to.
+/// The command line of every target's first launch, with the instruction limit that was set for it.
 fn commands(shown: &Shown) -> Vec<(String, String)> {
     shown
         .targets()
@@ -250,7 +251,7 @@ fn commands(shown: &Shown) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The order of work, block by block.
+/// List the planned launches in order, one line per block.
 fn order(shown: &Shown) -> Vec<(String, String)> {
     let launches = &shown.run.header.plan.launches;
     let mut blocks: Vec<(u32, Vec<String>)> = Vec::new();
@@ -291,8 +292,8 @@ fn file_row(log: &LaunchLog) -> FileRow {
     }
 }
 
-/// The command that made a run, as one would type it in a checkout: a record has the
-/// harness's arguments, without the way it was started.
+/// The command that made a run, as one would type it in a checkout. A record has only the harness's
+/// arguments; `cargo xtask` is put before them.
 fn command(argv: &[String]) -> String {
     match argv.first().map(String::as_str) {
         Some("cargo") => shell(argv),
@@ -300,7 +301,7 @@ fn command(argv: &[String]) -> String {
     }
 }
 
-/// A command line as one would type it.
+/// Join a command line, quoted for a shell.
 fn shell(argv: &[String]) -> String {
     argv.iter()
         .map(|word| quote(word))

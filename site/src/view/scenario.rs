@@ -1,5 +1,5 @@
-//! A scenario's page: its question, what its numbers mean, charts along its
-//! axis, and for every case all metrics and comparisons.
+//! A scenario's page: its question, what its numbers mean, charts along its axis, and all metrics
+//! and comparisons of every case.
 
 use super::figures::{along_axis, distribution};
 use super::fits::ScalingTable;
@@ -24,7 +24,7 @@ use stats::analysis::MetricId;
 use stats::metrics::{Better, Sample};
 use stats::witness::Audit;
 
-/// The page.
+/// A scenario's page.
 #[derive(Serialize)]
 pub struct ScenarioPage {
     frame: Frame,
@@ -46,18 +46,18 @@ pub struct ScenarioPage {
     cases: Vec<CaseView>,
 }
 
-/// A metric in words.
+/// A metric with its definition and how to read it.
 #[derive(Clone, Serialize)]
 pub struct MetricWords {
-    /// Title.
+    /// Title of the metric.
     pub title: &'static str,
-    /// Id.
+    /// Name of the metric in exports, ending in its unit.
     pub id: &'static str,
-    /// Definition.
+    /// Definition of the metric.
     pub definition: &'static str,
-    /// Direction.
+    /// Which way is better, in words.
     pub better: &'static str,
-    /// What n counts.
+    /// What n counts, in words.
     pub counts: &'static str,
 }
 
@@ -74,20 +74,20 @@ struct CaseView {
     comparisons: Vec<ComparisonGroup>,
     comparison_metric: String,
     noise: String,
-    /// How far stamps may be off; empty where there was no audit.
+    /// How far stamps may be off, in a sentence; empty where none were checked.
     stamps: String,
     figures: Vec<Figure>,
 }
 
 impl ScenarioPage {
-    /// The charts, those of its cases last.
+    /// All charts of the page, those of its cases last.
     pub fn figures(&self) -> impl Iterator<Item = &Figure> {
         let of_cases = self.cases.iter().flat_map(|case| &case.figures);
         self.figures.iter().chain(of_cases)
     }
 }
 
-/// A metric in words.
+/// Describe a metric.
 pub fn words(id: MetricId) -> MetricWords {
     let about = id.describe();
     MetricWords {
@@ -108,7 +108,7 @@ pub fn words(id: MetricId) -> MetricWords {
     }
 }
 
-/// The page of one scenario.
+/// Make the page of one scenario; `all` are the runs that the site has.
 pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> ScenarioPage {
     let plan = &shown.run.header.plan;
     let text = shown.text(scenario);
@@ -233,9 +233,9 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
             })
             .unwrap_or_default(),
         stamps: stamps(shown, &scenario.case_key(case)),
-        // Under load, latency depends on what the others do: its distribution
-        // would invite comparing engines that were offered different work. Of several
-        // cases, the one that stands for the scenario has it: a page has a limit.
+        // Under load, latency depends on what other users do: its distribution would invite
+        // comparing engines that were offered different work. Of several cases, only the one that
+        // stands for the scenario has it, to keep the page small.
         figures: [MetricId::TtftNs, MetricId::ItlNs]
             .into_iter()
             .filter(|_| serial && shown.headline(scenario).is_some_and(|h| h.id == case.id))
@@ -245,7 +245,8 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
     }
 }
 
-/// How far the stamps of a case may be off, of the target of which least is known.
+/// Say how far the stamps of a case may be off, for the targets with the largest bounds; empty
+/// where none were checked.
 fn stamps(shown: &Shown, at: &CaseKey) -> String {
     let cells = || {
         let all = shown.analysis.cells.iter();
@@ -288,10 +289,9 @@ fn stamps(shown: &Shown, at: &CaseKey) -> String {
     )
 }
 
-/// Whether a chart along the axis tells more than the tables: what is fixed per
-/// process doesn't vary, what is arithmetic is the same line for most, and what
-/// follows from others repeats their charts, as the end-to-end latency of a lone
-/// request does.
+/// Whether a chart along the axis tells more than the tables. What is fixed per process doesn't
+/// vary; what is arithmetic is the same line for most targets; and what follows from other metrics
+/// repeats their charts, as the end-to-end latency of a lone request does.
 fn charted(load: LoadShape, id: MetricId) -> bool {
     let alone = load == LoadShape::Serial && id == MetricId::E2eNs;
     !alone

@@ -1,5 +1,5 @@
-//! All that can be looked for, in one table: the page's script filters it as one types, and without
-//! a script it is an index.
+//! The search page: everything that can be searched for in one table. The page's script filters it
+//! while the reader types; without a script the table is an index.
 
 use super::frame::Frame;
 use super::nav::{self, engines_of};
@@ -10,27 +10,28 @@ use crate::html::slug;
 use serde::Serialize;
 use stats::analysis::MetricId;
 
-/// More pairs of targets than this are left to the pages that compare each with all others.
+/// Maximum number of pairs of targets that are listed one by one. With more, only the comparison
+/// page of each target is listed.
 const PAIRS_MAX: usize = 300;
 
-/// The page.
+/// The search page.
 #[derive(Serialize)]
 pub struct SearchPage {
     frame: Frame,
     entries: Vec<Entry>,
 }
 
-/// A place on the site.
+/// A row of the table: something to find on the site.
 #[derive(Clone, Debug, Serialize)]
 struct Entry {
     kind: &'static str,
     name: String,
     path: String,
-    /// HTML.
+    /// A description, as HTML.
     about: String,
 }
 
-/// Everything that the pages of a run speak of.
+/// Make the search page from everything that the pages of a run show.
 pub fn page(shown: &Shown, pairs: &compare::AllPairs) -> SearchPage {
     let mut entries = comparisons(pairs);
     entries.extend(scenarios(shown));
@@ -77,7 +78,7 @@ impl Entry {
     }
 }
 
-/// Each target against each other one, or against all where they are many.
+/// List every pair of targets, or only the comparison page of each target where there are many.
 fn comparisons(pairs: &compare::AllPairs) -> Vec<Entry> {
     let targets = pairs.paged();
     let page = |id: &str| compare::target_page_path(id);

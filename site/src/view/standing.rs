@@ -1,10 +1,9 @@
-//! What a page's numbers come to, in sentences.
+//! Says in sentences what a page's numbers amount to.
 //!
-//! The sentence that opens a scenario's and an engine's page: where they stand, made
-//! from comparisons alone, with the uncertainty and what it doesn't show.
-//!
-//! What a case's numbers promise a user, in sentences: who was offered more than it
-//! served, and who met the profile's limits on latency.
+//! Scenario and engine pages open with a sentence on who leads and by how much, made from
+//! comparisons alone, with the uncertainty and with what it doesn't show. A case has sentences on
+//! what it promises a user: which targets were offered more than they served, and which met the
+//! profile's limits on latency.
 
 use super::answer::{Answer, answers};
 use super::{Shown, case_label};
@@ -15,10 +14,10 @@ use schema::plan::{Case, PlannedScenario};
 use stats::analysis::{Cell, Comparison, MetricId, Role};
 use stats::open_loop::{meets, over_saturated};
 
-/// Targets named with their own loads; the rest are counted.
+/// Maximum number of targets with loads of their own that are named; the rest are counted.
 const NAMED: usize = 4;
 
-/// A scenario's.
+/// Write the opening sentence of a scenario's page.
 pub fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> String {
     if scenario.has_own_loads() {
         return own_loads(shown, scenario);
@@ -34,9 +33,9 @@ pub fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> String {
     }
 }
 
-/// Where each target is offered a share of its own capacity: how long a user waited for
-/// the whole answer, with the load beside it. A leader there would only be the target that
-/// was asked for the most.
+/// Write the sentence of a scenario in which each target is offered a share of its own capacity:
+/// the end-to-end latency of each target with its load. A leader there would only be the target
+/// that was offered the most.
 fn own_loads(shown: &Shown, scenario: &PlannedScenario) -> String {
     let Some(case) = shown.headline(scenario) else {
         return "There are no ranks here: the scenario has no case.".into();
@@ -104,7 +103,7 @@ fn lead(shown: &Shown, answer: &Answer) -> String {
     format!("{text}. It rests on {}.", answer.certainty)
 }
 
-/// `a time to first token of`.
+/// Put a metric's name into a sentence: `a time to first token of`.
 fn a(metric: &str) -> String {
     let metric = metric.to_lowercase();
     let article = match metric.starts_with(['a', 'e', 'i', 'o', 'u']) {
@@ -114,8 +113,8 @@ fn a(metric: &str) -> String {
     format!("{article} {metric} of")
 }
 
-/// An engine's: its best target of every scenario against the baseline, and how many
-/// scenarios it leads, alone or tied.
+/// Write the opening sentence of an engine's page: its best target in every scenario against the
+/// baseline, and how many scenarios it leads, alone or tied.
 pub fn of_engine(shown: &Shown, engine: &str) -> String {
     let targets = || shown.targets().iter().filter(|t| t.engine == engine);
     let mut best: Vec<(&str, &Comparison)> = Vec::new();
@@ -187,7 +186,8 @@ pub fn of_engine(shown: &Shown, engine: &str) -> String {
     }
 }
 
-/// The sentences of a case, in the plan's order; none where nothing is promised.
+/// Write the sentences of a case in plan order: which targets were over-saturated, and which met
+/// the limits on latency.
 pub fn promises(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<String> {
     let targets = shown.targets().iter();
     let cells: Vec<&Cell> = targets
@@ -212,7 +212,8 @@ fn saturation(cell: &Cell) -> Option<String> {
     })
 }
 
-/// Who met the profile's limits; nothing where it has none, or they were not asked for.
+/// Say which targets met the profile's limits on latency; `None` where there are no limits, or the
+/// metric was not asked for.
 fn objective(shown: &Shown, cells: &[&Cell]) -> Option<String> {
     let slo = shown.run.header.plan.slo?;
     let asked = |cell: &&&Cell| cell.metric(MetricId::GoodputPerS).is_some();

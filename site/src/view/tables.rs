@@ -1,5 +1,5 @@
-//! The tables of a case: every reported metric of every target, and what may be
-//! said about their differences.
+//! The tables of a case: every reported metric of every target, and the verdicts on their
+//! differences.
 
 use super::cells::{self, swatch, verdict};
 use super::disturbances::{flag, pair_flag};
@@ -14,108 +14,108 @@ use stats::analysis::{Bounded, Cell, Metric, MetricId, Role, Shape};
 use stats::metrics::{Better, Sample};
 use stats::stationarity::is_flagged;
 
-/// One metric's rows.
+/// The rows of one metric.
 #[derive(Clone, Debug, Serialize)]
 pub struct MetricRows {
-    /// Its title.
+    /// Title of the metric.
     pub title: String,
-    /// Its id.
+    /// Name of the metric.
     pub id: &'static str,
     /// What `n` counts.
     pub counts: &'static str,
-    /// ` · errors × 1.2`, or empty.
+    /// The suffix on the metric's error factor, ` · errors × 1.2`, or empty.
     pub noise: String,
     /// A row per measured target, best value first.
     pub rows: Vec<MetricRow>,
 }
 
-/// One target on one metric.
+/// A row: one target's numbers on one metric.
 #[derive(Clone, Debug, Serialize)]
 pub struct MetricRow {
-    /// Marker.
+    /// The target's marker.
     pub swatch: String,
     /// Target id.
     pub target: String,
-    /// Value with unit.
+    /// The value, with its unit.
     pub value: String,
-    /// 95 % interval, or a dash.
+    /// The 95 % interval, or a dash.
     pub interval: String,
-    /// Samples.
+    /// Number of samples.
     pub n: String,
-    /// Invocations.
+    /// Number of launches.
     pub invocations: u32,
     /// p50, p90, p95, p99, MAD: dashes where not printable.
     pub shape: Vec<Printed>,
-    /// Coefficient of variation across invocations.
+    /// Coefficient of variation across launches.
     pub cv: String,
-    /// Whether it is over the limit.
+    /// Whether that coefficient is over the limit.
     pub unsteady: bool,
-    /// The statistic of every invocation, in order.
+    /// The statistic of every launch, in order.
     pub by_invocation: String,
-    /// How many invocations were disturbed, where some were.
+    /// How many launches were disturbed, in words; empty for none.
     pub disturbed: String,
-    /// Autocorrelation at lag 1 within an invocation, or a dash.
+    /// Autocorrelation at lag 1 within a launch, or a dash.
     pub lag1: String,
-    /// Effective sample size, or a dash.
+    /// The effective sample size, or a dash.
     pub effective: String,
-    /// Early ÷ late samples of an invocation, or a dash.
+    /// Ratio of early to late samples of a launch, or a dash.
     pub drift: String,
-    /// Whether that is flagged.
+    /// Whether that ratio is flagged as a drift.
     pub drifts: bool,
-    /// Whether the interval reaches under 0 where no value can be.
+    /// Whether the interval reaches below 0 although no value can.
     pub below_zero: bool,
 }
 
-/// A target without numbers.
+/// A target without numbers in a case.
 #[derive(Clone, Debug, Serialize)]
 pub struct FailedRow {
-    /// Marker.
+    /// The target's marker.
     pub swatch: String,
     /// Target id.
     pub target: String,
-    /// In words.
+    /// The status, in words.
     pub status: String,
-    /// In words.
+    /// The reason, in words.
     pub reason: String,
-    /// Where it stands in full.
+    /// Path and fragment of the full reason.
     pub path: String,
 }
 
-/// One comparison.
+/// A row: one target compared with the baseline or the leader.
 #[derive(Clone, Debug, Serialize)]
 pub struct ComparisonRow {
-    /// Marker.
+    /// The target's marker.
     pub swatch: String,
     /// Target id.
     pub target: String,
-    /// How many times better.
+    /// How many times better it is.
     pub ratio: String,
-    /// Its interval, or a dash.
+    /// The ratio's 95 % interval, or a dash.
     pub interval: String,
-    /// Holm-adjusted p, or a dash.
+    /// The p value, Holm-adjusted, or a dash.
     pub p: String,
     /// Cliff's delta with its size in words, or a dash.
     pub delta: String,
-    /// In words.
+    /// The verdict, in words.
     pub verdict: String,
-    /// Class.
+    /// The verdict's CSS class.
     pub tone: &'static str,
-    /// Which blocks were disturbed, where some were.
+    /// Which blocks were disturbed, in words; empty for none.
     pub disturbed: String,
 }
 
-/// Comparisons against one target.
+/// All comparisons of a case with the same target.
 #[derive(Clone, Debug, Serialize)]
 pub struct ComparisonGroup {
     /// `the baseline` or `the leader`.
     pub role: &'static str,
-    /// Target id.
+    /// Id of the target compared with.
     pub against: String,
-    /// Rows.
+    /// The rows, best ratio first.
     pub rows: Vec<ComparisonRow>,
 }
 
-/// The rows of every reported metric of a case that any target has.
+/// Make the rows of every reported metric of a case that any target has.
 pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<MetricRows> {
     let mut all = Vec::new();
     for id in shown.metrics(scenario) {
@@ -153,7 +153,7 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
     all
 }
 
-/// A number of a table, and its interval where it has one.
+/// A number in a table, with its interval where it has one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Printed {
     value: String,
@@ -208,7 +208,7 @@ fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> Metr
     }
 }
 
-/// p50, p90, p95, p99 and MAD.
+/// Format p50, p90, p95, p99 and MAD.
 fn percentiles(unit: Unit, shape: &Shape) -> Vec<Printed> {
     let printed = |(value, ci): Bounded| {
         let (value, interval) = fmt::with_interval(unit, value, ci);
@@ -220,13 +220,14 @@ fn percentiles(unit: Unit, shape: &Shape) -> Vec<Printed> {
         .collect()
 }
 
-/// Whether an interval of a case reaches under 0 where no value can be.
+/// Whether any interval of a case reaches below 0 although no value can.
 pub fn below_zero(metrics: &[MetricRows]) -> bool {
     let mut rows = metrics.iter().flat_map(|metric| &metric.rows);
     rows.any(|row| row.below_zero)
 }
 
-/// `a (TTFT, ITL), b (ITL)`: the targets whose samples drift; empty where none do.
+/// List the targets whose samples drift, each with the metrics: `a (TTFT, ITL); b (ITL)`; empty
+/// where none do.
 pub fn drifting(metrics: &[MetricRows]) -> String {
     let flagged = metrics.iter().flat_map(|metric| {
         let rows = metric.rows.iter().filter(|row| row.drifts);
@@ -244,7 +245,7 @@ pub fn drifting(metrics: &[MetricRows]) -> String {
     targets.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
-/// The targets of a case without numbers.
+/// Make a row for each target of a case without numbers.
 pub fn failures(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<FailedRow> {
     shown
         .targets()
@@ -261,7 +262,7 @@ pub fn failures(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<F
         .collect()
 }
 
-/// The comparisons of a case: against the baseline, then against the leader.
+/// Make the comparisons of a case: against the baseline, then against the leader.
 pub fn comparisons(shown: &Shown, at: &CaseKey) -> Vec<ComparisonGroup> {
     let mut groups = Vec::new();
     for (role, words) in [
@@ -299,7 +300,7 @@ pub fn comparisons(shown: &Shown, at: &CaseKey) -> Vec<ComparisonGroup> {
     groups
 }
 
-/// The usual words for |Cliff's delta| (Romano et al. 2006).
+/// The usual name of an effect of this size, by |Cliff's delta| (Romano et al. 2006).
 fn effect_size(delta: f64) -> &'static str {
     match delta.abs() {
         d if d < 0.147 => "negligible",

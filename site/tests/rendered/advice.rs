@@ -13,7 +13,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// One kind of work as the page states it.
+/// A kind of work, with the rule that the page states for it.
 struct Rule {
     anchor: &'static str,
     scenario: &'static str,
@@ -60,11 +60,11 @@ const RULES: [Rule; 5] = [
     },
 ];
 
-/// A cell of the case that decides.
+/// A cell of the deciding case.
 struct Measured {
     target: String,
     value: f64,
-    /// By block.
+    /// The statistic of each launch, in block order.
     launches: Vec<f64>,
 }
 
@@ -116,7 +116,7 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
             let path = site::view::paths::run_path(&run.header.id);
             answerable.insert(path.clone());
             let Some(advice) = said.iter().find(|r| r["run_path"] == *path) else {
-                continue; // another run of this machine and model speaks
+                continue; // another run of this machine and model was chosen
             };
             let tied = tied(&results, rule, cells);
             let choice = cheapest(run, &tied);
@@ -165,8 +165,8 @@ fn of_anchor<'v>(page: &'v Value, anchor: &str) -> Vec<&'v Value> {
     all.iter().collect()
 }
 
-/// The cells that have a number at the most extreme size for which at least half of those that
-/// have one at any size do; `None` where nothing decides.
+/// The cells with a number at the most extreme size at which at least half of the cells that have
+/// one at any size do; `None` where no case decides.
 fn deciding(results: &Value, rule: &Rule) -> Option<Vec<Measured>> {
     for &metric in rule.metrics {
         let mut sizes: BTreeMap<i64, Vec<Measured>> = BTreeMap::new();
@@ -197,7 +197,7 @@ fn deciding(results: &Value, rule: &Rule) -> Option<Vec<Measured>> {
     None
 }
 
-/// The best mean and, going down, everyone up to the first that is detectably worse.
+/// The target with the best mean and, going down, all before the first that is detectably worse.
 fn tied(results: &Value, rule: &Rule, mut cells: Vec<Measured>) -> Vec<String> {
     let sign = if rule.more_is_better { 1.0 } else { -1.0 };
     cells.sort_by(|a, b| (sign * b.value).total_cmp(&(sign * a.value)));
@@ -224,7 +224,7 @@ fn tied(results: &Value, rule: &Rule, mut cells: Vec<Measured>) -> Vec<String> {
     tied.map(|cell| cell.target.clone()).collect()
 }
 
-/// Two-sided p of a paired t test of logarithms of ratios, and the upper end of their mean's 95 %
+/// The two-sided p of a paired t test on logarithms of ratios, and the upper end of the mean's 95 %
 /// interval.
 fn behind(logs: &[f64], inflation: f64) -> (f64, f64) {
     let n = logs.len() as f64;
@@ -236,7 +236,7 @@ fn behind(logs: &[f64], inflation: f64) -> (f64, f64) {
     (p, mean + t.inverse_cdf(0.975) * error)
 }
 
-/// Holm's step-down correction (1979), in the order given.
+/// Holm's step-down correction (1979); the result keeps the order of `p`.
 fn holm(p: Vec<f64>) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
@@ -249,8 +249,8 @@ fn holm(p: Vec<f64>) -> Vec<f64> {
     adjusted
 }
 
-/// Of targets that are tied, best mean first: the one that is smallest to ship, the better mean
-/// where that doesn't tell them apart.
+/// Of tied targets, given best mean first, the one that is smallest to ship; where sizes are equal
+/// or unknown, the one with the better mean.
 fn cheapest(run: &Run, tied: &[String]) -> String {
     let bytes = |target: &String| -> Option<u64> {
         let mut all = run.header.provenance.adoption.values();

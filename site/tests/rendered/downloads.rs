@@ -1,4 +1,4 @@
-//! What the site hands out: the files of every run, as the pages that offer them say.
+//! The site's downloads: the files of every run, as described by the pages that offer them.
 
 use crate::common::{render, run, world};
 use crate::html::{self, html_of, text_of};

@@ -1,8 +1,7 @@
-//! Charts that stand where they answer a question, and only where the records have
-//! the answer.
+//! Charts that answer a question: they are there only where the records have the answer.
 //!
-//! Prompts that begin alike: each target's first token against its own without, and charts along
-//! an axis that begins at 0.
+//! Prefix reuse: each target's first token compared with its own where prompts share nothing, and
+//! charts along an axis that begins at 0.
 
 use crate::common::provenance::{add_facts, add_limits};
 use crate::common::{World, run, world};
@@ -52,7 +51,7 @@ fn a_roof_is_drawn_only_where_it_was_measured() {
     assert!(with.contains("fig-roofline") && with.contains(", decode"));
     assert!(!with.contains(NO_LIMIT));
 
-    // The roof is the processor's: who computes elsewhere is named, and has no place under it.
+    // The roof is the processor's: targets on other devices are named, and not drawn under it.
     let set = |run: &mut Run, all: bool| {
         let targets = run.header.plan.targets.iter_mut();
         for target in targets.filter(|t| all || t.id == "pytorch.cpu.f32") {
@@ -156,8 +155,8 @@ fn a_matrix_says_which_engine_runs_which_architecture() {
 
 const ID: &str = "long_context";
 
-/// The synthetic world with its long contexts as prompts of one length of which more and more is
-/// shared: the longest prompt for the least shared.
+/// The synthetic world in which the scenario of long contexts has prompts of one length, with more
+/// and more of them shared. The case of the longest prompt becomes the one with the least shared.
 fn with_reuse() -> World {
     let mut run = run("cpu", 5, 22);
     let planned = run.header.plan.scenarios.iter_mut();
@@ -215,9 +214,9 @@ fn a_target_that_keeps_prompts_is_held_against_itself() {
         text.contains("384 tokens, are the same in all prompts"),
         "{text}"
     );
-    // Who keeps nothing has a reason in place of a number.
+    // A target that keeps no prompts has a reason in place of a number.
     assert!(text.contains("its hello declares no prefix cache"));
-    // A chart from 0 on, which no logarithm has.
+    // The chart's axis starts at 0, which has no logarithm.
     assert!(raw.contains("shared beginning of the prompt (%)"));
     assert!(!raw.contains("shared beginning of the prompt (%) – log scale"));
     assert!(!raw.contains("NaN") && !raw.contains("growth exponent"));

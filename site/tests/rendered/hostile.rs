@@ -1,5 +1,5 @@
-//! Records that lie, break or attack: the site stays whole, says what it can,
-//! and never prints what arithmetic could not.
+//! Records that are false, broken or hostile: the site must stay whole, show what it can, and never
+//! print a number that isn't finite.
 
 use crate::common::{World, run, world};
 use crate::html;
@@ -17,8 +17,8 @@ fn analyse(world: &World) -> Vec<Analysis> {
         .collect()
 }
 
-/// Render and hold every page to balanced tags, unique ids, working links and
-/// no broken number.
+/// Render the site, and check every page for balanced tags, unique ids, working links and no broken
+/// number.
 fn check(world: &World, analyses: &[Analysis]) -> BTreeMap<String, String> {
     let files = site::render_analysed(&world.input(), analyses).expect("renders");
     let pages: BTreeMap<String, String> = files
@@ -222,7 +222,7 @@ fn nothing_measured_is_still_a_site() {
     assert!(pages["index.html"].contains("Nothing can be ranked yet"));
     assert!(pages["index.html"].contains("all is lost"));
 
-    // Ok by status, but without a metric; and no cell at all.
+    // First status ok without any metric, then no cell at all.
     let mut bare = analyse(&world);
     for cell in &mut bare[0].cells {
         cell.metrics.clear();

@@ -1,5 +1,5 @@
-//! The harness's own error beside the results: the table where it was measured, a plain
-//! word where it was not, and the promises that a profile's limits make.
+//! The harness's own error beside the results: the table where it was measured, a plain sentence
+//! where it was not; and which targets met a profile's limits on latency.
 
 use crate::common::{self, World, run};
 use schema::calibration::{Calibration, LatencyError, Level, ScheduleLag};
@@ -87,7 +87,7 @@ fn a_run_s_own_lag_stands_beside_the_calibrated_one() {
     // Every synthetic request is written 8 µs after it was due.
     let lag = "were sent late by 8.00 µs at the 99th percentile and by 8.00 µs at most;";
     assert!(text.contains(lag), "{text}");
-    // Of two there is no percentile to print, but a largest.
+    // Two requests are too few for a percentile, but have a maximum.
     let mut left = 2;
     for log in &mut world.runs[0].launches {
         if log.launch.scenario != "sustained" {
@@ -143,6 +143,6 @@ fn who_meets_the_limits_is_said_where_they_are_asked_for() {
     let concurrent = page(&world, "scenario/concurrent.html");
     assert!(concurrent.contains("Limits at the 90th percentile, 1000000 ms to the first token"));
     assert!(concurrent.contains("met by "));
-    // One request at a time promises nobody anything.
+    // A scenario of single requests reports no goodput, so no limits are mentioned.
     assert!(!page(&world, "scenario/single_request.html").contains("Limits at the"));
 }

@@ -1,4 +1,4 @@
-//! The site rendered from made-up runs, and what must stand on its pages.
+//! Renders the site from synthetic runs, and checks what must stand on its pages.
 
 mod advice;
 mod common;

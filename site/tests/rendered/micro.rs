@@ -1,5 +1,5 @@
-//! The pages of the micro suites: every planned variant stands on its suite's page,
-//! with its numbers or the reason for none, and on the page of the engine it explains.
+//! The pages of the micro suites: every planned variant stands on its suite's page, with its
+//! numbers or the reason why there are none, and on the page of the engine it belongs to.
 
 use crate::common::{micro::with_micro, run, world};
 use schema::micro::record::MicroFailed;
@@ -77,7 +77,7 @@ fn only_what_is_better_in_equal_precision_is_an_advantage() {
     let halved = index(|run| run.header.plan.micro.suites[0].variants[1].precision = "f16".into());
     assert!(!halved.contains("Largest advantage"));
     assert!(halved.contains("Nothing of equal precision could be compared with plain"));
-    // Nor is what is not better, however near.
+    // Nor is a variant that is not better.
     let worse = index(|run| {
         let of_simd = |log: &&mut schema::micro::MicroLog| log.launch.variant == "simd";
         for log in run.micro.iter_mut().filter(of_simd) {

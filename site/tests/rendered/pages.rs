@@ -1,6 +1,6 @@
-//! What every rendered site must hold, whatever the data: links that lead
-//! somewhere, unique ids, balanced tags, equal bytes for equal data, every drawn
-//! number in a table, and no failure left out.
+//! What must hold for every rendered site, whatever the data: links lead somewhere, ids are unique,
+//! tags balance, equal data give equal bytes, every drawn number is in a table, and no failure is
+//! left out.
 
 use crate::common::launch::with_twins;
 use crate::common::{render, run, world};
@@ -78,7 +78,7 @@ fn an_engine_says_what_adopting_it_costs() {
     let python = page(&world, "pytorch");
     assert!(python.contains("57, 7.00 GiB"), "{python}");
     assert!(python.contains("was built before this run"), "{python}");
-    // A run that didn't measure it says nothing of it.
+    // The page of a run without that measurement has no such section.
     world.runs[0].header.provenance.adoption.clear();
     assert!(!page(&world, "candle").contains("What adopting it costs"));
 }
@@ -180,7 +180,7 @@ fn every_drawn_number_is_in_the_data_table_below() {
             let (head, rows) = table.split_once("<tbody>").expect("a table");
             for title in picture.split("<title>").skip(1) {
                 let title = title.split("</title>").next().unwrap();
-                // A mark says what its row is, then parts of cells or headings.
+                // A mark's title is the name of its row, then parts of cells or headings.
                 let Some((name, parts)) = title.split_once(" · ") else {
                     continue;
                 };
@@ -261,7 +261,7 @@ fn many_targets_still_fit_on_a_page() {
     check(&render(&world(vec![run])));
 }
 
-/// A run with one more target, on CUDA, and the synthetic trace of it.
+/// A run with one more target, on CUDA, and that target's synthetic trace.
 fn traced() -> common::World {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../crates/stats/tests/data/kernels.synthetic");
@@ -293,7 +293,7 @@ fn a_synthetic_trace_is_refused_and_named() {
 #[test]
 fn a_trace_that_was_measured_has_a_page() {
     let mut world = traced();
-    // As if it had been measured: this page is never written anywhere.
+    // Pretend that it was measured: this page is never written to disk.
     let trace = world.runs[0].kernels[0].trace.as_mut().expect("it loads");
     trace.header.synthetic = false;
     let pages = render(&world);
@@ -347,7 +347,7 @@ fn a_disturbed_launch_is_flagged_beside_its_numbers_and_explained() {
             of.target == target && of.scenario == scenario && of.invocation == 2
         })
         .expect("the launch is there");
-    // A GPU that was lost needs no other counter to be told.
+    // A lost GPU is a disturbance without any other counter.
     let end = log.case_ends.first().expect("a case is complete").clone();
     log.telemetry = vec![schema::record::Telemetry {
         case: end.case,

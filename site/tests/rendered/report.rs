@@ -1,5 +1,5 @@
-//! The pages that compare and price, and what surrounds all: what they claim follows from
-//! the statistics, and nothing hostile gets through them.
+//! The pages that compare and price, and the frame around all pages: their claims follow from the
+//! statistics, and nothing hostile gets through them.
 
 use crate::common::{World, render, run, world};
 use crate::html::{self, html_of, text_of};
@@ -7,7 +7,7 @@ use schema::record::Status;
 use stats::analysis::MetricId;
 use std::collections::BTreeMap;
 
-/// Rows of a page by what stands in their cells.
+/// The texts of all table cells of a page, row by row.
 fn rows(html: &str) -> Vec<Vec<String>> {
     html.split("<tr")
         .skip(1)
@@ -118,7 +118,7 @@ fn the_overview_counts_what_the_pages_say() {
     let count = |class: &str| group.matches(&format!("<td class=\"{class}\">")).count();
     let not = group.matches("not comparable").count() - group.matches("not comparable in").count();
     let expected = format!("{}/{}/{}", count("good"), count("bad"), count("even") - not);
-    // Target, total, then a column per target.
+    // The columns are target and total, then one per target.
     assert_eq!(matrix[1][2 + 3], expected);
     assert_eq!(matrix.len(), targets.len() + 1);
 }
@@ -189,7 +189,7 @@ fn many_targets_keep_every_page_small() {
     );
 }
 
-/// The synthetic run with limits on latency.
+/// The synthetic run, with limits on latency.
 fn with_slo(ttft_p90_ms: f64) -> World {
     let mut run = run("cpu", 5, 24);
     run.header.plan.slo = Some(schema::profile::Slo {

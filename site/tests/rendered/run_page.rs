@@ -1,9 +1,9 @@
-//! What stands on a run's page of its surroundings and prompts.
+//! What a run's page says of its surroundings and prompts.
 //!
-//! What a run was pinned to stands on its page, beside the command that gets it again;
-//! of a record that says nothing of it, as dashes.
+//! The page lists what the run was pinned to, beside the command that sets it up again; what a
+//! record lacks is a dash.
 //!
-//! A run of prompts that the user brought says which they were; one without says nothing of them.
+//! A run of prompts that the user brought says which they were; any other run doesn't mention them.
 
 use crate::common::{World, run, world};
 use crate::html;
@@ -43,7 +43,7 @@ fn a_run_in_the_flakes_shell_says_how_to_enter_it() {
         .lockfiles
         .insert("flake.lock".into(), hash.clone());
     let page = run_page(&world);
-    // The template engine escapes slashes and ampersands.
+    // Undo the template engine's escaping of slashes and ampersands.
     let page = page.replace("&amp;", "&").replace("&#x2f;", "/");
     for said in [
         &format!("{CHECKOUT} && nix develop"),
@@ -104,7 +104,7 @@ fn words_of(pages: &BTreeMap<String, Vec<u8>>, path: &str) -> String {
     html::read(path, std::str::from_utf8(&pages[path]).expect("UTF-8")).text
 }
 
-/// The text of the scenario, beside those of the synthetic run.
+/// Add the text of the scenario with the user's own prompts to the world.
 fn with_scenario(mut world: World) -> World {
     let own = Scenario {
         id: "own_prompts".into(),
@@ -116,7 +116,7 @@ fn with_scenario(mut world: World) -> World {
     world
 }
 
-/// A run whose users asked three prompts.
+/// A run whose user brought three prompts.
 fn own() -> Run {
     let mut run = run("cpu", 5, 22);
     let plan = &mut run.header.plan;
@@ -154,7 +154,7 @@ fn nobody_misses_prompts_that_nobody_brought() {
         let page = std::str::from_utf8(bytes).expect("UTF-8");
         assert!(!page.contains(TITLE), "{path}");
     }
-    // Where no run is, it is one of the scenarios that there are.
+    // Without a run, the scenario is listed among all scenarios.
     let empty = render(&with_scenario(world(vec![])));
     assert!(words_of(&empty, "index.html").contains(TITLE));
 }

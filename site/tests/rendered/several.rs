@@ -1,5 +1,5 @@
-//! The pages that speak of several runs: predictions, guide and roadmap. What they may
-//! say, on which run it rests, and what they answer where there is nothing.
+//! The pages about several runs: predictions, guide and roadmap. What they may say, on which run it
+//! rests, and what they say where nothing was measured.
 
 use crate::common::{World, run, world};
 use crate::html;
@@ -17,7 +17,7 @@ fn pages(world: &World) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Every link within the site leads somewhere, and no page is too large.
+/// Check that every link within the site leads somewhere, and that no page is too large.
 fn check_links(pages: &BTreeMap<String, String>) {
     let read: BTreeMap<&str, html::Page> = pages
         .iter()
@@ -37,7 +37,7 @@ fn check_links(pages: &BTreeMap<String, String>) {
     }
 }
 
-/// The words of a page.
+/// The text of a page.
 fn page(world: &World, path: &str) -> String {
     html::read(path, &pages(world)[path]).text
 }
@@ -49,7 +49,7 @@ fn part<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     rest.find(to).map_or(rest, |end| &rest[..end])
 }
 
-/// The synthetic run as if it were of a large model.
+/// Turn a synthetic run into one of a large model.
 fn large(world: &mut World, index: usize) {
     let id = "synthetic-1b";
     if world.models.get(id).is_none() {
@@ -127,7 +127,7 @@ fn nothing_is_recommended_on_a_small_model_and_the_page_says_what_would() {
     assert!(guide.contains("and a choice rests on none under 1\u{a0}B"));
     assert!(guide.contains("left out, since it has too few samples"));
     assert!(!guide.contains("Take pytorch") && !guide.contains("Take candle"));
-    // No large model is known, so no command could be trusted to help.
+    // No large model is known, so there is no command that would help.
     assert!(!guide.contains("--scenarios sustained"));
     world.models.models.push(Model {
         id: "made-here".into(),
@@ -155,7 +155,7 @@ fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
     check_links(&pages);
     let guide = html::read("guide.html", &pages["guide.html"]).text;
     let batch = part(&guide, "Much text to work through", "Long prompts");
-    // The synthetic leader of sustained load, by its own analysis.
+    // The synthetic leader of sustained load, from its own analysis.
     let analysis = stats::analyse(&world.runs[1], &world.scenarios, &world.registry.baseline);
     let leaders: Vec<&str> = analysis
         .cells
@@ -184,7 +184,7 @@ fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
     for word in ["How sure", "5 launches each", "per M output tokens"] {
         assert!(answers.contains(word), "{word}: {answers}");
     }
-    // What rests on the other run is linked to its page, not to the shown run's numbers.
+    // What rests on the other run links to that run's page, not to the shown run's numbers.
     assert!(!pages["guide.html"].contains("scenario/sustained.html#c8"));
 }
 
@@ -232,7 +232,7 @@ fn of_the_same_machine_model_and_profile_only_the_broadest_run_speaks() {
     let text = &pages(&world)["guide.html"];
     assert_eq!(text.matches("id=\"batch-").count(), 1);
     assert!(!text.contains("id=\"batch-an-older-one\""));
-    // A newer run of few targets leaves it to one of many.
+    // A newer run with few targets is not chosen over one with many.
     world.runs[0].header.plan.targets.truncate(2);
     let text = &pages(&world)["guide.html"];
     assert_eq!(text.matches("id=\"batch-").count(), 1);
@@ -387,7 +387,7 @@ fn memory_is_drawn_against_the_models_sizes_where_one_machine_ran_several() {
     );
     assert!(memory.contains("bytes a parameter"), "{memory}");
     assert!(memory.contains("millions: 1236"), "{memory}");
-    // Another machine's run says nothing of this one's growth.
+    // A run on another machine is not counted for this one's growth.
     let facts = &mut world.runs[1].header.provenance.facts;
     facts.insert("cpu_model".into(), "another".into());
     assert!(!page(&world, "scenario/memory.html").contains("against the model’s size"));

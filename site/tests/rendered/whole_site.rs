@@ -1,5 +1,5 @@
-//! What holds for the site as a whole: its five destinations, search and feed; and what is known of
-//! engines beyond what a run measures.
+//! What holds for the site as a whole: its five destinations, search and feed; and facts about
+//! engines beyond what runs measure.
 
 use crate::common::{run, world};
 

@@ -1,6 +1,6 @@
-//! What pages may say and what they may not: nobody is called a leader who was only asked
-//! for more, no run is read as advice that it can't give, and no page claims an origin
-//! that its numbers don't have.
+//! What pages may say and what they may not: no target is called a leader because it was offered
+//! more, no run is presented as advice that it can't give, and no page claims an origin that its
+//! numbers don't have.
 
 use crate::common::{self, World, run, world};
 use crate::html;
@@ -21,14 +21,14 @@ fn pages(world: &World) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The words of a page, spaces between tags made one.
+/// The text of a page, with whitespace between tags reduced to one space.
 fn page(world: &World, path: &str) -> String {
     let text = html::read(path, &pages(world)[path]).text;
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The synthetic world with its sustained load as an open loop, at shares of each
-/// target's own capacity.
+/// The synthetic world with sustained load as an open loop, at shares of each target's own
+/// capacity.
 fn with_open_loop() -> World {
     let mut run = run("cpu", 5, 22);
     run.header.plan.slo = Some(Slo {
@@ -142,7 +142,7 @@ fn the_index_says_which_size_it_shows() {
         index.contains(&format!("{place} tokens)")) || index.contains(&format!("{place})"))
     };
     assert!(places.iter().any(named), "{index}");
-    // Somebody had no time for any but the smallest.
+    // One target had time only for the smallest size.
     let mut over = Vec::new();
     for scenario in &world.runs[0].header.plan.scenarios {
         let value = |case: &schema::plan::Case| case.axis_value(scenario.axis);
@@ -174,7 +174,7 @@ fn a_pair_of_a_disturbed_launch_is_counted_beside_the_answer() {
         launch.target == "candle.cpu.f32" && launch.scenario == OPEN && launch.invocation == 2
     };
     let log = run.launches.iter_mut().find(of).expect("it is there");
-    // The case that stands for its scenario is the last.
+    // The last case is the one that stands for the scenario.
     let end = log.case_ends.last().expect("a case is complete").clone();
     log.telemetry = vec![schema::record::Telemetry {
         case: end.case,
@@ -256,8 +256,8 @@ fn the_most_telling_cell_of_a_prediction_stands_first() {
     let rows = text.split(of).nth(1).expect("it has cells");
     let rows = rows.split("<tbody>").nth(1).unwrap();
     let rows = rows.split("</tbody>").next().unwrap();
-    // Between 1 and 2 ns was predicted: what took longest, the longest prompts, is furthest
-    // from it.
+    // Between 1 and 2 ns was predicted; what took longest, the longest prompts, is furthest from
+    // that.
     let mut rows = rows.split("</tr>");
     let (first, second) = (rows.next().unwrap(), rows.next().unwrap());
     assert!(

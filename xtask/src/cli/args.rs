@@ -1,4 +1,4 @@
-//! The options of the verbs that have many, and what a verb's module makes of them.
+//! The options of the verbs that have many, and their conversion to the verbs' own types.
 
 use bench::job;
 use clap::{ArgAction, Args};

@@ -1,10 +1,10 @@
-//! What the command line says of itself.
+//! The help of the command line, and shell completions.
 //!
-//! The first page of `--help`: the verbs by what they are for, each with its first sentence.
+//! The first page of `--help` groups the verbs by purpose, each with its first sentence.
 //!
-//! `cargo xtask completions`: what a shell completes of this command line. The names that
-//! this checkout has are among it, as they are when it is printed; the command line itself
-//! takes any string, and says by itself what isn't known.
+//! `cargo xtask completions` prints what a shell completes. It includes the names that this
+//! checkout has when it is printed; the command line itself accepts any string and reports unknown
+//! names.
 
 use super::{Cli, Verb};
 use anyhow::Result;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 pub(super) use clap_complete::Shell;
 
-/// The verbs by what they are for. One that stands nowhere here is shown after the others.
+/// The verbs by purpose. A verb that is missing here is shown after the others.
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Run",
@@ -51,7 +51,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// Clap's own order of things, but for the verbs.
+/// Make the template of the first page: clap's usual one, but with the verbs in groups.
 pub(super) fn template() -> String {
     let styles = Styles::styled();
     let header = styles.get_header();
@@ -65,7 +65,7 @@ pub(super) fn template() -> String {
     )
 }
 
-/// Every group's name and its verbs, a line each.
+/// Return every group's name and its verbs, a line each.
 fn groups(command: &Command) -> Vec<(&'static str, String)> {
     let shown: Vec<&Command> = command
         .get_subcommands()
@@ -99,10 +99,10 @@ fn indented(rows: Vec<[String; 2]>) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
-/// What the completions are of.
+/// Name of the command that is completed.
 const NAME: &str = "xtask";
 
-/// What stands below the verb's options.
+/// The help below the options of `completions`.
 pub(super) const HELP: &str = "\
 Example:
   cargo xtask completions bash > ~/.local/share/bash-completion/completions/xtask
@@ -113,7 +113,7 @@ They are of a command called xtask, which a line in your shell's start-up file m
   xtask() { cargo xtask \"$@\"; }            (bash, zsh)
   function xtask; cargo xtask $argv; end    (fish)";
 
-/// Print them.
+/// Print the completions for a shell.
 pub(super) fn completions(repo: &Repo, shell: Shell) -> Result<()> {
     print!("{}", script(shell, &names(repo)?)?);
     Ok(())
@@ -125,7 +125,7 @@ fn script(shell: Shell, names: &Names) -> Result<String> {
     Ok(String::from_utf8(script)?)
 }
 
-/// What an argument of that id may be.
+/// The possible values of each argument, by the argument's id.
 type Names = BTreeMap<&'static str, Vec<String>>;
 
 fn names(repo: &Repo) -> Result<Names> {
@@ -151,7 +151,7 @@ fn names(repo: &Repo) -> Result<Names> {
     ]))
 }
 
-/// The command line, with these names as what its arguments may be.
+/// Return the command line with these names as possible values of its arguments.
 fn command(names: &Names) -> Command {
     let with_names = |arg: Arg| match names.get(arg.get_id().as_str()) {
         None => arg,
@@ -159,7 +159,7 @@ fn command(names: &Names) -> Command {
             let defaults = arg.get_default_values().iter();
             let defaults = defaults.map(|value| value.to_string_lossy().into_owned());
             let others = defaults.filter(|value| !names.contains(value));
-            // Clap keeps names that live as long as the program.
+            // Clap keeps references to names, which must live as long as the program.
             let all = names.iter().cloned().chain(others).map(String::leak);
             let all: Vec<&'static str> = all.map(|name| &*name).collect();
             arg.value_parser(PossibleValuesParser::new(all))
@@ -215,7 +215,7 @@ mod tests {
             text.lines().all(|line| line.chars().count() <= 100),
             "{text}"
         );
-        // A verb's own page is clap's.
+        // A verb's own page has clap's layout.
         let list = Cli::try_parse_from(["xtask", "list", "--help"]);
         let list = list.err().map(|help| help.to_string()).unwrap_or_default();
         assert!(
@@ -224,7 +224,7 @@ mod tests {
         );
     }
 
-    /// The words of an example after `cargo xtask`, as a shell would give them.
+    /// Return the words of an example after `cargo xtask`, split as a shell splits them.
     fn words(line: &str) -> Option<Vec<String>> {
         let (_, command) = line.split_once("cargo xtask ")?;
         let ends = [" #", " > ", " | "].map(|end| command.find(end));

@@ -1,16 +1,15 @@
-//! The README's commands, run as a reader would type them.
+//! Tests the README's commands by running them as a reader would type them.
 
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
 use std::time::Instant;
 use xshell::{Shell, cmd};
 
-/// Every `cargo xtask …` and engine command in a `sh` block of the README, in
-/// order, as a newcomer would type them.
+/// Every `cargo xtask …` and engine command in the README's `sh` blocks, in order.
 pub struct Readme(Vec<String>);
 
 impl Readme {
-    /// What it says. Benchmarks have the smoke profile.
+    /// Read the README's commands. Benchmarks get the smoke profile.
     pub fn read(repo: &Repo) -> Result<Self> {
         let text = std::fs::read_to_string(repo.root.join("README.md"))
             .context("README.md can't be read")?;
@@ -26,7 +25,8 @@ impl Readme {
         if !first.ends_with("--profile smoke") {
             bail!("README.md begins with `{first}`, which measures nothing");
         }
-        // It measures all targets. After that, what a command does with one shows that it works.
+        // The first benchmark measures all targets. For later ones, one target shows that the
+        // command works.
         for command in later {
             if let Some(target) = one
                 && command.ends_with("--profile smoke")
@@ -37,7 +37,7 @@ impl Readme {
         Ok(Self(commands))
     }
 
-    /// One after another, in the README's order.
+    /// Run the commands in the README's order.
     pub fn run(&self, repo: &Repo) -> Result<()> {
         self.0.iter().try_for_each(|command| run(repo, command))
     }
@@ -45,7 +45,7 @@ impl Readme {
 
 fn run(repo: &Repo, command: &str) -> Result<()> {
     eprintln!("   $ {command}");
-    // The binaries' directory on PATH, as the README tells the reader to have it.
+    // The directory of the binaries is on PATH, as the README tells the reader.
     let path = format!(
         "{}:{}",
         repo.build_dir.join("release").display(),
@@ -55,7 +55,7 @@ fn run(repo: &Repo, command: &str) -> Result<()> {
     let shell = Shell::new()?;
     let _dir = shell.push_dir(&repo.root);
     let bash = cmd!(shell, "bash -euo pipefail -c {command}").env("PATH", path);
-    // As from a reader's shell.
+    // Without Cargo's variables, as in a reader's shell.
     let bash = provision::build::package_variables()
         .into_iter()
         .fold(bash, |bash, name| bash.env_remove(name));
@@ -67,7 +67,7 @@ fn run(repo: &Repo, command: &str) -> Result<()> {
     Ok(())
 }
 
-/// The lines of all ```sh blocks, comments stripped, continuations joined.
+/// Return the lines of all ```sh blocks, with comments stripped and continuations joined.
 fn commands(markdown: &str) -> Vec<String> {
     let mut commands = Vec::new();
     let mut inside = false;
@@ -94,8 +94,8 @@ fn commands(markdown: &str) -> Vec<String> {
     commands
 }
 
-/// How a README command is tested; `None`: it isn't (it would test itself, or
-/// needs what a machine may lack).
+/// Return a README command as it is tested; `None` where it isn't tested, because it would run this
+/// test again or needs something that a machine may lack.
 fn as_tested(command: &str) -> Option<String> {
     if command == "cargo xtask test"
         || command.starts_with("nix ")
@@ -106,12 +106,12 @@ fn as_tested(command: &str) -> Option<String> {
         return None;
     }
     if command.contains("path/to/dir") {
-        // A model that is there by now, brought as if it were the reader's own.
+        // A model that exists by now is brought as if it were the reader's own.
         let own = command.replace("path/to/dir", "\"${BENCH_MODELS_DIR:-models}/tiny-llama\"");
         return as_tested(&own);
     }
     if command.contains(" mine.jsonl") {
-        // Prompts as the reader would write them.
+        // Prompts such as the reader would write.
         const MINE: &str = "\"${CARGO_TARGET_DIR:-target}/mine.jsonl\"";
         let own = as_tested(&command.replace("mine.jsonl", MINE))?;
         let prompts = r#"{"text": "Once upon a time"}\n{"text": "The old man"}\n"#;
@@ -129,7 +129,7 @@ fn as_tested(command: &str) -> Option<String> {
         return Some(format!("{command} --profile smoke"));
     }
     if command.starts_with("cargo xtask calibrate") {
-        // That it measures is tested here; how well, is this machine's business now.
+        // Only that it measures is tested; the result depends on the machine's present load.
         let short = match command.rsplit(' ').next() {
             Some("--verdicts" | "--load") => "--profile smoke",
             Some("--watching") => "--processes 2",

@@ -1,14 +1,15 @@
-//! HACKING.md names what there is: files, functions of the life of a sample, every variable.
+//! Checks that HACKING.md names only files and functions that exist, and every variable that is
+//! read.
 
 use super::source;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 const PAGE: &str = "HACKING.md";
-/// Most steps of the life of a sample: a reader can't follow more.
+/// Most steps in the life of a sample, because a reader can't follow more.
 const STEPS_MAX: usize = 16;
 
-/// Complaints about the page, given the tracked files of `root`.
+/// Return complaints about the page, given the tracked files of `root`.
 pub fn check(root: &Path, names: &[&str]) -> Vec<String> {
     let Ok(page) = std::fs::read_to_string(root.join(PAGE)) else {
         return Vec::new();
@@ -36,8 +37,8 @@ pub fn check(root: &Path, names: &[&str]) -> Vec<String> {
     complaints
 }
 
-/// Rows `| n | what | `file` | `function` |` whose file or function isn't there, or that are too
-/// many.
+/// Complain about rows `| n | what | `file` | `function` |` whose file or function doesn't exist,
+/// and about too many rows.
 fn steps(page: &str, text: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut count = 0;
@@ -78,7 +79,8 @@ fn steps(page: &str, text: impl Fn(&str) -> Option<String>) -> Vec<String> {
     complaints
 }
 
-/// Whether a file may read a variable that users set. What only tests read isn't in the table.
+/// Tell whether a file may read a variable that users set. Variables that only tests read are not
+/// in the table.
 fn is_source(name: &str) -> bool {
     let kinds = [".rs", ".py", ".nix", ".sh"];
     kinds.iter().any(|kind| name.ends_with(kind))
@@ -86,7 +88,7 @@ fn is_source(name: &str) -> bool {
         && !name.ends_with("/tests.rs")
 }
 
-/// Variables of ours between two of that quote.
+/// Return the `BENCH_…` variables that stand between two of the given quotes.
 fn variables(text: &str, quote: char) -> impl Iterator<Item = String> + '_ {
     text.split(quote)
         .filter(|word| {

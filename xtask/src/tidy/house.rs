@@ -1,30 +1,30 @@
-//! The house: which crate of ours uses which, and their modules. No modules beside each other use
-//! each other in a circle, and the map in ARCHITECTURE.md is what the source says.
+//! Checks which of our crates use which, and their modules: sibling modules must not use each other
+//! in a circle, and the map in ARCHITECTURE.md must match the source.
 
 use super::imports::Modules;
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Where the map stands.
+/// The page that holds the map.
 pub const PAGE: &str = "ARCHITECTURE.md";
 const BEGIN: &str = "<!-- map: `cargo xtask tidy --write` -->\n";
 const END: &str = "<!-- end of the map -->\n";
-/// Crates whose modules are on the map: those in which several people meet.
+/// Crates whose modules are on the map, because several people work in them.
 const SHOWN: [&str; 4] = ["xtask", "site", "crates/", "engines/protocol"];
 const WIDTH: usize = 96;
 
-/// One crate of ours.
+/// One of our crates.
 struct Package {
     name: String,
-    /// From the root.
+    /// Its directory, relative to the root.
     dir: String,
-    /// The crates of ours that it uses.
+    /// Those of our crates that it depends on.
     uses: BTreeSet<String>,
     modules: Modules,
 }
 
-/// Complaints about the crates among `names`, the tracked files of `root`.
+/// Return complaints about the crates among `names`, the tracked files of `root`.
 pub fn check(root: &Path, names: &[&str]) -> Result<Vec<String>> {
     let packages = packages(root, names)?;
     let mut complaints = Vec::new();
@@ -49,7 +49,7 @@ pub fn check(root: &Path, names: &[&str]) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-/// Draw the map anew. Whether the page changed.
+/// Redraw the map; return whether the page changed.
 pub fn write(root: &Path, names: &[&str]) -> Result<bool> {
     let path = root.join(PAGE);
     let page = std::fs::read_to_string(&path).with_context(|| format!("{PAGE} can't be read"))?;
@@ -81,7 +81,7 @@ fn packages(root: &Path, names: &[&str]) -> Result<Vec<Package>> {
         let source = format!("{dir}/src/");
         let mut files = BTreeMap::new();
         for file in names.iter().filter(|file| file.ends_with(".rs")) {
-            // One that is deleted and not yet committed is listed all the same.
+            // A file that is deleted but not yet committed is still listed.
             if let Some(inside) = file.strip_prefix(&source)
                 && let Ok(text) = std::fs::read_to_string(root.join(file))
             {
@@ -105,7 +105,7 @@ fn packages(root: &Path, names: &[&str]) -> Result<Vec<Package>> {
     Ok(found)
 }
 
-/// The page with another map; `None` where it has no place for one.
+/// Return the page with another map; `None` where it has no place for one.
 fn with_map(page: &str, map: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
@@ -142,7 +142,7 @@ fn map(packages: &[Package]) -> String {
     text + "```\n"
 }
 
-/// The names of a layer, in lines of a readable length: the first begins it.
+/// Break a layer's names into lines of readable length; continuation lines are indented.
 fn lines(layer: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for name in layer {

@@ -1,31 +1,31 @@
-//! Which module of a crate uses which: the modules beside each other, at every level, form a
-//! directed acyclic graph. A module and those inside it are one subject and may use each other.
+//! Finds which modules of a crate use which. Sibling modules must form a directed acyclic graph, at
+//! every level. A module and its submodules count as one and may use each other.
 //!
-//! Read from the source as text: paths that begin with `crate`, `super` or `self`, in `use` trees
-//! and in code. A parser crate would make the harness, which everybody compiles first, compile a
-//! tenth longer.
+//! It reads the source as text: paths that begin with `crate`, `super` or `self`, in `use` trees
+//! and in code. A parser crate would add a tenth to the compile time of the harness, which
+//! everybody compiles first.
 
 use super::source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The modules of one crate, by path from its root (`["run", "launch"]`), and the modules that
-/// each names.
+/// The modules of one crate, by path from its root (`["run", "launch"]`), each with the modules
+/// that it names.
 #[derive(Debug, Default)]
 pub struct Modules {
     uses: BTreeMap<Vec<String>, BTreeSet<Vec<String>>>,
 }
 
-/// Modules of one level that use each other in a circle.
+/// Sibling modules that use each other in a circle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle {
-    /// The module they lie in; empty: the crate.
+    /// The module that contains them; empty for the crate itself.
     pub inside: Vec<String>,
-    /// In the order in which each uses the next, and the last the first.
+    /// The modules in order: each uses the next, and the last uses the first.
     pub modules: Vec<String>,
 }
 
 impl Modules {
-    /// The graph of a crate's files, each a name (from `src/`) and a text. Tests aren't part of it.
+    /// Read a crate's files, given as names (from `src/`) and texts. Tests are left out.
     pub fn read<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut named = BTreeMap::new();
         for (name, text) in files {
@@ -48,7 +48,7 @@ impl Modules {
         Self { uses }
     }
 
-    /// The modules beside each other and what each uses of the others, level by level.
+    /// Return the sibling modules of each level, and what each uses of the others.
     fn levels(&self) -> BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> {
         let mut levels: BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
         for (module, others) in &self.uses {
@@ -67,7 +67,7 @@ impl Modules {
         levels
     }
 
-    /// A cycle of each level that has one.
+    /// Return one cycle of each level that has any.
     pub fn cycles(&self) -> Vec<Cycle> {
         let levels = self.levels().into_iter();
         let found = levels.filter_map(|(inside, uses)| {
@@ -77,8 +77,8 @@ impl Modules {
         found.collect()
     }
 
-    /// The crate's own modules in layers: each uses modules of earlier layers only. `None` where
-    /// there is a cycle.
+    /// Return the crate's own modules in layers, each using only modules of earlier layers; `None`
+    /// where there is a cycle.
     pub fn layers(&self) -> Option<Vec<Vec<String>>> {
         let mut left = self.levels().remove(&Vec::new()).unwrap_or_default();
         let mut layers = Vec::new();
@@ -114,7 +114,7 @@ impl std::fmt::Display for Cycle {
     }
 }
 
-/// The module that a file holds, from the root of its crate.
+/// Return the path, from the crate's root, of the module that a file holds.
 fn module_of(name: &str) -> Vec<String> {
     let name = name.strip_suffix(".rs").unwrap_or(name);
     let mut parts: Vec<String> = name.split('/').map(str::to_owned).collect();
@@ -124,7 +124,7 @@ fn module_of(name: &str) -> Vec<String> {
     parts
 }
 
-/// The module that a path means, seen from `module`.
+/// Return the known module that a path in `module` refers to.
 fn target(
     module: &[String],
     path: &[String],
@@ -148,13 +148,13 @@ fn target(
     Some(at)
 }
 
-/// Paths that begin at the crate or at a module near by.
+/// Return the paths that begin with `crate`, `super` or `self`.
 fn paths(code: &str) -> Vec<Vec<String>> {
     let tokens = source::tokens(code);
     let mut found = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        // `x::super` and `x.self` begin nothing.
+        // In `x::super` and `x.self` no path begins.
         let begins = at == 0 || !matches!(tokens[at - 1], "::" | "." | "$");
         if begins && matches!(tokens[at], "crate" | "super" | "self") {
             at = tree(&tokens, at, &[], &mut found);
@@ -165,7 +165,8 @@ fn paths(code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The paths of the tree that begins at a token, behind `prefix`; the token after it.
+/// Collect the paths of a `use` tree that begins at a token, each after `prefix`; return the next
+/// token's index.
 fn tree(tokens: &[&str], start: usize, prefix: &[String], found: &mut Vec<Vec<String>>) -> usize {
     let mut path = prefix.to_vec();
     let mut at = start;
@@ -179,7 +180,7 @@ fn tree(tokens: &[&str], start: usize, prefix: &[String], found: &mut Vec<Vec<St
                 return at + 1;
             }
             Some(name) if source::is_name(name) => path.push((*name).to_owned()),
-            _ => break, // a glob, a comma, or the end of what is a path
+            _ => break, // a glob, a comma, or the end of the path
         }
         at += 1;
         if tokens.get(at) != Some(&"::") {
@@ -188,11 +189,11 @@ fn tree(tokens: &[&str], start: usize, prefix: &[String], found: &mut Vec<Vec<St
         at += 1;
     }
     found.push(path);
-    // Never the same place again, whatever stands there.
+    // Always advance, whatever token stands there, so that the loop ends.
     at.max(start + 1)
 }
 
-/// Some names that use each other in a circle, if any do.
+/// Return names that use each other in a circle; `None` where none do.
 fn cycle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     let mut done: BTreeSet<&str> = BTreeSet::new();
     for start in uses.keys() {
@@ -286,7 +287,7 @@ mod tests {
         let mut with = inside.to_vec();
         with[1].1 = "use super::load::Y;";
         assert_eq!(cycles(&with), ["run::launch → run::load → run::launch"]);
-        // Through modules of another parent.
+        // The cycle goes through modules of different parents.
         let through = [
             ("a/x.rs", "use crate::b::y::Y;"),
             ("b/y.rs", "use crate::a::X;"),

@@ -1,7 +1,7 @@
-//! Rust source as a few rules need it: without comments and the insides of strings, without tests,
-//! in tokens. No parser: what isn't asked for is passed over.
+//! Preprocesses Rust source for a few rules: removes comments, contents of strings and tests, and
+//! splits the rest into tokens. It is no parser: everything else is passed over.
 
-/// The code alone: comments are gone, strings and characters are empty.
+/// Return the code alone: comments are removed, strings and characters are emptied.
 pub fn code(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -34,7 +34,7 @@ pub fn code(text: &str) -> String {
     code
 }
 
-/// Code without the modules of its tests.
+/// Return code without its test modules.
 pub fn without_tests(code: &str) -> String {
     let mut kept = String::with_capacity(code.len());
     let mut rest = code;
@@ -46,7 +46,7 @@ pub fn without_tests(code: &str) -> String {
     kept + rest
 }
 
-/// How long the first item is: to its semicolon, or to the brace that closes it.
+/// Return the length of the first item, which ends at its semicolon or closing brace.
 fn item(code: &str) -> usize {
     let mut depth = 0usize;
     for (at, letter) in code.char_indices() {
@@ -61,7 +61,7 @@ fn item(code: &str) -> usize {
     code.len()
 }
 
-/// Names, `::` and single characters.
+/// Split code into names, `::` and single characters.
 pub fn tokens(code: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = code.trim_start();
@@ -80,7 +80,7 @@ pub fn tokens(code: &str) -> Vec<&str> {
     tokens
 }
 
-/// Whether a token is a name.
+/// Tell whether a token is a name.
 pub fn is_name(token: &str) -> bool {
     token.chars().all(is_letter) && !token.starts_with(|c: char| c.is_ascii_digit())
 }
@@ -89,7 +89,7 @@ fn is_letter(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The length of a block comment, those inside it included.
+/// Return the length of a block comment, with the comments nested in it.
 fn comment(text: &str) -> usize {
     let mut depth = 0;
     let mut at = 0;
@@ -110,11 +110,11 @@ fn comment(text: &str) -> usize {
     text.len()
 }
 
-/// The length of a raw string, if one begins here.
+/// Return the length of a raw string; `None` where none begins here.
 fn raw_string(text: &str, before: Option<char>) -> Option<usize> {
     let inside = text.strip_prefix('r')?;
     let hashes = inside.len() - inside.trim_start_matches('#').len();
-    // `b` belongs to it; any other letter makes `r` the end of a name.
+    // `b` belongs to the string; after any other letter, `r` is the end of a name.
     if before.is_some_and(|c| is_letter(c) && c != 'b') || !inside[hashes..].starts_with('"') {
         return None;
     }
@@ -124,7 +124,7 @@ fn raw_string(text: &str, before: Option<char>) -> Option<usize> {
     Some(1 + body + closed + end.len())
 }
 
-/// The length of a string.
+/// Return the length of a string.
 fn string(text: &str) -> usize {
     let mut escaped = false;
     for (at, letter) in text.char_indices().skip(1) {
@@ -138,7 +138,7 @@ fn string(text: &str) -> usize {
     text.len()
 }
 
-/// The length of a character; 0 where a lifetime begins.
+/// Return the length of a character literal; 0 where a lifetime begins.
 fn character(text: &str) -> usize {
     let inside = &text[1..];
     if let Some(escape) = inside.strip_prefix('\\') {

@@ -1,6 +1,6 @@
-//! The house rules for GitHub's workflows: pinned actions, few permissions, no stranger's
-//! code on our machines, no text from outside (such as a title) in a shell. They hold where no linter can be
-//! installed; what they don't look at is actionlint's and zizmor's (`crate::lint`).
+//! The house rules for GitHub's workflows: pinned actions, few permissions, no code of strangers on
+//! our machines, no text from outside (such as a title) in a shell. They work without linters;
+//! actionlint and zizmor (`crate::lint`) check the rest.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -37,7 +37,7 @@ struct Step {
     with: BTreeMap<String, Value>,
 }
 
-/// What is wrong with a workflow.
+/// Return the complaints about a workflow.
 pub fn check(name: &str, text: &str) -> Vec<String> {
     let mut complaints = unpinned(name, text);
     let workflow: Workflow = match serde_saphyr::from_str(text) {
@@ -48,7 +48,7 @@ pub fn check(name: &str, text: &str) -> Vec<String> {
         }
     };
     let mut complain = |what: String| complaints.push(format!("{name}: {what}"));
-    // Jobs say what they need, so the workflow itself gives nothing.
+    // Each job states its own permissions, so the workflow itself grants none.
     if workflow.permissions.as_ref().is_none_or(grants) {
         complain("begins without `permissions: {}`: each job says what it needs".into());
     }
@@ -107,7 +107,7 @@ pub fn check(name: &str, text: &str) -> Vec<String> {
     complaints
 }
 
-/// Whether a checkout leaves what is there and no step cleans it up.
+/// Tell whether a checkout keeps files of earlier runs and no step cleans them up.
 fn keeps_leftovers(steps: &[Step]) -> bool {
     let leaves = |step: &Step| step.with.get("clean") == Some(&Value::Bool(false));
     let cleans = |step: &Step| {
@@ -118,7 +118,7 @@ fn keeps_leftovers(steps: &[Step]) -> bool {
     steps.iter().any(leaves) && !steps.iter().any(cleans)
 }
 
-/// Whether a step uploads files, but is skipped where a step before it failed.
+/// Tell whether a step uploads files, but is skipped where an earlier step failed.
 fn uploads_only_success(step: &Step) -> bool {
     let uses = step.uses.as_deref().unwrap_or_default();
     let condition = step.condition.as_ref().and_then(Value::as_str);
@@ -130,7 +130,8 @@ fn uploads_only_success(step: &Step) -> bool {
     uses.starts_with("actions/upload-artifact@") && !runs_after_failure
 }
 
-/// Every action by commit, with its version in a comment, which YAML forgets.
+/// Check that every action is pinned by commit, with its version in a comment. Reads the text,
+/// because the YAML parser drops comments.
 fn unpinned(name: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -154,12 +155,12 @@ fn unpinned(name: &str, text: &str) -> Vec<String> {
     complaints
 }
 
-/// Whether permissions give anything at all.
+/// Tell whether permissions grant anything at all.
 fn grants(permissions: &Value) -> bool {
     !permissions.as_object().is_some_and(|all| all.is_empty())
 }
 
-/// Whether a word is the value, or in the list, or a key of the map.
+/// Tell whether a word is the value, an item of the list, or a key of the map.
 fn names(value: &Value, word: &str) -> bool {
     match value {
         Value::String(one) => one == word,

@@ -1,4 +1,4 @@
-//! Each source of a version, changed alone, is noticed and named.
+//! Tests that a change to any one source of a version is noticed and named.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn checkout() -> Sources {
     Sources::read(root).expect("every source is there")
 }
 
-/// The complaint after a change of one file.
+/// Return the complaint after a change to one file.
 fn changed(name: &str, from: &str, to: &str) -> String {
     let mut sources = checkout();
     let text = sources.0.get_mut(name).expect("it is a source");

@@ -1,5 +1,5 @@
-//! Models that the user brings, from a repository of a hub on loopback and from a directory: what is
-//! kept of them, and what each bad one is told. No network.
+//! Tests of models that the user brings, from a repository of a hub on loopback and from a
+//! directory: what is kept of them, and how bad ones are refused. No network.
 
 use crate::hub::{COMMIT, FakeHub, File};
 use base::names::Refused;
@@ -36,7 +36,7 @@ fn model() -> &'static Path {
     dir.path()
 }
 
-/// A small model in two shards, a hub that has it, and a place to bring it into.
+/// A small model in two shards, a hub that has it, and a directory to bring it into.
 struct Scene {
     dir: TempDir,
     hub: FakeHub,
@@ -105,7 +105,7 @@ impl Scene {
         look(name, &self.models(), &places, &self.options, &mut Silent)
     }
 
-    /// Look and keep; the id.
+    /// Look at a model and keep it; return its id.
     fn bring(&self, name: &str) -> String {
         match self.look(name).unwrap() {
             Seen::Known(id) => id,
@@ -127,7 +127,8 @@ impl Scene {
         )
     }
 
-    /// The one line that a bad model gets; nothing is kept of it, and no weights were asked for.
+    /// Return the one line that refuses a bad model, and check that nothing of it is kept and no
+    /// weights were asked for.
     fn refusal(&self, name: &str) -> String {
         let error = self.look(name).unwrap_err();
         assert!(error.is::<Refused>(), "{error:?}");
@@ -182,7 +183,7 @@ fn a_repository_is_pinned_kept_and_fetched_with_its_own_lock() {
     assert!(SHARDS.iter().all(|shard| lock.contains(shard)), "{lock}");
     assert!(!scene.listed_lock().exists(), "it isn't one of the list");
 
-    // At the same commit it needs no hub.
+    // Where it was brought before at the same commit, no hub is needed.
     let before = scene.hub.requests().len();
     assert_eq!(scene.bring(&format!("hf:owner/repo@{COMMIT}")), id);
     assert!(
@@ -193,7 +194,7 @@ fn a_repository_is_pinned_kept_and_fetched_with_its_own_lock() {
             .all(|file| file.how == How::Present)
     );
     assert_eq!(scene.hub.requests().len(), before);
-    // A tag is asked for again, and is the same model.
+    // A tag is looked up again, and gives the same model.
     assert_eq!(scene.bring("hf:owner/repo@v1"), id);
 }
 
@@ -226,7 +227,7 @@ fn gguf_files_are_made_where_targets_want_them() {
     assert!(lock.contains(&made[0].sha256), "{lock}");
     assert_eq!(make()[0].how, How::Present);
 
-    // Damaged, it is made again, the same.
+    // A damaged file is made again, with the same bytes.
     let path = dir.join("model-q8_0.gguf");
     std::fs::write(&path, "GGUF").unwrap();
     let again = make();
@@ -333,7 +334,7 @@ fn a_disk_that_is_too_small_is_said_with_the_size() {
 #[test]
 fn weights_that_are_not_what_config_json_says_leave_nothing_behind() {
     let scene = Scene::new();
-    // More rows than there are: only the weights can tell.
+    // config.json claims more rows than there are, which only the weights show.
     let more = |text: String| text.replace("\"vocab_size\": 768", "\"vocab_size\": 800");
     scene.hub.change("config.json", more);
     let id = scene.bring("hf:owner/repo");
@@ -363,7 +364,8 @@ fn a_directory_is_copied_and_what_happens_to_it_later_changes_nothing() {
     let told = serde_json::to_string(&scene.models().models[0]).unwrap();
     assert!(!told.contains(scene.dir.path().to_str().unwrap()), "{told}");
 
-    // One weight changes, in place: that is another model, and ours is what it was.
+    // One weight changes, in place: the directory is another model now, and our copy stays the
+    // same.
     let before = std::fs::read(ours.join(SHARDS[1])).unwrap();
     let mut bytes = before.clone();
     *bytes.last_mut().unwrap() ^= 1;
@@ -372,7 +374,7 @@ fn a_directory_is_copied_and_what_happens_to_it_later_changes_nothing() {
     assert_ne!(other, id);
     assert_eq!(std::fs::read(ours.join(SHARDS[1])).unwrap(), before);
 
-    // Kept, but not copied before it changed again.
+    // The directory changes again after it was looked at and before it is copied.
     std::fs::write(theirs.join(SHARDS[1]), before).unwrap();
     let error = format!("{:#}", scene.fetch(&other).unwrap_err());
     assert!(

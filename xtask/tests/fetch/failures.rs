@@ -1,4 +1,5 @@
-//! What each failure of a fetch says, and what it leaves behind: no byte that isn't vouched for stands under a final name.
+//! Tests of what each failure of a fetch says and leaves behind: no file under its final name may
+//! hold bytes that weren't verified.
 
 use crate::hub::{COMMIT, Fault};
 use crate::world::{WEIGHTS, World, child, fetch_into, list, models, weights};
@@ -45,7 +46,7 @@ fn a_refusal_says_what_the_token_lacks() {
 #[test]
 fn no_network_points_to_what_works_without() {
     let mut world = World::new();
-    // Bound and dropped: nothing listens there.
+    // The port is bound and freed, so that nothing listens there.
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -110,7 +111,7 @@ fn a_full_disk_is_called_that() {
     assert!(error.contains("point HF_HOME at another disk"), "{error}");
 }
 
-/// As on a disk that fills up half-way: a child that may write 128 KiB a file.
+/// A child that may write 128 KiB per file, as on a disk that fills up half-way.
 #[test]
 fn what_arrived_before_the_disk_was_full_is_resumed() {
     use std::os::unix::process::CommandExt;
@@ -125,7 +126,8 @@ fn what_arrived_before_the_disk_was_full_is_resumed() {
                 rlim_max: 128 << 10,
             };
             libc::setrlimit(libc::RLIMIT_FSIZE, &limit);
-            // Else the kernel kills the writer; ignored, the write fails with EFBIG.
+            // By default the signal kills the writer; where it is ignored, the write fails with
+            // EFBIG.
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
             Ok(())
         });
@@ -185,7 +187,7 @@ fn a_file_the_lock_does_not_expect_is_refused() {
     }
     assert!(!world.path(WEIGHTS).exists());
 
-    // The hub vouches for the file, so accepting the change costs no download.
+    // The hub confirms the file's hash, so accepting the change costs no download.
     std::fs::remove_file(world.lock()).unwrap();
     let before = world.hub.requests().len();
     assert_eq!(world.fetch().unwrap()[1].how, How::Cached);
@@ -212,7 +214,7 @@ fn damage_on_disk_is_found_moved_away_and_mended() {
     let mut bytes = weights();
     bytes[7] ^= 1;
     std::fs::write(world.path(WEIGHTS), &bytes).unwrap();
-    // Whether or not the clock moved since: hash everything.
+    // Hash everything, because the clock may not have moved since.
     let full = Options {
         verify: Verify::Full,
         ..world.options.clone()
@@ -228,7 +230,7 @@ fn damage_on_disk_is_found_moved_away_and_mended() {
     assert!(!world.path(WEIGHTS).exists());
     assert!(world.path("model.safetensors.rejected").exists());
 
-    // The cache shares the damaged bytes, so it is no source either.
+    // The cache shares the damaged bytes, so the file is downloaded again.
     assert_eq!(world.fetch().unwrap()[1].how, How::Downloaded);
     assert_eq!(std::fs::read(world.path(WEIGHTS)).unwrap(), weights());
 }
@@ -266,8 +268,8 @@ fn what_comes_from_elsewhere_is_another_file() {
         unreachable!()
     };
     files[1].path = "weights/other".into();
-    // The bytes in place match the lock, but nobody knows yet that the new source
-    // has the same.
+    // The bytes in place match the lock, but it isn't known yet whether the new source has the
+    // same.
     let fetched = fetch_into(world.dir.path(), &world.options, &models);
     let error = format!("{:#}", fetched.unwrap_err());
     assert!(error.contains("404"), "{error}");
@@ -282,7 +284,7 @@ fn an_embedded_model_is_made_once_and_must_match_the_lock() {
     assert!(made.iter().all(|file| file.how == How::Generated));
     assert!(fetch().unwrap().iter().all(|f| f.how == How::Present));
 
-    // The lock now vouches for another config.json, so this one isn't accepted.
+    // The lock now has another hash for config.json, so this one isn't accepted.
     let config = made.iter().find(|f| f.name == "config.json").unwrap();
     let lock = world.lock_text().replace(&config.sha256, &"00".repeat(32));
     std::fs::write(world.lock(), lock).unwrap();

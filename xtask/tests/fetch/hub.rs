@@ -1,6 +1,6 @@
-//! A hub on loopback for the tests of `fetch`: answers `resolve` requests as the
-//! real one does (a redirect for large files, ranges, etag, commit), and fails on
-//! request. It speaks just enough HTTP for hf-hub, one request a connection.
+//! A hub on loopback for the tests of `fetch`. It answers `resolve` requests as the real hub does
+//! (a redirect for large files, ranges, etag, commit), and fails on request. It implements just
+//! enough HTTP for hf-hub, one request per connection.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -11,18 +11,18 @@ use std::thread::JoinHandle;
 /// The commit this hub has.
 pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// What one request for a body gets instead of its answer.
+/// A fault that the next request for a body meets.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// The connection closes after so many bytes of the body.
+    /// The connection closes after this number of bytes of the body.
     Truncate(usize),
-    /// The whole file, whatever range was asked for.
+    /// The answer is the whole file, whatever range was asked for.
     IgnoreRange,
-    /// Bytes of the right number and the wrong value.
+    /// The answer has the right number of bytes, with wrong values.
     Damage,
 }
 
-/// One request as it came in.
+/// One request as it was received.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub path: String,
@@ -30,8 +30,8 @@ pub struct Request {
     pub authorization: Option<String>,
 }
 
-/// A file: its path in the repository, its bytes, and whether it is a large one,
-/// which the hub redirects and names by its sha256.
+/// A file: its path in the repository, its bytes, and whether it is a large one, which the hub
+/// redirects and identifies by its sha256.
 pub struct File {
     pub path: &'static str,
     pub bytes: Vec<u8>,
@@ -86,7 +86,7 @@ impl FakeHub {
         self.state.lock().unwrap().requests.clone()
     }
 
-    /// Ranges of the requests for bodies, in order; `bytes=0-0` only asks for headers.
+    /// Return the ranges of the requests for bodies, in order; `bytes=0-0` only asks for headers.
     pub fn body_ranges(&self) -> Vec<String> {
         let all = self.requests().into_iter().map(|r| r.range);
         all.filter(|range| range != "bytes=0-0").collect()
@@ -102,22 +102,22 @@ impl FakeHub {
         self.state.lock().unwrap().status.push_back(code);
     }
 
-    /// Claim another size from now on.
+    /// Declare another size from now on.
     pub fn declare_size(&self, bytes: u64) {
         self.state.lock().unwrap().declared_size = Some(bytes);
     }
 
-    /// Claim another commit from now on.
+    /// Declare another commit from now on.
     pub fn declare_commit(&self, commit: &'static str) {
         self.state.lock().unwrap().commit = Some(commit);
     }
 
-    /// Claim that each large file has so many bytes, in the list of files.
+    /// Declare this size for each large file in the list of files.
     pub fn list_size(&self, bytes: u64) {
         self.state.lock().unwrap().listed_size = Some(bytes);
     }
 
-    /// Give files only to those who have a token, as a gated repository does.
+    /// Give files only to clients with a token, as a gated repository does.
     pub fn gate(&self) {
         self.state.lock().unwrap().gated = true;
     }
@@ -128,7 +128,7 @@ impl FakeHub {
         state.files.retain(|file| file.path != path);
     }
 
-    /// Change what a file of the repository says.
+    /// Change the text of a file in the repository.
     pub fn change(&self, path: &str, change: impl Fn(String) -> String) {
         let mut state = self.state.lock().unwrap();
         let mut files = state.files.iter_mut();
@@ -137,7 +137,7 @@ impl FakeHub {
         file.bytes = change(text).into_bytes();
     }
 
-    /// From now on answer like any web server.
+    /// From now on answer without the hub's headers, like any web server.
     pub fn forget_headers(&self) {
         self.state.lock().unwrap().headers_missing = true;
     }
@@ -294,7 +294,7 @@ fn answer(
     stream.write_all(sent)
 }
 
-/// Say what the repository has at a revision: a branch, or the commit.
+/// Describe the repository at a revision, which is a branch or the commit.
 fn describe(mut stream: TcpStream, state: &State, asked: &str) -> std::io::Result<()> {
     let revision = asked.split('?').next().unwrap_or_default();
     if ![COMMIT, "main", "v1"].contains(&revision) {

@@ -1,5 +1,5 @@
-//! `fetch` against a hub on loopback: what succeeds, what resumes, and what every
-//! failure says and leaves behind. No network.
+//! Tests of `fetch` against a hub on loopback: what succeeds, what resumes, and what every failure
+//! says and leaves behind. No network.
 
 mod brought;
 mod failures;

@@ -1,5 +1,5 @@
-//! What the tests of `fetch` share: a hub with two files, a place to fetch into,
-//! and this program again as a child.
+//! What the tests of `fetch` share: a hub with two files, a directory to fetch into, and this
+//! program started again as a child.
 
 use crate::hub::{COMMIT, FakeHub, File};
 use provision::fetch::{FetchedFile, Hub, Options, Silent, Verify, fetch};
@@ -11,14 +11,14 @@ use tempfile::TempDir;
 
 pub const WEIGHTS: &str = "model.safetensors";
 
-/// 300 kB that no other offset looks like.
+/// 300 kB of which no two offsets look alike.
 pub fn weights() -> Vec<u8> {
     (0..75_000_u32)
         .flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes())
         .collect()
 }
 
-/// A hub with a small file and a large one, and a place to fetch into.
+/// A hub with a small file and a large one, and a directory to fetch into.
 pub struct World {
     pub hub: FakeHub,
     pub dir: TempDir,
@@ -74,7 +74,7 @@ impl World {
         std::fs::read_to_string(self.lock()).unwrap_or_default()
     }
 
-    /// The large file's blob in the hub's cache, without its ending.
+    /// Return the path of the large file's blob in the hub's cache, without its ending.
     pub fn blob(&self) -> PathBuf {
         let sha256 = schema::hash::sha256_hex(&weights());
         self.dir
@@ -128,8 +128,8 @@ pub fn list(id: &str, source: Source) -> Models {
     }
 }
 
-/// This test program again, running only `test`, with the hub's variables set:
-/// the environment of this process is everybody's.
+/// Return the command that starts this test program again, running only `test`, with the hub's
+/// variables set. All tests share the environment of this process, so it isn't changed.
 pub fn child(test: &str, world: &World) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command

@@ -1,12 +1,10 @@
-//! The flake, evaluated as it is, against a stand-in for nixpkgs: that its shells say
-//! what they should, and that mistakes in it are seen. No network, and nothing is built:
-//! that nixpkgs really has what the stand-in has is for `nix flake check` where there is
-//! a network.
+//! Tests of the flake, evaluated as it is against a stand-in for nixpkgs: its shells have the right
+//! variables, and mistakes in it are found. No network is used and nothing is built; whether
+//! nixpkgs has what the stand-in has is checked by `nix flake check` where there is a network.
 //!
-//! Mistakes that one makes in a flake, each planted alone in a copy: the check fails,
-//! and says what is wrong.
+//! Typical mistakes are each planted alone in a copy: the check must fail and say what is wrong.
 //!
-//! Where the shell finds NVIDIA's driver: `nix/driver.sh` run on made-up machines.
+//! `nix/driver.sh`, by which the shell finds NVIDIA's driver, is run on made-up machines.
 
 mod world;
 
@@ -25,7 +23,7 @@ fn the_flake_is_right() {
     }
 }
 
-/// The check's complaint of a copy with a change in it.
+/// Return the check's complaint about a copy with one change.
 fn complaint(name: &str, from: &str, to: &str) -> String {
     let copy = Copy::of_checkout();
     copy.change(name, from, to);
@@ -34,8 +32,8 @@ fn complaint(name: &str, from: &str, to: &str) -> String {
     complaint
 }
 
-/// A test of a planted mistake: file, what stands there, what is planted, and what the
-/// complaint has to name.
+/// Define a test of a planted mistake: the file, the original text, the text planted instead, and a
+/// text that the complaint must contain.
 macro_rules! mistakes {
     ($($test:ident: $name:literal, $from:literal => $to:literal, $named:literal;)*) => {$(
         #[test]
@@ -88,7 +86,7 @@ mistakes! {
         "NIX_ENFORCE_NO_NATIVE = \"0\"" => "NIX_ENFORCE_NO_NATIVE = \"1\"", "NIX_ENFORCE_NO_NATIVE";
 }
 
-/// A linter's mistake is only seen where the linter is; in CI it is.
+/// Test a mistake that only a linter finds. Skipped where there is no linter, except in CI.
 fn linted(linter: &str, from: &str, to: &str) {
     if no_nix() || crate::world::no_linter(linter) {
         return;
@@ -110,7 +108,7 @@ fn dead_code() {
 const NIXOS: &str = "run/opengl-driver/lib";
 const DEBIAN: &str = "usr/lib/x86_64-linux-gnu";
 
-/// A machine with files at these places, and where links may go.
+/// A made-up machine with these files, and a directory in which the script may make links.
 struct Machine {
     dir: TempDir,
 }
@@ -134,7 +132,7 @@ impl Machine {
         self.dir.path().join("private")
     }
 
-    /// LD_LIBRARY_PATH, and where Triton looks, after the shell has looked around.
+    /// Run the script; return LD_LIBRARY_PATH, and the path where Triton looks for the driver.
     fn after(&self) -> (String, String) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nix/driver.sh");
         let output = Command::new("bash")
@@ -198,7 +196,7 @@ fn elsewhere_only_the_drivers_own_files_are_linked() {
 fn without_a_driver_nothing_changes() {
     let machine = Machine::with(&[(DEBIAN, "libc.so.6")]);
     assert_eq!(machine.after(), ("/before".to_owned(), String::new()));
-    // One that was removed leaves no link behind that would be believed.
+    // Links to a driver that was removed must be ignored.
     std::fs::create_dir_all(machine.private()).unwrap();
     std::os::unix::fs::symlink("/gone", machine.private().join("libcuda.so.1")).unwrap();
     assert_eq!(machine.after().0, "/before");

@@ -1,4 +1,4 @@
-//! A copy of the flake in a directory of its own, and everything that must hold of it.
+//! A copy of the flake in a directory of its own, and all checks of it.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -7,22 +7,22 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 
 const SYSTEM: &str = "x86_64-linux";
-/// What the flake reads, beside the directory `nix`.
+/// Files that the flake reads, besides the directory `nix`.
 const FILES: [&str; 4] = [
     "flake.nix",
     "flake.lock",
     "rust-toolchain.toml",
     "engines/pytorch/requirements.lock",
 ];
-/// For kernels that are compiled without a GPU to ask.
+/// Compute capability for kernels that are compiled without a GPU to ask.
 const COMPUTE_CAP: &str = "90";
 
-/// Whether there is no Nix here, which is said; in CI there must be one.
+/// Tell whether Nix is missing, and print that; in CI it must be there.
 pub fn no_nix() -> bool {
     is_missing("nix", "the flake is not evaluated")
 }
 
-/// The same of a linter.
+/// Tell whether a linter is missing, and print that; in CI it must be there.
 pub fn no_linter(linter: &str) -> bool {
     is_missing(linter, "what it looks for is not looked for")
 }
@@ -38,7 +38,7 @@ fn is_missing(tool: &str, consequence: &str) -> bool {
     missing
 }
 
-/// The flake, free to be changed.
+/// A copy of the flake that tests may change.
 pub struct Copy {
     dir: TempDir,
 }
@@ -55,7 +55,7 @@ impl Copy {
         Self { dir }
     }
 
-    /// Replace a text that must be there.
+    /// Replace a text in a file, which must contain it.
     pub fn change(&self, name: &str, from: &str, to: &str) {
         let path = self.dir.path().join(name);
         let text = std::fs::read_to_string(&path).expect("the file is there");
@@ -63,8 +63,8 @@ impl Copy {
         std::fs::write(&path, text.replacen(from, to, 1)).expect("it can be written");
     }
 
-    /// The first thing that is wrong. Form comes last, so that a mistake is named for
-    /// what it is.
+    /// Return the first mistake. Formatting is checked last, so that a mistake is reported as what
+    /// it is.
     pub fn check(&self) -> Result<(), String> {
         self.inputs()?;
         self.outputs()?;
@@ -73,7 +73,7 @@ impl Copy {
         self.form()
     }
 
-    /// Formatted, and without dead code.
+    /// Check that the files are formatted and have no dead code.
     fn form(&self) -> Result<(), String> {
         for (linter, arguments) in [("nixfmt", &["--check"][..]), ("deadnix", &["--fail"])] {
             if no_linter(linter) {
@@ -86,7 +86,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Each input is locked to what the flake asks for, by its hash.
+    /// Check that each input is locked, with its hash, to what the flake asks for.
     fn inputs(&self) -> Result<(), String> {
         let flake = self.path("flake.nix");
         let inputs = format!("(import {}).inputs", flake.display());
@@ -109,7 +109,7 @@ impl Copy {
             let hash = locked["narHash"].as_str().unwrap_or_default();
             equal("hash", &hash.starts_with("sha256-"), &true)?;
         }
-        // Nix itself is content with the lock, without asking anybody.
+        // Nix itself must accept the lock without a network.
         let place = self.place("");
         self.nix(&[
             "flake",
@@ -121,7 +121,7 @@ impl Copy {
         Ok(())
     }
 
-    /// All outputs evaluate, and are called what README, CI and users call them.
+    /// Check that all outputs evaluate, with the names that README, CI and users use.
     fn outputs(&self) -> Result<(), String> {
         let place = self.place("");
         self.nix(&self.overridden(&["flake", "check", "--no-build", &place]))?;
@@ -159,7 +159,7 @@ impl Copy {
         )?;
         let build = format!("-libtorch-{torch}-cu{}", cuda.replace('.', ""));
         ends("LIBTORCH", shell.get("LIBTORCH"), &build)?;
-        // The driver's stub serves linking, comes last there, and is nowhere else.
+        // The driver's stub is only for linking, and must come last there.
         let linking = format!("{home}/lib:{home}/lib/stubs");
         equal(
             "LIBRARY_PATH",
@@ -188,7 +188,7 @@ impl Copy {
         self.both(&shell)
     }
 
-    /// What holds of each shell.
+    /// Check what must hold of each shell.
     fn both(&self, shell: &Shell) -> Result<(), String> {
         let toolchain = std::fs::read_to_string(self.path("rust-toolchain.toml"));
         let toolchain: toml::Table = toolchain.map_err(|e| e.to_string())?.parse().unwrap();
@@ -223,8 +223,8 @@ impl Copy {
             shell.get("LIBCLANG_PATH"),
             "-libclang-0/lib",
         )?;
-        // xtask puts these before the path of who needs them. Python has its own, and
-        // would load the wrong ones.
+        // xtask puts these in front of the path for programs that need them. Python has its own,
+        // and would load the wrong ones.
         let path = shell.get("LD_LIBRARY_PATH");
         for foreign in ["libtorch", "cuda", "stubs"] {
             equal(
@@ -236,7 +236,7 @@ impl Copy {
         ends("LD_LIBRARY_PATH", path, "-vulkan-loader-0/lib")
     }
 
-    /// A shell's variables.
+    /// Return a shell's variables.
     fn shell(&self, name: &str) -> Result<Shell, String> {
         let place = self.place(&format!("#devShells.{SYSTEM}.{name}"));
         let arguments = self.overridden(&["--apply", "d: d.drvAttrs", &place]);
@@ -244,7 +244,7 @@ impl Copy {
         Ok(Shell(variables))
     }
 
-    /// The version that the Python engines' lock has of a package.
+    /// Return the version of a package in the Python engines' lock.
     fn locked(&self, package: &str) -> String {
         let lock = std::fs::read_to_string(self.path("engines/pytorch/requirements.lock"));
         let lock = lock.expect("it was copied");
@@ -269,7 +269,7 @@ impl Copy {
         format!("path:{}{fragment}", self.dir.path().display())
     }
 
-    /// With the stand-ins in the inputs' places.
+    /// Add arguments that replace the inputs by their stand-ins.
     fn overridden(&self, arguments: &[&str]) -> Vec<String> {
         let mut all: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
         all.push("--no-write-lock-file".into());
@@ -303,7 +303,7 @@ impl Copy {
     }
 
     fn nix(&self, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<Output, String> {
-        // Two that make one store at the same time get into each other's way.
+        // Two processes that create one store at the same time disturb each other.
         static STORE: LazyLock<Result<(), String>> = LazyLock::new(|| {
             let first = ["eval", "--expr", "1"];
             Copy::nix_in_its_store(&first).map(drop)
@@ -312,7 +312,7 @@ impl Copy {
         Self::nix_in_its_store(arguments)
     }
 
-    /// Nix without a network, daemon, registry or the user's settings.
+    /// Run Nix without a network, daemon, registry or the user's settings.
     fn nix_in_its_store(arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<Output, String> {
         let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nix");
         std::fs::create_dir_all(&kept).map_err(|error| error.to_string())?;
@@ -331,11 +331,11 @@ impl Copy {
     }
 }
 
-/// A shell's variables, as its derivation has them.
+/// A shell's variables, taken from its derivation.
 struct Shell(Value);
 
 impl Shell {
-    /// Empty where it isn't set.
+    /// Return a variable's value; empty where it isn't set.
     fn get(&self, name: &str) -> &str {
         self.0[name].as_str().unwrap_or_default()
     }
@@ -346,7 +346,7 @@ impl Shell {
     }
 }
 
-/// Its output, or what it complained of.
+/// Return a command's output, or its complaint.
 fn said(command: &mut Command) -> Result<Output, String> {
     let output = command.output().map_err(|error| error.to_string())?;
     match output.status.success() {

@@ -1,18 +1,18 @@
-//! The real data and registries in a temporary directory, without an engine's code: for
-//! what must be said before anything is built, fetched or measured.
+//! A temporary directory with the real data and registries but without the engines' code, for
+//! messages that must come before anything is built, fetched or measured.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::SystemTime;
 
-/// Gone when dropped.
+/// The directory, which is deleted when dropped.
 pub struct Bare {
     dir: tempfile::TempDir,
 }
 
 impl Bare {
-    /// Without models, programs and runs.
+    /// Make a directory without models, programs and runs.
     pub fn new() -> Self {
         let bare = Self {
             dir: tempfile::tempdir().expect("a temporary directory can be made"),
@@ -28,12 +28,12 @@ impl Bare {
         bare
     }
 
-    /// A path in it.
+    /// Return a path in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// Write a file of it.
+    /// Write a file in the directory.
     pub fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         let dir = path.parent().expect("it is in a directory");
@@ -41,7 +41,7 @@ impl Bare {
         std::fs::write(path, text).expect("a file can be written");
     }
 
-    /// Run `cargo xtask` in it, on a machine without Python.
+    /// Run `cargo xtask` in the directory, as on a machine without Python.
     pub fn xtask(&self, arguments: &[&str]) -> Output {
         self.command(arguments)
             .env("BENCH_PYTHON", "/nonexistent/python3")
@@ -49,7 +49,7 @@ impl Bare {
             .expect("the binary can be started")
     }
 
-    /// `cargo xtask` in it, with this machine's Python, not yet started.
+    /// Prepare `cargo xtask` in the directory, with this machine's Python, without starting it.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
         command
@@ -61,7 +61,7 @@ impl Bare {
         command
     }
 
-    /// Every file and directory, with its length and when it was written.
+    /// Return every file and directory, with its length and modification time.
     pub fn tree(&self) -> BTreeMap<PathBuf, (u64, SystemTime)> {
         let mut all = BTreeMap::new();
         let mut dirs = vec![self.dir.path().to_owned()];
@@ -80,7 +80,7 @@ impl Bare {
     }
 }
 
-/// What of a directory is wanted, and everything in the directories that are.
+/// Copy the wanted entries of a directory, and everything in wanted directories.
 fn copy(from: &Path, to: &Path, is_wanted: &dyn Fn(&Path) -> bool) {
     std::fs::create_dir_all(to).expect("a directory can be made");
     for entry in std::fs::read_dir(from).expect("it is in the repository") {

@@ -1,13 +1,13 @@
-//! What happens within a block: targets take turns, stay in memory, run twice.
+//! Tests of what happens within a block: targets take turns, stay in memory, run twice.
 //!
-//! Targets that take turns: nobody works while another does, records are those of launches
-//! as ever, and a harness that is killed leaves no stopped process behind.
+//! Targets in turns: none works while another does, the records are like those of other launches,
+//! and a harness that is killed leaves no stopped process behind.
 //!
-//! One process a block for all scenarios that don't need a fresh one, and loads that two
+//! One process per block for all scenarios that don't need a fresh one, and loads that two
 //! scenarios share.
 //!
-//! The A/A pairs of a real run: chosen by the pilot, launched in every block,
-//! recorded under their own names, and what comes of them.
+//! The A/A pairs of a real run: chosen by the pilot, launched in every block, recorded under their
+//! own names, and used to estimate noise.
 
 use crate::checkout::{Checkout, PROFILE, text, turns_alone};
 use crate::resume::started;
@@ -18,10 +18,10 @@ use schema::run::Run;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// A token takes so long (µs) that a turn has the fewest requests that one may have.
+/// Time of a token (µs), so long that a turn has the fewest requests allowed.
 const PACE: (&str, &str) = ("FAKE_DECODE_US", "4000");
 
-/// Every request of a block: when it was sent and answered, whose it is, whether timed.
+/// Return every request of a block: when it was due and answered, its target, whether it is timed.
 fn requests(logs: &[&LaunchLog]) -> Vec<(u64, u64, String, bool)> {
     let mut all: Vec<_> = logs
         .iter()
@@ -52,8 +52,8 @@ fn nobody_works_while_another_has_the_turn() {
             all.windows(2).all(|pair| pair[0].1 <= pair[1].0),
             "two at once: {all:?}"
         );
-        // Five turns each, of an untimed request and six that are timed. Whoever is least far
-        // is next, so nobody has more than two in a row.
+        // Each target has five turns, of one untimed and six timed requests. The target that has
+        // done least is next, so none has more than two turns in a row.
         let turns: Vec<_> = all.chunk_by(|a, b| a.2 == b.2).collect();
         assert!(turns.len() > 6, "they alternate: {all:?}");
         let timed = |turn: &&[(u64, u64, String, bool)]| turn.iter().filter(|r| r.3).count();
@@ -88,7 +88,7 @@ fn where_memory_has_room_for_one_they_run_one_after_the_other() {
     assert!(!run.launches.iter().any(of_turns));
 }
 
-/// Processes that a process has started and not yet waited for.
+/// Return the processes that a process has started and not yet waited for.
 pub fn children(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
     tasks
@@ -103,8 +103,8 @@ pub fn children(pid: u32) -> Vec<u32> {
 
 #[test]
 fn a_killed_harness_leaves_no_stopped_engine_behind() {
-    // Orphans become this process's, which is of their session: so the kernel wakes none that
-    // is stopped, as it would one whom nobody of its session looks after.
+    // Orphans become children of this process, which is in their session: so the kernel does not
+    // wake stopped ones, as it does in an orphaned process group.
     // SAFETY: plain system call without pointers.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) }, 0);
     let checkout = Checkout::with(&["slow"]);
@@ -118,7 +118,7 @@ fn a_killed_harness_leaves_no_stopped_engine_behind() {
     let patience = Instant::now() + Duration::from_secs(60);
     let is_there = |pid: &&u32| {
         let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // One that ended, and that nobody has waited for yet, is gone.
+        // A process that has ended counts as gone, even if it has not been waited for.
         !state.is_empty() && !state.contains(") Z ")
     };
     while engines.iter().any(|pid| is_there(&pid)) {
@@ -127,7 +127,7 @@ fn a_killed_harness_leaves_no_stopped_engine_behind() {
     }
 }
 
-/// [`PROFILE`] with a user alone as well, whose load the serial scenario measures, and batches.
+/// [`PROFILE`] with batches, and with a single user, whose load the serial scenario measures.
 fn profile() -> String {
     let profile = PROFILE
         .replace("seed = 1", "seed = 1\none_process = true")
@@ -165,7 +165,7 @@ fn a_process_serves_its_block_and_memory_has_its_own() {
             let memory = named("memory");
             assert!(ready_ns(memory) != ready_ns(single) && !memory.launch.reused);
             starts.push(ready_ns(single));
-            // The serial scenario measures what one user does.
+            // The serial scenario measures the load of one user.
             assert_eq!(users.launch.cases, ["u4"]);
         }
         assert_ne!(starts[0], starts[1], "a block has processes of its own");
@@ -198,7 +198,7 @@ fn two_targets_run_twice_and_the_noise_is_known() {
     assert!(output.status.success(), "{}", text(&output));
 
     let budget = run.budget.as_ref().expect("the decision is recorded");
-    // Which of the two is faster is the machine's to say.
+    // Which of the two is faster depends on the machine.
     let twins: BTreeSet<&str> = budget.twins.iter().map(|t| t.target.as_str()).collect();
     let both = ["fake.cpu.f32", "fake+slow.cpu.f32"];
     assert_eq!(twins, BTreeSet::from(both));

@@ -1,5 +1,5 @@
-//! A bundle packed from this checkout, unpacked where there is nothing, and run with no
-//! more than a shell and coreutils: it measures, renders, and says what it lacks.
+//! Tests of a bundle packed from this checkout, unpacked elsewhere, and run with no more than a
+//! shell and coreutils: it measures, renders, and reports what is missing.
 
 use crate::checkout::{Checkout, text};
 use base::repo::Repo;
@@ -8,7 +8,7 @@ use schema::run::Run;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// What may be called by name.
+/// The only programs on PATH.
 const COREUTILS: [&str; 6] = ["cat", "ls", "nproc", "sha256sum", "sort", "uname"];
 
 /// A bundle that was packed and unpacked.
@@ -18,7 +18,7 @@ struct Unpacked {
 }
 
 impl Unpacked {
-    /// Of these engines.
+    /// Pack and unpack a bundle of these engines.
     fn new(engines: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
         let packed = dir.path().join("packed");
@@ -64,7 +64,7 @@ impl Unpacked {
         Self { dir, top }
     }
 
-    /// Run a program of it from somewhere else, with nothing around it.
+    /// Run a program of the bundle elsewhere, with only PATH and a lock in its environment.
     fn run(&self, program: &str, arguments: &[&str]) -> Output {
         Command::new(self.top.join(program))
             .args(arguments)
@@ -152,7 +152,7 @@ fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
     let index = bundle.read("target/site/index.html");
     assert!(index.contains("lmrs") && index.contains("Candle"));
 
-    // What it was made from is in the record, though there is no checkout around it.
+    // The record says what the bundle was made from, though there is no checkout around it.
     let head = Command::new("git")
         .args(["rev-parse", "HEAD"])
         .current_dir(Checkout::real_repo().root)
@@ -166,7 +166,7 @@ fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
     let recorded = std::fs::read_to_string(results.join(&run.header.id).join("run.json"));
     assert!(!recorded.expect("it is there").contains(&absolute));
 
-    // An engine that isn't unpacked is said to be missing; so is everything else.
+    // An engine that isn't unpacked is reported as missing.
     std::fs::remove_dir_all(bundle.top.join("programs/lmrs")).expect("it is ours");
     let output = bundle.run("xtask", &["build", "lmrs"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));

@@ -1,5 +1,5 @@
-//! A checkout in a temporary directory whose only engine is `fake`, itself the
-//! reference; and `cargo xtask` run in it.
+//! A checkout in a temporary directory whose only engine is `fake`, which is also the reference;
+//! and `cargo xtask` run in it.
 
 use base::repo::Repo;
 use harness::devices::Named;
@@ -17,14 +17,14 @@ fn models_dir() -> &'static Path {
     DIR.get_or_init(|| with_model("tiny-llama"))
 }
 
-/// The real checkout's models, an embedded one among them.
+/// Return the real checkout's models directory, after making an embedded model in it.
 fn with_model(id: &str) -> PathBuf {
     let repo = Repo::at(root());
     provision::fetch::ensure(&repo, &[id.to_owned()]).expect("the embedded model can be made");
     repo.models_dir
 }
 
-/// A library from a C file of this package.
+/// Build a library from a C file of this package.
 pub fn library(dir: &Path, source: &str) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let to = dir
@@ -77,16 +77,16 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// Where the answers lie that the gate holds targets against.
+/// The golden, with which the gate compares targets.
 const GOLDEN: &str = "data/golden/tiny-llama.json";
 
-/// A checkout; gone when dropped.
+/// A checkout, which is deleted when dropped.
 pub struct Checkout {
     dir: tempfile::TempDir,
 }
 
 impl Checkout {
-    /// With the plain fake and the given variants of it as targets.
+    /// Make a checkout whose targets are the plain fake and the given variants of it.
     pub fn with(variants: &[&str]) -> Self {
         let checkout = Self {
             dir: tempfile::tempdir().expect("a temporary directory can be made"),
@@ -127,7 +127,7 @@ impl Checkout {
         checkout
     }
 
-    /// What the fake says of the model, asked once for all tests.
+    /// Return the golden that the fake gives for the model, made once for all tests.
     fn golden(&self) -> &'static str {
         static GOLDEN_TEXT: OnceLock<String> = OnceLock::new();
         GOLDEN_TEXT.get_or_init(|| {
@@ -149,7 +149,7 @@ impl Checkout {
         })
     }
 
-    /// Change the registry.
+    /// Change the registry's text.
     pub fn registry(&self, change: impl Fn(String) -> String) {
         let name = "engines/engines.toml";
         let text = std::fs::read_to_string(self.path(name)).expect("it was written");
@@ -170,7 +170,7 @@ impl Checkout {
         }
     }
 
-    /// The fake, to be started by hand.
+    /// Return the fake's program, to be started without the harness.
     pub fn fake_program() -> Program {
         let file = fake().to_owned();
         let argv = vec![file.display().to_string()];
@@ -195,13 +195,13 @@ impl Checkout {
         self.dir.path().join(name)
     }
 
-    /// The model in a directory of this checkout's own, linked file by file: where it
-    /// really lies, and the directory for `BENCH_MODELS_DIR`.
+    /// Link the model, file by file, into a models directory of this checkout's own. Return the
+    /// directory of the original model, and the new directory for `BENCH_MODELS_DIR`.
     pub fn own_models(&self) -> (PathBuf, PathBuf) {
         self.own_models_of("tiny-llama")
     }
 
-    /// The same of another embedded model.
+    /// Do the same with another embedded model.
     pub fn own_models_of(&self, id: &str) -> (PathBuf, PathBuf) {
         let original = with_model(id).join(id);
         let models = self.path("models");
@@ -215,7 +215,7 @@ impl Checkout {
         (original, models)
     }
 
-    /// `cargo xtask` with arguments and environment, not yet started.
+    /// Prepare `cargo xtask` with arguments and environment, without starting it.
     pub fn command(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
         command
@@ -223,7 +223,7 @@ impl Checkout {
             .current_dir(self.dir.path())
             .env("CARGO_TARGET_DIR", self.path("target"))
             .env("BENCH_MODELS_DIR", models_dir())
-            // A machine of its own: tests measure side by side.
+            // A lock of its own, because tests measure at the same time.
             .env("BENCH_LOCK", self.path("bench.lock"))
             .envs(environment.iter().copied());
         command
@@ -245,17 +245,17 @@ impl Checkout {
         (output, run)
     }
 
-    /// The newest run.
+    /// Load the newest run.
     pub fn latest(&self) -> Option<Run> {
         Some(Run::load(&self.latest_dir()?).expect("the records are valid"))
     }
 
-    /// Its directory.
+    /// Return the directory of the newest run.
     pub fn latest_dir(&self) -> Option<PathBuf> {
         Results::at(&self.path("runs")).find("latest").ok()
     }
 
-    /// What the analysis says of each cell: (target, scenario, case) → status, reason, requests.
+    /// Analyse a run; return target, scenario and case, status, reason, and requests of each cell.
     pub fn cells(&self, run: &Run) -> Vec<(String, String, Status, String, u64)> {
         let scenarios = Repo::at(self.dir.path().to_owned())
             .scenarios()
@@ -285,7 +285,7 @@ pub fn text(output: &Output) -> String {
     )
 }
 
-/// Small, with a serial scenario, in turns, and a closed loop.
+/// A small profile with a serial scenario, in turns, and a closed loop.
 pub const PROFILE: &str = r#"
 id = "test"
 about = "for tests"
@@ -313,7 +313,7 @@ concurrency = [4]
 requests = 8
 "#;
 
-/// [`PROFILE`] with the serial scenario alone, of so many requests.
+/// [`PROFILE`] with only the serial scenario, of this number of requests.
 pub fn turns_alone(requests: u32) -> String {
     let (turns, _) = PROFILE
         .split_once("[scenarios.concurrent]")

@@ -1,5 +1,5 @@
-//! `cargo xtask compare` on runs made up to the nanosecond: the verdicts, the exit
-//! status, and what it says of runs that can't be compared or read.
+//! Tests of `cargo xtask compare` on runs with made-up times: the verdicts, the exit status, and
+//! the messages on runs that can't be compared or read.
 
 use crate::checkout::text;
 use crate::synthetic::Synthetic;
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 const TARGETS: [&str; 3] = ["x.cpu.f32", "y.cpu.f32", "z.cpu.f32"];
 
-/// `cargo xtask` on a directory of runs, from anywhere.
+/// Run `cargo xtask` on a directory of runs.
 pub fn xtask(results: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(arguments)
@@ -20,7 +20,7 @@ pub fn xtask(results: &Path, arguments: &[&str]) -> Output {
         .expect("the binary can be started")
 }
 
-/// Compare, expecting a status; what was said.
+/// Compare, expecting an exit status; return what was printed.
 fn compare(results: &Path, arguments: &[&str], status: i32) -> String {
     let output = xtask(results, &[&["compare"], arguments].concat());
     let said = text(&output);
@@ -71,7 +71,7 @@ fn an_engine_slowed_by_a_tenth_is_found_and_no_other() {
             "{all}"
         );
     }
-    // The other way round it is a gain, which is no regression.
+    // In the other order it is a gain, which is no regression.
     let back = compare(results, &["20260102-b", "20260101-a"], 0);
     assert!(back.starts_with("B is faster in 1 of 3 cells.\n"), "{back}");
 }
@@ -109,7 +109,7 @@ fn two_runs_of_the_same_do_not_differ_and_the_json_says_so() {
         &["compare", "20260101-a", &path, "--format", "json"],
     );
     assert_eq!(output.stdout, format.stdout);
-    // The second run is the latest where none is named.
+    // The second run is the latest by default.
     let said = compare(results, &["20260101-a"], 0);
     assert!(
         said.starts_with("Nothing differs: none of 3 cells "),
@@ -126,7 +126,7 @@ fn what_cannot_be_compared_is_listed_with_its_reason() {
     let results = dir.path();
     Synthetic::new("20260101-a", &TARGETS).write(results);
     let b = Synthetic::new("20260102-b", &TARGETS[..2]).write(results);
-    // A launch cut short in the middle of a line: a kill, and no error.
+    // A launch whose file ends in the middle of a line, as after a kill, is no error.
     let file = b.join("y.cpu.f32/single_request.i4.jsonl");
     let whole = std::fs::read(&file).expect("it was written");
     std::fs::write(&file, &whole[..whole.len() / 2]).expect("it is ours");
@@ -149,7 +149,7 @@ fn what_cannot_be_compared_is_listed_with_its_reason() {
     ] {
         assert!(all.contains(reason), "{all}");
     }
-    // An engine that fails at what worked is a regression.
+    // An engine that fails where it worked before is a regression.
     let lines = String::from_utf8(whole).expect("it is text");
     let kept = lines.lines().take(5).collect::<Vec<_>>().join("\n");
     let end = r#"{"ev":"end","status":"crashed","reason":"signal 6 \u001b[2J<b>@me","end_ns":9}"#;

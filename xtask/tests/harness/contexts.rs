@@ -1,10 +1,12 @@
-//! Contexts that the gate's usual prompts don't speak for: long ones, and ones that begin alike.
+//! Tests of contexts that the gate's usual prompts don't cover: long ones, and ones that begin
+//! alike.
 //!
-//! Goldens where none is committed, or where it doesn't reach as far as a plan; what is verified only
-//! so far; and prompts of every length. The reference is the fake itself.
+//! Goldens where none is committed, or where it doesn't reach as far as a plan; targets that are
+//! verified only up to a length; and prompts of every length. The reference is the fake itself.
 //!
-//! Prompts that begin alike, from the gate to the page: who keeps nothing isn't asked, who keeps
-//! too much isn't timed at all, and the instrument's first token comes sooner by what it keeps.
+//! Prompts that begin alike, from the gate to the page: a target that keeps nothing isn't asked, a
+//! target that keeps too much isn't timed, and the instrument's first token comes sooner by as much
+//! as it keeps.
 
 use crate::checkout::{Checkout, PROFILE, text};
 use schema::golden::Golden;
@@ -22,7 +24,7 @@ concurrency = [1]
 requests = 6
 ";
 
-/// Run in a checkout with a models directory of its own: a golden that is made here lies in it.
+/// Run in a checkout with a models directory of its own, which then holds the golden that is made.
 fn bench(checkout: &Checkout, models: &Path) -> std::process::Output {
     let models = models.display().to_string();
     let environment = [
@@ -55,7 +57,7 @@ fn contexts_beyond_the_committed_golden_are_verified_as_far_as_each_target_goes(
     let wrong = &run.verify["fake+wrong_far.cpu.f32"];
     assert!(wrong.reason.contains("context-1506"), "{}", wrong.reason);
 
-    // What was made is kept, and the record says so.
+    // The golden that was made is kept, and the record says so.
     let facts = &run.header.provenance.facts;
     assert_eq!(facts["golden_positions"], "1506");
     let origin = &facts["golden_origin"];
@@ -92,7 +94,7 @@ fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
         schema::hash::sha256_hex(golden.as_bytes())
     );
 
-    // Of other weights it is none, and is made anew; half of one is none either.
+    // A golden of other weights, or half of one, doesn't count: another one is made.
     let weights = Golden::load(&kept).expect("it is whole").weights_sha256;
     let others = golden.replace(&weights, &"0".repeat(64));
     for spoilt in [others.as_str(), &golden[..golden.len() / 2]] {
@@ -137,7 +139,7 @@ fn an_engine_that_is_wrong_after_prompts_of_some_lengths_is_not_timed() {
     assert_eq!(run.verify["fake.cpu.f32"].status, Status::Ok);
     for (variant, words) in [
         ("wrong_after_4n", ""),
-        // No prompt of the golden has a length like that.
+        // No prompt of the golden has such a length.
         ("wrong_after_37", "after a prompt of 37 tokens"),
     ] {
         let record = &run.verify[&format!("fake+{variant}.cpu.f32")];
@@ -159,7 +161,7 @@ shared_percent = [0, 90]
 requests = 6
 ";
 
-/// The profile with one process a block, so that the scenario must not go on with it.
+/// Return the profile with one process per block, which this scenario must not share.
 fn profile() -> String {
     PROFILE.replace("seed = 1", "seed = 1\none_process = true") + PREFIX
 }
@@ -170,7 +172,7 @@ fn launches_of<'a>(run: &'a Run, target: &str, scenario: &str) -> Vec<&'a Launch
         .collect()
 }
 
-/// How long the instrument says that it took to each first token (ns), from the request's start.
+/// Return the times to first token that the instrument reports (ns), from the request's start.
 fn prefills_ns(log: &LaunchLog, case: &str) -> Vec<u64> {
     let timed = log.requests.iter().filter(|r| r.case == case && !r.warmup);
     timed.map(|r| r.token_ns[0] - r.started_ns).collect()
@@ -210,13 +212,13 @@ fn the_first_token_comes_sooner_by_what_is_kept_and_who_keeps_nothing_is_not_ask
         assert!(others.all(|ready_ns| ready_ns != own_ns));
         let (without, with) = (prefills_ns(log, "s0"), prefills_ns(log, "s90"));
         assert_eq!((without.len(), with.len()), (6, 6));
-        // By its schedule 2 ms and 0.2 ms a token: 39 where one is kept, 4 or fewer where 36 are.
-        // How late it is adds to both.
+        // The instrument needs 2 ms, and 0.2 ms per token: 39 tokens where one is kept, 4 or fewer
+        // where 36 are. Delays of the machine add to both.
         assert!(without.iter().all(|ns| *ns >= 8_000_000), "{without:?}");
         let least = |all: &[u64]| *all.iter().min().expect("there are six");
         assert!(least(&with) < least(&without) / 2, "{with:?} {without:?}");
     }
-    // Elsewhere nothing is kept: ten tokens take what they take.
+    // In other scenarios nothing is kept: ten tokens take their full time.
     for log in launches_of(&run, "fake.cpu.f32", "single_request") {
         let all = prefills_ns(log, "p10");
         assert!(all.iter().all(|ns| *ns >= 4_000_000), "{all:?}");

@@ -1,6 +1,5 @@
-//! `--tui` in a pseudo-terminal: what is on the screen at each point of a run, what
-//! keys do to it, and that neither a key nor a panic nor a quit costs a record or
-//! the terminal.
+//! Tests of `--tui` in a pseudo-terminal: what is on the screen at each point of a run, what keys
+//! do to the run, and that no key, panic or quit loses a record or leaves the terminal in disorder.
 
 use crate::checkout::{Checkout, PROFILE, text, turns_alone};
 use crate::resume::{files, goes_on};
@@ -13,7 +12,7 @@ const SLOWLY: (&str, &str) = ("FAKE_DECODE_US", "8000");
 
 fn checkout(variants: &[&str]) -> Checkout {
     let checkout = Checkout::with(variants);
-    // Long enough to be in the middle of.
+    // Long enough for keys to be pressed in the middle.
     let longer = PROFILE
         .replace("requests = 6", "requests = 100")
         .replace("requests = 8", "requests = 100");
@@ -21,7 +20,7 @@ fn checkout(variants: &[&str]) -> Checkout {
     checkout
 }
 
-/// Entries of an error log, without their time: that is checked to be one.
+/// Return the entries of an error log without their times, which are checked to be times.
 fn entries(path: &Path) -> Vec<String> {
     let log = std::fs::read_to_string(path).unwrap_or_default();
     let entries = log.lines().filter(|line| !line.starts_with(' '));
@@ -111,12 +110,12 @@ fn a_failing_engine_raises_exactly_its_alerts() {
     checkout.profile(&PROFILE.replace("requests = 6", "requests = 110"));
     let log = checkout.path("errors/log");
     let log_name = log.display().to_string();
-    // As in `faults`: a fault at the 100th batch strikes only while timed.
+    // As in `faults`: a fault at the 100th batch occurs only while timed.
     let environment = [("FAKE_FAULT_AT", "100"), ("BENCH_ERROR_LOG", &*log_name)];
     let mut terminal = Terminal::start(&checkout, &BENCH, &environment);
 
-    // The gate refuses two targets, and one fails while it is timed. A launch that
-    // isn't made because an earlier one failed raises none.
+    // The gate refuses two targets, and one fails while it is timed. A launch that isn't made
+    // because an earlier one failed raises no alert.
     let first = terminal.sees(&["error 1 of 3", "The command is over"]);
     for word in [
         "fake+crash_load.cpu.f32 does not pass",
@@ -147,7 +146,7 @@ fn a_failing_engine_raises_exactly_its_alerts() {
     assert!(entries[2].contains("exited with status 3"), "{entries:#?}");
     for (entry, beginning) in entries.iter().zip(beginnings) {
         assert!(entry.starts_with(beginning), "{entries:#?}");
-        // And each is said again where it stays to be read.
+        // Each alert is also printed where it remains readable.
         let said: String = entry.replacen("[bench] ", "", 1);
         let said: String = said.replacen(' ', ": ", 1).chars().take(60).collect();
         assert!(ended.text.contains(&said), "no {said:?} in\n{}", ended.text);
@@ -166,7 +165,7 @@ fn who_is_skipped_leaves_the_others_of_its_round_to_go_on() {
     skips_one(&checkout);
 }
 
-/// One of two targets is skipped, the other one is seen to run, and the run is interrupted.
+/// Skip one of two targets, wait until the other one runs, and interrupt the run.
 fn skips_one(checkout: &Checkout) {
     let mut terminal = Terminal::start(checkout, &BENCH, &[SLOWLY]);
     terminal.sees(&["TPOT median", "s skip"]);
@@ -175,7 +174,7 @@ fn skips_one(checkout: &Checkout) {
         let skipped = screen.contains("» fake");
         skipped && screen.contains("▶ fake") && screen.contains("TPOT median")
     });
-    // Ctrl-C is no signal now, and means the same.
+    // In the dashboard Ctrl-C is a key, not a signal, but has the same effect.
     terminal.press("\u{3}");
     let ended = terminal.end();
     assert_eq!(ended.code, 130, "{}", ended.text);
@@ -191,7 +190,7 @@ fn skips_one(checkout: &Checkout) {
 #[test]
 fn a_panic_gives_the_terminal_back_and_is_logged() {
     let checkout = Checkout::with(&[]);
-    // A record is text, so a directory whose name is none makes us panic.
+    // A record is text, so a directory whose name isn't UTF-8 makes the harness panic.
     let terminal = Terminal::through_shell(
         &checkout,
         "exec \"$@\" --out \"$(printf '\\377')\"",
@@ -228,7 +227,7 @@ fn verify_shows_its_targets() {
     let ended = terminal.end();
     assert_eq!(ended.code, 3, "{}", ended.text);
     is_left_as_it_was(&ended);
-    // The table, which is for stdout, comes when the picture is gone.
+    // The table, which goes to stdout, is printed after the dashboard has closed.
     assert!(ended.text.contains("wrong_output"), "{}", ended.text);
 }
 

@@ -1,12 +1,12 @@
-//! `--dry-run` says what would be done, and leaves every file and directory as it was; and
-//! `list` says what there is.
+//! Tests that `--dry-run` describes a run and leaves every file and directory as it was; and tests
+//! of `list`.
 
 use crate::bare::Bare;
 use crate::checkout::text;
 use crate::synthetic::Synthetic;
 use serde_json::Value;
 
-/// What a dry run prints to stdout; it is well and changes nothing.
+/// Return what a dry run prints to stdout; it must succeed and change nothing.
 fn dry_run(bare: &Bare, arguments: &[&str]) -> String {
     let before = bare.tree();
     let output = bare.xtask(arguments);
@@ -83,7 +83,7 @@ fn what_is_chosen_and_what_is_here_changes_what_it_says() {
     assert!(said.contains(why), "{said}");
 }
 
-/// What a dry run prints that refuses: all of it, and the reason with status 2.
+/// Return what a refused dry run prints: the whole description, and the reason, with exit status 2.
 fn refused(bare: &Bare, arguments: &[&str]) -> String {
     let before = bare.tree();
     let output = bare.xtask(arguments);

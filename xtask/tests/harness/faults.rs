@@ -1,17 +1,16 @@
-//! Every way an engine can fail: the right status, a reason that names what
-//! happened, and the others measured as if nothing had been.
+//! Tests of every way an engine can fail: the status must be right, the reason must name what
+//! happened, and the other targets must be measured as if nothing had happened.
 //!
-//! The fault matrix: one row per fault, written by the test that provoked it. `cargo
-//! xtask test` prints them as a table.
+//! The fault matrix has one row per fault, written by the test that provoked it. `cargo xtask test`
+//! prints the rows as a table.
 
 use crate::checkout::{Checkout, PROFILE, text};
 use schema::record::Status;
 use schema::run::Run;
 use std::path::PathBuf;
 
-/// A variant of the fake, the status its cells end with, and a word of the reason.
-/// A fault of the engine strikes in its third batch, which is in the parity gate,
-/// so nothing of that target is ever timed.
+/// A variant of the fake, the status of its cells, and a word of the reason. The fault occurs in
+/// the engine's third batch, which is in the parity gate, so nothing of that target is ever timed.
 const IN_THE_GATE: [(&str, Status, &str); 21] = [
     ("crash_load", Status::Crashed, "signal 6"),
     ("hang_load", Status::Timeout, "while loading"),
@@ -74,7 +73,7 @@ fn a_fault_in_the_gate_is_recorded_and_the_others_are_measured() {
     }
 }
 
-/// Timed requests on disk, of launches that began at a time that counts.
+/// Count the timed requests on disk, of launches whose start time counts.
 fn recorded(run: &Run, counts: impl Fn(u64) -> bool) -> usize {
     let launches = run
         .launches
@@ -85,7 +84,7 @@ fn recorded(run: &Run, counts: impl Fn(u64) -> bool) -> usize {
         .sum()
 }
 
-/// Faults that strike after the gate, while something is timed.
+/// Faults that occur after the gate, while requests are timed.
 const WHILE_TIMED: [(&str, Status); 9] = [
     ("crash_prefill", Status::Crashed),
     ("crash", Status::Crashed),
@@ -102,8 +101,8 @@ const WHILE_TIMED: [(&str, Status); 9] = [
 fn a_fault_while_timed_costs_its_own_cells_only() {
     let variants: Vec<&str> = WHILE_TIMED.iter().map(|(variant, _)| *variant).collect();
     let checkout = Checkout::with(&variants);
-    // Every process counts its batches from 1. The gate has some ninety, a serial
-    // launch has 111: a fault at 100 strikes only while timed.
+    // Every process counts its batches from 1. The gate has about ninety, and a serial launch has
+    // 111: a fault at 100 occurs only while timed.
     checkout.profile(&PROFILE.replace("requests = 6", "requests = 110"));
     let fast = [("FAKE_PREFILL_US", "300"), ("FAKE_DECODE_US", "100")];
     let (output, run) = checkout.bench(&[fast[0], fast[1], ("FAKE_FAULT_AT", "100")]);
@@ -161,8 +160,8 @@ fn a_judge_that_dies_among_many_questions_keeps_what_it_judged_and_another_go_en
         "reference = \"fake+crash.cpu.f32\"",
     );
     checkout.write("engines/engines.toml", &registry);
-    // No launch has 205 batches. The judge is asked about 16 outputs of the closed loop, and
-    // then about 200 of the serial scenario.
+    // No launch has 205 batches. The judge is asked about 16 outputs of the closed loop, and then
+    // about 200 of the serial scenario, so it fails in the middle.
     checkout.profile(&PROFILE.replace("requests = 6", "requests = 100"));
     let fast = [("FAKE_PREFILL_US", "300"), ("FAKE_DECODE_US", "100")];
     let dies = [fast[0], fast[1], ("FAKE_FAULT_AT", "205")];
@@ -196,15 +195,15 @@ fn a_judge_that_dies_among_many_questions_keeps_what_it_judged_and_another_go_en
     row("engine: the judge dies", "stopped, resumes", &samples);
 }
 
-/// Timed requests recorded, before the fault and once all is over.
+/// Number of timed requests recorded before a fault and at the end.
 pub struct Samples {
-    /// On disk when the fault struck.
+    /// Requests on disk when the fault occurred.
     pub before: usize,
-    /// On disk at the end.
+    /// Requests on disk at the end.
     pub after: usize,
 }
 
-/// Note what a fault led to. What was there before it must be there after it.
+/// Write a row of the fault matrix. No request that was on disk before may be lost.
 pub fn row(fault: &str, status: &str, samples: &Samples) {
     assert!(
         samples.after >= samples.before,

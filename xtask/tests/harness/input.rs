@@ -1,8 +1,8 @@
-//! Bad input: one clear error that names the file, the line or the thing, and
-//! what there is instead.
+//! Tests of bad input: one clear error that names the file, the line or the item, and what exists
+//! instead.
 //!
-//! Every verb that is given a name which nothing has: exit status 2, the nearest name there
-//! is, and nothing locked, made or written.
+//! Every verb that is given an unknown name exits with status 2, suggests the nearest known name,
+//! and locks, makes and writes nothing.
 
 use crate::bare::Bare;
 use crate::checkout::{Checkout, PROFILE, text};
@@ -103,7 +103,7 @@ fn without_python_a_python_engine_is_unavailable_and_the_rest_is_measured() {
 const RUN: &str = "20260101-000000-cpu-1a2b";
 const WRONG_RUN: &str = "20260101-000000-cpu-1a2c";
 
-/// The arguments, the name that was likely meant, and the kind that lists it.
+/// Arguments, the name that was likely meant, and the kind that lists it.
 const CASES: [(&[&str], &str, &str); 28] = [
     (&["bench", "--engines", "cnadle"], "candle", "engines"),
     (&["bench-all", "--engines", "cnadle"], "candle", "engines"),
@@ -183,7 +183,7 @@ const CASES: [(&[&str], &str, &str); 28] = [
 fn a_wrong_name_is_said_with_the_nearest_before_anything_is_made() {
     let bare = Bare::new();
     Synthetic::new(RUN, &["candle.cpu.f32"]).write(&bare.path("data/results"));
-    // Somebody else measures meanwhile, which is no answer to a wrong name.
+    // Another process holds the machine's lock, which must not hide the message about the name.
     let lock = bare.path("bench.lock");
     let held = std::fs::File::create(&lock).expect("it is ours");
     held.lock().expect("nobody else has it");
@@ -208,7 +208,7 @@ fn a_wrong_name_is_said_with_the_nearest_before_anything_is_made() {
         let list = format!("`cargo xtask list {kind}");
         refused(arguments, &["error: no ", &meant, &list]);
     }
-    // What a run has no list for is said where it isn't too much.
+    // Names in a run have no list of their own, so the error lists them if they are few.
     let of_run = "in that run: there are candle.";
     refused(&["trace", RUN, "--engines", "lmrs"], &[of_run]);
     refused(&["reproduce", RUN, "--engines", "lmrs"], &[of_run]);
@@ -217,7 +217,7 @@ fn a_wrong_name_is_said_with_the_nearest_before_anything_is_made() {
         &["reproduce", RUN, "--scenarios", "single_requst"],
         &["no scenario \"single_requst\"", of_run],
     );
-    // And clap's own names.
+    // clap's own names are suggested too.
     refused(&["list", "engins"], &["engines"]);
 }
 

@@ -1,12 +1,12 @@
-//! A library that dies of an illegal instruction: it is started once more, kept to fewer by
-//! the registry's ladder, and what it was kept to stands in every record.
+//! Tests of a library that dies of an illegal instruction: its program is started once more,
+//! limited to fewer instructions by the registry's ladder, and every record says to which.
 
 use crate::checkout::{Checkout, fake_micro, text};
 use crate::merge::{refused, shard};
 use schema::record::{IsaLimit, Status};
 
-/// On the fake's programs by a need that only asks where libraries lie. Every 64-bit x86 has
-/// SSE2, none has what the first level does without.
+/// A ladder for the fake's programs, by a `need` that only asks where libraries are. Every 64-bit
+/// x86 has SSE2, and none has what the first level excludes.
 const LADDER: &str = r#"
 [[isa_ladder]]
 library = "fake"
@@ -15,7 +15,7 @@ need = "libtorch"
 level = [{ value = "high", without = ["none"] }, { value = "low", without = ["sse2"] }]
 "#;
 
-/// Where that need is told to look.
+/// The variable by which that need is satisfied.
 const LIBTORCH: (&str, &str) = ("LIBTORCH", "/nowhere");
 
 fn checkout(variants: &[&str]) -> Checkout {
@@ -67,7 +67,7 @@ fn it_is_started_once_more_and_every_record_says_so() {
     assert_eq!(run.verify["fake.cpu.f32"].isa_limit, None);
     assert!(launches("fake.cpu.f32").all(|log| log.launch.isa_limit.is_none()));
 
-    // Gone on with, the run knows to what it was kept.
+    // A resumed run knows which limit was set.
     let dir = checkout.path("runs").join(&run.header.id);
     let last = launches("fake+sigill.cpu.f32").next_back();
     let gone = dir.join(&last.expect("it was launched").file);

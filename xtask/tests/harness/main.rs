@@ -1,6 +1,6 @@
-//! The harness against `fake`, end to end: the real binary, real processes, a
-//! checkout of its own in a temporary directory. Nothing here asserts a
-//! wall-clock time; timing is compared with what `fake` says it really emitted.
+//! End-to-end tests of the harness with `fake`: the real binary, real processes, and a checkout of
+//! its own in a temporary directory. No test asserts a wall-clock time; timing is compared with the
+//! times at which `fake` says it really emitted tokens.
 
 mod bare;
 mod blocks;
@@ -11,7 +11,7 @@ mod contexts;
 mod dashboard;
 mod dry_run;
 mod faults;
-// Of the tests of `fetch`, which use all of it.
+// Shared with the tests of `fetch`, which use all of it.
 #[allow(dead_code)]
 #[path = "../fetch/hub.rs"]
 mod hub;

@@ -1,5 +1,5 @@
-//! `--shard` and `cargo xtask merge`: the parts make the whole, the inputs stay as
-//! they are, and what is no part of one run is refused with both sides named.
+//! Tests of `--shard` and `cargo xtask merge`: the parts make the whole, the inputs stay unchanged,
+//! and parts that don't fit are refused with both sides named.
 
 use crate::checkout::{Checkout, text};
 use crate::compare::xtask;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 const TARGETS: [&str; 2] = ["x.cpu.f32", "y.cpu.f32"];
 
-/// Every file of a directory with its bytes.
+/// Return every file of a directory with its bytes.
 fn snapshot(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(dir).expect("it can be listed").flatten() {
@@ -30,7 +30,7 @@ fn snapshot(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// (target, scenario, invocation, case, timed prompts) of everything measured.
+/// Return (target, scenario, invocation, case, timed prompts) of everything measured.
 fn measured(run: &Run) -> BTreeSet<(String, String, u32, String, Vec<u64>)> {
     let mut all = BTreeSet::new();
     for log in &run.launches {
@@ -140,7 +140,7 @@ pub fn shard(id: &str, which: &str) -> Synthetic {
     Synthetic::new(id, &TARGETS).shard(which)
 }
 
-/// Merge these, expecting an error with these words.
+/// Merge these parts, expecting an error with these words.
 pub fn refused(parts: &[Synthetic], words: &[&str]) {
     let dir = runs();
     let dirs: Vec<String> = parts
@@ -159,7 +159,7 @@ pub fn refused(parts: &[Synthetic], words: &[&str]) {
     assert_eq!(snapshot(dir.path()), before, "something was written");
 }
 
-/// The first half as it is with a second half whose header is changed.
+/// Expect a refusal of the first half with a second half whose header is changed.
 fn refused_with(change: impl FnOnce(&mut RunHeader), words: &[&str]) {
     let parts = [shard("r-one", "1/2"), shard("r-two", "2/2").with(change)];
     refused(&parts, &[words, &["r-one and r-two"]].concat());
@@ -305,7 +305,7 @@ fn every_block_must_be_there_once() {
     );
     let output = xtask(dir.path(), &["merge"]);
     assert_eq!(output.status.code(), Some(2));
-    // A record of a block that is another's.
+    // A record of a block that belongs to the other shard.
     let two = shard("r-two", "2/2").write(dir.path()).join("x.cpu.f32");
     std::fs::copy(
         dir.path().join("r-one/x.cpu.f32/single_request.i0.jsonl"),
@@ -385,7 +385,7 @@ fn a_shard_decides_as_another_did_where_it_is_told_to() {
     assert!(said.contains("it has another plan"), "{said}");
 }
 
-/// Change a file of a run.
+/// Replace a text in a file of a run.
 fn edit(file: &Path, from: &str, to: &str) {
     let text = std::fs::read_to_string(file).expect("it was written");
     assert!(text.contains(from), "{} has no {from}", file.display());
@@ -442,7 +442,7 @@ fn what_one_shard_did_not_pass_or_have_judged_is_not_passed_or_judged() {
     );
 }
 
-/// The directory of the merged run.
+/// Return the directory of the merged run.
 fn merged(results: &Path) -> PathBuf {
     let mut places = Results::at(results).places().into_iter();
     let found = places.find(|(id, _)| id.contains("merged"));

@@ -1,6 +1,6 @@
-//! The micro suites through the harness: what is right is timed in every block, what is
-//! wrong, refuses or dies is a failure with its reason and costs nobody else anything,
-//! and a run goes on where it stopped.
+//! Tests of the micro suites through the harness: right variants are timed in every block; variants
+//! that are wrong, refuse or die fail with a reason and don't affect the others; and a run
+//! continues where it stopped.
 
 use crate::checkout::{Checkout, fake_micro, text};
 use crate::resume::files;
@@ -33,7 +33,7 @@ label = "after"
 params = { n = 2000, fails = 0 }
 "#;
 
-/// What a profile says of it.
+/// The suite's sizes in a profile.
 pub const OF_PROFILE: &str = "
 [micro]
 samples = 4

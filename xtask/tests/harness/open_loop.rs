@@ -1,5 +1,5 @@
-//! Open loops from the profile to the cell: the capacity stage is recorded and kept to,
-//! and the rate that was offered is the share of it that the case names.
+//! Tests of open loops from the profile to the cell: the capacity is measured, recorded and kept,
+//! and the offered rate is the case's share of it.
 
 use crate::checkout::{Checkout, PROFILE, text};
 use schema::record::Status;
@@ -21,7 +21,7 @@ fn checkout() -> Checkout {
     checkout
 }
 
-/// Requests a second that were due in each invocation of a case.
+/// Return the rate (requests per second) that was due in each invocation of a case.
 fn offered_per_s(run: &Run, case: &str) -> Vec<f64> {
     let launches = run.launches.iter();
     launches
@@ -47,8 +47,8 @@ fn an_open_loop_offers_its_share_of_the_recorded_capacity() {
         (capacity.target.as_str(), capacity.status),
         ("fake.cpu.f32", Status::Ok)
     );
-    // The mean of the timed gaps is exact; the first of them lies before the first
-    // request, so that of the rest is off by what it differs.
+    // The mean of all timed gaps is exact. Its first gap precedes the first request and isn't seen
+    // here, so the mean of the others deviates.
     for (case, share) in [("r25", 0.25), ("r50", 0.5)] {
         for offered in offered_per_s(&run, case) {
             let ratio = offered / (share * capacity.requests_per_s);
@@ -89,7 +89,7 @@ fn an_engine_that_dies_in_the_capacity_stage_loses_its_open_loops_alone() {
         "targets = [\"fake.cpu.f32\"]",
         "targets = [\"fake+crash.cpu.f32\"]",
     ));
-    // The gate has some ninety batches and a serial launch 7; the stage has hundreds.
+    // The gate has about ninety batches and a serial launch 7; the capacity stage has hundreds.
     let (_, run) = checkout.bench(&[("FAKE_FAULT_AT", "100")]);
     let cells = checkout.cells(&run);
     for (target, cell, status, reason, _) in &cells {

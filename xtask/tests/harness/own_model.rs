@@ -1,6 +1,6 @@
-//! Models that the user brings: from a checkout that knows nothing of one to a site under its name;
-//! and bad ones, each in one line with exit status 2 and nothing kept. The engine is `fake`, so the
-//! golden made on the spot is fake's.
+//! Tests of models that the user brings: from a checkout that doesn't know the model to a site that
+//! shows it under its name; and of bad models, each refused in one line with exit status 2 and
+//! nothing kept. The engine is `fake`, so the golden that is made is fake's.
 
 use crate::bare::Bare;
 use crate::checkout::{Checkout, text};
@@ -10,7 +10,7 @@ use schema::model::Source;
 use schema::record::Status;
 use std::path::Path;
 
-/// A model of somebody's own, small, its safetensors in so many shards.
+/// Write a small model as a user might have, its safetensors in this number of shards.
 pub fn write_model(dir: &Path, shards: usize) {
     write_model_of(dir, shards, Architecture::Llama);
 }
@@ -64,7 +64,7 @@ fn a_directory_is_measured_and_shown_under_its_name() {
         "where it lay is nobody's business"
     );
 
-    // Nothing of this checkout was edited for it, and a checkout without it shows it too.
+    // No file of this checkout was changed for the model, and a checkout without it shows it too.
     let listed = std::fs::read_to_string(checkout.path("data/models.lock")).expect("it is there");
     assert!(!listed.contains(&model.id));
     std::fs::remove_dir_all(&models).expect("it is ours");
@@ -74,7 +74,7 @@ fn a_directory_is_measured_and_shown_under_its_name() {
     let page = std::fs::read_to_string(index).expect("it was rendered");
     assert!(page.contains("My Model"), "the site doesn't name it");
 
-    // To be done again it has to be brought again, and is the same model then.
+    // To repeat the run, the model must be brought again, and is the same model.
     let again = checkout.xtask(&["reproduce", "latest"], &environment);
     assert_eq!(again.status.code(), Some(2), "{}", text(&again));
     assert!(

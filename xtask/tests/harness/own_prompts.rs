@@ -1,6 +1,6 @@
-//! Prompts of the user's: from a file to a site, to a second run without the file, and to what is
-//! refused. The engine is `fake`, which is its own reference: a prompt that isn't found again is
-//! a wrong output.
+//! Tests of the user's prompts: from a file to a site, in a second run without the file, and
+//! refusals. The engine is `fake`, which is its own reference: a prompt that isn't recorded
+//! correctly is a wrong output.
 
 use crate::bare::Bare;
 use crate::checkout::{Checkout, PROFILE, text};
@@ -16,7 +16,7 @@ const MINE: &str = "{\"text\": \"One.\"}\n\n{\"prompt\": \"Two words, and a few 
 const CHAT: &str = r#"{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": " Hi "}]}"#;
 const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}\n{{ m['role'] + ': ' + m['content'].strip() }}\n{% endfor %}\n{% if add_generation_prompt %}assistant:{% endif %}";
 
-/// A checkout with sizes for prompts, and prompts where nobody need know of.
+/// Make a checkout with sizes for prompts, and with prompts in a directory whose name is private.
 fn checkout() -> Checkout {
     let checkout = Checkout::with(&[]);
     checkout.profile(&format!("{PROFILE}{SIZES}"));
@@ -24,7 +24,7 @@ fn checkout() -> Checkout {
     checkout
 }
 
-/// `bench` with a file, and what it recorded.
+/// Run `bench` with a file of prompts; return its output and the recorded run.
 fn measured(checkout: &Checkout, file: &str) -> (String, Run) {
     let asked = ["bench", "--profile", "test", "--prompts", file];
     let output = checkout.xtask(&asked, &[]);
@@ -33,7 +33,7 @@ fn measured(checkout: &Checkout, file: &str) -> (String, Run) {
     (text(&output), run)
 }
 
-/// How often each prompt index was asked and timed, by case.
+/// Count how often each prompt index was timed, by case and block.
 fn timed(run: &Run) -> BTreeMap<(String, u32), Vec<u64>> {
     let mut all: BTreeMap<_, Vec<u64>> = BTreeMap::new();
     for log in &run.launches {
@@ -92,7 +92,7 @@ fn a_file_is_measured_and_shown_and_is_not_needed_again() {
         "where it lay is nobody's business"
     );
 
-    // Whole passes over the file: 5 requests became 6, the same number of each prompt.
+    // Requests are whole passes over the file: 5 became 6, the same number of each prompt.
     let timed = timed(&run);
     assert_eq!(timed.len(), 4, "two cases in two blocks: {timed:?}");
     assert!(
@@ -120,7 +120,7 @@ fn a_file_is_measured_and_shown_and_is_not_needed_again() {
     );
     assert!(page.contains(&words), "no {words:?} in {page}");
 
-    // The record is enough: the file may go.
+    // The record is enough: the file may be deleted.
     std::fs::remove_dir_all(checkout.path("private")).expect("it is ours");
     let output = checkout.xtask(&["reproduce", "latest"], &[]);
     assert!(
@@ -174,7 +174,7 @@ fn runs_of_other_prompts_are_not_compared() {
     let said = compared(&first, &other);
     assert!(said.contains("other prompts: mine.jsonl ("), "{said}");
     assert!(said.contains("prompts of the user's"), "{said}");
-    // The same prompts under another name are the same prompts.
+    // The same prompts in a file of another name are the same prompts.
     let (_, copy) = measured(&checkout, "copy.jsonl");
     let said = compared(&first, &copy);
     assert!(!said.contains("other prompts"), "{said}");

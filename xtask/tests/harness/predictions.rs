@@ -1,5 +1,5 @@
-//! The command that each prediction names would settle it: its plan holds what the prediction
-//! speaks of.
+//! Tests that the command which each prediction names can settle it: its plan holds the cells that
+//! the prediction is about.
 
 use base::repo::Repo;
 use bench::job;
@@ -11,13 +11,13 @@ use schema::plan::Plan;
 use schema::registry::Target;
 use xtask::cli::Cli;
 
-/// The words of a command line as a shell splits those that we write.
+/// Split a command line into words as a shell splits those that we write.
 fn words(command: &str) -> Vec<String> {
     let words = command.split_whitespace().filter(|word| *word != "cargo");
     words.map(|word| word.replace('\'', "")).collect()
 }
 
-/// What `cargo xtask bench-all …` plans on a machine without a GPU.
+/// Return the plan of `cargo xtask bench-all …` on a machine without a GPU.
 fn plan_of(repo: &Repo, command: &str) -> Plan {
     let cli = Cli::try_parse_from(words(command)).expect("it is a command line of ours");
     let mut options = cli.bench_all().expect("it measures");
@@ -29,7 +29,7 @@ fn plan_of(repo: &Repo, command: &str) -> Plan {
         .into_plan()
 }
 
-/// What of a prediction a plan doesn't hold; empty where it holds all.
+/// Return what a prediction needs and a plan doesn't hold; empty where it holds all.
 fn lacks(hypothesis: &Hypothesis, place: &Place, plan: &Plan) -> Vec<String> {
     let mut lacks = Vec::new();
     let variants = plan.micro.suites.iter().flat_map(|suite| &suite.variants);

@@ -1,5 +1,5 @@
-//! What is printed, where somebody reads it and where nobody does: a closed pipe ends no
-//! verb with a message, and no benchmark at all.
+//! Tests of printing, with and without a reader: a closed pipe makes no verb print a message, and
+//! ends no benchmark.
 
 use crate::checkout::{Checkout, text};
 use crate::synthetic::Synthetic;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A pipe that nobody reads: every write to it fails.
+/// Return a pipe without a reader: every write to it fails.
 fn closed() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("a pipe can be had");
     drop(reader);
@@ -40,7 +40,7 @@ fn a_verb_that_prints_ends_quietly_where_nobody_reads() {
     let slower = ["compare", "20260101-a", "--all"];
     let verbs: [(&[&str], i32, i32); 3] = [
         (&["export", "latest"], 0, 1),
-        // A verdict is one whether it is read or not.
+        // A verdict's exit status is the same whether its text is read or not.
         (&slower, 1, 2),
         (&["compare", "latest"], 0, 2),
     ];
@@ -48,7 +48,7 @@ fn a_verb_that_prints_ends_quietly_where_nobody_reads() {
         let output = xtask(results, arguments, closed());
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), &*said), (Some(status), ""));
-        // A full disk is something else: whoever reads the file must not take it for whole.
+        // A full disk is an error, because a reader of the file must not take it for complete.
         let full = File::options().write(true).open("/dev/full");
         let full = full.expect("Linux has it");
         let output = xtask(results, arguments, full.into());
@@ -74,7 +74,7 @@ fn a_benchmark_goes_on_where_nobody_reads_and_its_engine_dies() {
             assert!(requests >= 12, "{cell}: {requests} requests");
         }
     }
-    // Its name stands for it, wherever an id would.
+    // The name that the user gave can be used wherever an id can.
     let output = checkout.xtask(&["compare", "before"], &[]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -126,7 +126,7 @@ fn every_format_of_an_export_has_every_row() {
     );
 }
 
-/// The log that lies beside the newest run's records.
+/// Return the log beside the newest run's records.
 fn log(checkout: &Checkout) -> String {
     let run_dir = checkout.latest_dir().expect("there is a run");
     std::fs::read_to_string(watch::log::path(&run_dir)).expect("it has a log")
@@ -138,7 +138,7 @@ fn a_run_has_a_log_that_says_where_each_launch_was() {
     let output = checkout.xtask(&["bench", "--profile", "test", "-q"], &[]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    // Nothing but what went wrong, and the summary on stdout.
+    // stderr has only errors and warnings; the summary is on stdout.
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("error: fake+crash.cpu.f32"), "{stderr}");
     let is_alert = |line: &str| line.starts_with("error: ") || line.starts_with("warning: ");

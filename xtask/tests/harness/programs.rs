@@ -1,5 +1,5 @@
-//! `cargo xtask build` in a checkout of tiny packages: each way of being built is a
-//! program of its own, and what can't be built says why.
+//! Tests of `cargo xtask build` in a checkout of tiny packages: each way of building a package
+//! gives a program of its own, and what can't be built is reported with the reason.
 
 use crate::checkout::{Checkout, text};
 use std::path::Path;
@@ -11,7 +11,7 @@ const MAIN: &str = "fn main() {
 }
 ";
 
-/// A package without dependencies, with a feature; `more` ends its manifest.
+/// Write a package without dependencies, with a feature; `more` is appended to its manifest.
 fn package(root: &Path, id: &str, more: &str) {
     let dir = root.join("engines").join(id);
     std::fs::create_dir_all(dir.join("src")).expect("a directory can be made");
@@ -103,7 +103,7 @@ fn each_way_of_being_built_is_a_program_of_its_own() {
     };
     assert_eq!(run("a", "a-bench"), "quiet false");
     assert_eq!(run("a-loud", "a-bench"), "loud false");
-    // Its own lockfile is the one that is hashed.
+    // The package's own lockfile is the one that is hashed.
     assert_eq!(run("apart", "apart-bench"), "quiet true");
     assert!(
         !root.join("target/programs/apart-loud").exists(),
@@ -117,7 +117,7 @@ fn each_way_of_being_built_is_a_program_of_its_own() {
     assert_eq!(costs["a"]["crates"], 0);
 }
 
-/// A cargo of a shell script, for `build` alone: the package `full-bench` meets a full disk,
+/// A shell script in place of Cargo, for `build` alone: the package `full-bench` meets a full disk,
 /// `wrong-bench` doesn't compile, and any other is built at once.
 const CARGO: &str = r#"#!/bin/sh
 case "$*" in

@@ -1,5 +1,5 @@
-//! `examples/rented-gpu`: a run in parts on machines that forget everything, carried on by one
-//! packed file.
+//! Tests `examples/rented-gpu`: a run in parts, on machines that keep nothing, which is passed on
+//! as one packed file.
 
 use crate::checkout::{Checkout, PROFILE, text};
 use crate::contexts::LONG;
@@ -10,7 +10,7 @@ use std::process::Command;
 #[test]
 fn parts_that_begin_with_packed_records_make_a_whole_run() {
     let checkout = Checkout::with(&["slow", "crash"]);
-    // Contexts beyond the committed golden, so that one is made here.
+    // Contexts beyond the committed golden, so that a golden must be made.
     checkout.profile(&format!("{PROFILE}{LONG}"));
     let (_, models) = checkout.own_models();
     let script = Checkout::real_repo().root;
@@ -47,7 +47,7 @@ fn parts_that_begin_with_packed_records_make_a_whole_run() {
             _ => panic!("{}", text(&output)),
         }
         assert!(parts < 50, "it never ends: {}", text(&output));
-        // The next machine has nothing but the packed records.
+        // The next machine gets only the packed records.
         std::fs::remove_dir_all(checkout.path("lent")).expect("it was there");
         std::fs::remove_file(models.join("tiny-llama/golden.json")).expect("it was made");
         assert!(!text(&output).contains("is made to reach") || parts == 1);

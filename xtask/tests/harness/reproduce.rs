@@ -1,13 +1,13 @@
-//! `cargo xtask reproduce`: the record's plan is replayed and judged, and what would
-//! make it another experiment is refused. No verdict is asserted where it would rest
-//! on the clock of the machine that tests.
+//! Tests of `cargo xtask reproduce`: the record's plan is replayed and compared, and changes that
+//! would make it another experiment are refused. No test asserts a verdict that depends on the
+//! clock of the testing machine.
 
 use crate::checkout::{Checkout, text};
 use schema::pins::Pin;
 use schema::run::{Run, RunHeader};
 use std::path::PathBuf;
 
-/// A checkout with a run in it.
+/// Make a checkout with a run in it.
 fn measured() -> (Checkout, Run) {
     let checkout = Checkout::with(&[]);
     let (output, run) = checkout.bench(&[]);
@@ -15,7 +15,7 @@ fn measured() -> (Checkout, Run) {
     (checkout, run)
 }
 
-/// The run's header alone, changed and put outside the runs; its path.
+/// Write a run's header, changed, to a file outside the runs; return its path.
 fn copied(checkout: &Checkout, run: &Run, change: impl FnOnce(&mut RunHeader)) -> PathBuf {
     let mut header = run.header.clone();
     change(&mut header);

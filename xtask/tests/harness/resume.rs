@@ -1,8 +1,8 @@
-//! Runs that end before they are done, and go on.
+//! Tests of runs that end before they are complete, and are resumed.
 //!
-//! Killed in mid-run and resumed: complete, and not a byte that was on disk has changed.
+//! A run that is killed and resumed becomes complete, and no byte that was on disk changes.
 //!
-//! `--stop-after`: many short goes make one whole run.
+//! With `--stop-after`, many short parts make one whole run.
 
 use crate::checkout::{Checkout, PROFILE, text};
 use crate::faults::{Samples, row};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// Every file below a directory, with its bytes.
+/// Return every file below a directory, with its bytes.
 pub fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -35,7 +35,7 @@ pub fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// Requests recorded in them.
+/// Count the requests recorded in these files.
 pub fn timed_requests(files: &BTreeMap<PathBuf, Vec<u8>>) -> usize {
     let needle = b"\"ev\":\"request\"";
     files
@@ -44,7 +44,7 @@ pub fn timed_requests(files: &BTreeMap<PathBuf, Vec<u8>>) -> usize {
         .sum()
 }
 
-/// Start a run and give it back once it has recorded a few requests.
+/// Start a run; return it once it has recorded a few requests.
 pub fn started(checkout: &Checkout, environment: &[(&str, &str)]) -> Child {
     let mut child = checkout
         .command(&["bench", "--profile", "test"], environment)
@@ -65,8 +65,7 @@ pub fn started(checkout: &Checkout, environment: &[(&str, &str)]) -> Child {
     child
 }
 
-/// End a run with `signal` once it has recorded a few requests, and give back what
-/// is then on disk.
+/// End a run with `signal` once it has recorded a few requests; return what is then on disk.
 fn interrupted_by(checkout: &Checkout, signal: libc::c_int) -> BTreeMap<PathBuf, Vec<u8>> {
     let child = started(checkout, &[("FAKE_DECODE_US", "20000")]);
     // SAFETY: plain system call on our own child.
@@ -75,14 +74,14 @@ fn interrupted_by(checkout: &Checkout, signal: libc::c_int) -> BTreeMap<PathBuf,
     files(&checkout.path("runs"))
 }
 
-/// Resume the newest run, of which `before` is on disk: not a byte of that changes,
-/// and it becomes complete.
+/// Resume the newest run, of which `before` is on disk. Check that no byte of that changes, and
+/// that the run becomes complete.
 pub fn goes_on(checkout: &Checkout, before: &BTreeMap<PathBuf, Vec<u8>>) -> Samples {
     let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
     assert!(output.status.success(), "{}", text(&output));
     let after = files(&checkout.path("runs"));
     for (path, bytes) in before {
-        // Only the two logs of judgements go on in their file; and what was there stays.
+        // Only the two logs of judgements are appended to; what was there stays.
         assert!(
             after[path].starts_with(bytes),
             "{} has changed",
@@ -200,7 +199,7 @@ fn what_is_measured_whole_is_judged_whatever_the_programs_are_now() {
     assert_eq!(after, before);
 }
 
-/// Have the registry name a binary that works alike and has other bytes.
+/// Have the registry name a binary that works the same and has other bytes.
 fn change_program(checkout: &Checkout) {
     let registry =
         std::fs::read_to_string(checkout.path("engines/engines.toml")).expect("it was written");
@@ -221,13 +220,13 @@ fn change_program(checkout: &Checkout) {
     );
 }
 
-/// Exit status that says "resume me".
+/// Exit status of a run that can be resumed.
 const TIME_IS_UP: Option<i32> = Some(4);
 
 #[test]
 fn goes_of_no_time_at_all_finish_a_run() {
     let checkout = Checkout::with(&[]);
-    // With a pilot, which also has to be gone on with, and a capacity.
+    // With a pilot, which must be resumable too, and a capacity stage.
     checkout.profile(&format!(
         "aa_pairs = true\n{PROFILE}\n[scenarios.open_loop]\nprompt_tokens = [10]\n\
          new_tokens = 6\nconcurrency = [4]\nload_percent = [50]\nrequests = 8\n"
@@ -251,7 +250,7 @@ fn goes_of_no_time_at_all_finish_a_run() {
         (goes, before) = (goes + 1, after);
     }
     assert!(output.status.success(), "{}", text(&output));
-    // The gate, a pilot, a capacity, six launches, three cells checked.
+    // The parts are the gate, a pilot, a capacity, six launches, and checks of three cells.
     assert!(goes > 9, "{goes} goes, so something was not stopped");
     let run = checkout.latest().expect("it was begun");
     for (target, cell, status, reason, requests) in checkout.cells(&run) {
@@ -265,7 +264,8 @@ fn goes_of_no_time_at_all_finish_a_run() {
     row("time is up, many times", "stopped, resumes", &samples);
 }
 
-/// The run after `--until` so much, from the two blocks of the profile on, and what was said.
+/// Run with `--until` this percentage, from the profile's two blocks on; return the run and its
+/// output.
 fn until(percent: &str) -> (Run, String) {
     let checkout = Checkout::with(&[]);
     let options = [
@@ -288,7 +288,7 @@ fn until(percent: &str) -> (Run, String) {
 
 #[test]
 fn blocks_are_added_until_intervals_are_narrow_or_no_more_are_allowed() {
-    // Of two launches no interval is wider, whatever they took: t(0.975, 1) is 12.7.
+    // With two launches no interval can be wider, whatever times they take: t(0.975, 1) is 12.7.
     let (wide, said) = until("1300%");
     assert_eq!(wide.header.plan.invocations, 2, "{said}");
     assert!(
@@ -302,7 +302,7 @@ fn blocks_are_added_until_intervals_are_narrow_or_no_more_are_allowed() {
     assert_eq!(plan.invocations, 4, "{said}");
     let launches = |plan: &Plan| plan.launches.iter().map(|l| l.invocation).max();
     assert_eq!(launches(plan), Some(3));
-    // What was planned first stands in front, as it was.
+    // The original plan's launches come first, unchanged.
     assert!(plan.launches.starts_with(&wide.header.plan.launches));
     assert_eq!(narrow.header.plan_sha256, plan_sha256(plan).unwrap());
 }

@@ -1,11 +1,10 @@
-//! Scripts around shards of a run, with schedulers of our own.
+//! Tests of scripts that run shards, with made-up schedulers.
 //!
-//! `examples/fleet`: the shell parts with a scheduler's variables, and a scheduler that is a
-//! script of ours. Its array makes a whole run.
+//! `examples/fleet`: the shell scripts with a scheduler's variables, and with a made-up Slurm,
+//! whose array makes a whole run.
 //!
-//! `.github/judge.sh`, which the benchmark's workflow runs: shards put together, and a
-//! verdict against the newest published run of such a machine, on runs made up to the
-//! nanosecond.
+//! `.github/judge.sh`, which the benchmark's workflow runs: it merges shards and compares the
+//! result with the newest published run of such a machine. The runs have made-up times.
 
 use crate::checkout::{Checkout, text};
 use crate::synthetic::Synthetic;
@@ -40,7 +39,7 @@ fn a_slurm_array_makes_a_whole_run() {
     let dir = checkout.path("");
     let (target, models) = (checkout.path("target"), checkout.repo().models_dir);
     let bench = format!("{} bench", env!("CARGO_BIN_EXE_xtask"));
-    // A scheduler that only notes who is to be started again.
+    // A made-up scheduler that only notes which tasks are to be started again.
     let bin = checkout.path("bin");
     std::fs::create_dir_all(&bin).expect("a directory can be made");
     script(
@@ -133,7 +132,7 @@ fn every_scheduler_names_the_shard_in_its_own_way() {
     );
     let plain = [("SHARD_INDEX", "1"), ("SHARDS", "2")];
     assert_eq!(said(&plain).0, "--shard 1/2 --out shards/1-of-2");
-    // What has begun is gone on with, whichever profile it has.
+    // A run that has begun is resumed, whatever profile it has.
     let begun = dir.path().join("records/3-of-5/a-run");
     std::fs::create_dir_all(&begun).expect("a directory can be made");
     std::fs::write(begun.join("run.json"), "{}").expect("a file can be written");
@@ -141,7 +140,8 @@ fn every_scheduler_names_the_shard_in_its_own_way() {
         said(&minutes).0,
         "--resume latest --stop-after 9 --out records/3-of-5"
     );
-    // A target's failure is in the record; time that is up, and what is broken, is not.
+    // A target's failure is in the record, so the job succeeds; a run that isn't complete or broke
+    // fails.
     for (status, expected) in [("3", 0), ("4", 4), ("1", 1)] {
         let with = [pod.as_slice(), &[("STATUS", status)]].concat();
         assert_eq!(said(&with).1, Some(expected), "{status}");
@@ -177,7 +177,8 @@ fn the_job_says_what_the_script_relies_on() {
             .parse::<u32>()
             .is_ok_and(|minutes| minutes > 0)
     );
-    // "Resume me" is no failure, and a pod that ends so is replaced only under Never.
+    // Exit status "resume me" is no failure, and a pod that ends so is only replaced under
+    // `restartPolicy: Never`.
     let rule = &spec["podFailurePolicy"]["rules"][0];
     let status = u64::from(bench::job::TIME_IS_UP);
     assert_eq!(
@@ -200,7 +201,7 @@ fn has_tools() -> bool {
     })
 }
 
-/// What the job would say, and the verdict it hands on.
+/// Run the job's script; return what it prints and the verdict that it passes on.
 fn judge(dir: &Path, runners: &str, shards: &str) -> (String, String) {
     let script = Checkout::real_repo().root.join(".github/judge.sh");
     let output = Command::new("bash")
@@ -239,9 +240,9 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
     let temporary = tempfile::tempdir().expect("a temporary directory can be made");
     let dir = temporary.path();
     let fast = |id: &str| Synthetic::new(id, &TARGETS);
-    // The first run of a machine has nothing before it.
+    // The first run of a machine has no earlier run to be compared with.
     fast("20260101-000000-test-a").write(&dir.join("shards/shard-big-1of1"));
-    // Not taken for the other's, and nobody asked for it.
+    // Another machine's shard, which was not asked for, must not be merged with it.
     fast("20260101-000001-test-b").write(&dir.join("shards/shard-big-gpu-1of1"));
     let (said, verdict) = judge(dir, r#"["big", "gone"]"#, r#"["1/1"]"#);
     assert!(
@@ -255,7 +256,7 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
         ("verdict=none", 1)
     );
 
-    // Two shards, one of them slower by a tenth: merged, and the loss is said.
+    // Two shards, one of them slower by a tenth, are merged, and the loss is reported.
     std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
     for (which, name) in [("1/2", "1of2"), ("2/2", "2of2")] {
         fast(&format!("20260102-000000-test-s{name}"))
@@ -276,7 +277,7 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
         ("verdict=regression", 2)
     );
 
-    // Another machine's run is nothing to compare with.
+    // A run of another machine is not compared.
     std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
     fast("20260103-000000-test-c")
         .with(|header| {
@@ -293,7 +294,7 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
         ("verdict=none", 3)
     );
 
-    // A shard that is missing is named, and what follows is judged all the same.
+    // A missing shard is named, and the others are judged all the same.
     std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
     fast("20260104-000000-test-d")
         .shard("1/2")

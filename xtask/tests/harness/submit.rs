@@ -1,5 +1,5 @@
-//! `cargo xtask submit` on runs made up to the nanosecond, and `.github/submitted.sh`, which asks
-//! the same of what a pull request adds.
+//! Tests of `cargo xtask submit` on runs with made-up times, and of `.github/submitted.sh`, which
+//! applies the same checks to what a pull request adds.
 
 use crate::checkout::{Checkout, text};
 use crate::synthetic::Synthetic;
@@ -7,12 +7,12 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Five blocks of these are as many launches as a band of the canary needs.
+/// Enough targets that five blocks have the launches that a band of the canary needs.
 const TARGETS: [&str; 4] = ["w.cpu.f32", "x.cpu.f32", "y.cpu.f32", "z.cpu.f32"];
 const BLIND: &str = "20260101-000000-cpu-blind";
 const WATCHED: &str = "20260102-000000-cpu-watched";
 
-/// A checkout with one run that may be published, and one whose machine nobody watched.
+/// Make a checkout with one run that may be published, and one without readings of the canary.
 fn checkout() -> Checkout {
     let checkout = Checkout::with(&[]);
     let runs = checkout.path("runs");
@@ -21,7 +21,7 @@ fn checkout() -> Checkout {
     checkout
 }
 
-/// Submit, expecting a status; what was said.
+/// Submit, expecting an exit status; return what was printed.
 fn submit(checkout: &Checkout, arguments: &[&str], status: i32) -> String {
     let output = checkout.xtask(&[&["submit"], arguments].concat(), &[]);
     let said = text(&output);
@@ -66,7 +66,7 @@ fn a_run_is_checked_packed_and_proposed() {
         assert!(proposal.contains(part), "{part:?} is not in {proposal}");
     }
 
-    // Packed, it is judged as it was, and submitted twice it is the same file.
+    // The packed run is judged like the directory, and submitting it again gives the same file.
     std::fs::remove_dir_all(checkout.path("runs").join(WATCHED)).expect("it is ours");
     let bytes = std::fs::read(&packed).expect("it was packed");
     let said = submit(&checkout, &["--json", WATCHED], 0);
@@ -93,7 +93,7 @@ fn git(dir: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{}", text(&output));
 }
 
-/// What the job says of the last commit.
+/// Run the job's script on the last commit.
 fn judge(dir: &Path) -> Output {
     let script = Checkout::real_repo().root.join(".github/submitted.sh");
     Command::new("bash")
@@ -132,7 +132,7 @@ fn what_a_pull_request_adds_is_judged_and_what_was_published_never_changes() {
         "{summary}"
     );
 
-    // `publish` packs what `submit` refuses.
+    // `publish` also packs runs that `submit` refuses.
     let packed = checkout.xtask(&["publish", BLIND], &[]);
     assert!(packed.status.success(), "{}", text(&packed));
     commit();
@@ -150,7 +150,7 @@ fn what_a_pull_request_adds_is_judged_and_what_was_published_never_changes() {
     assert!(said.contains("a record never changes"), "{said}");
     assert!(said.ends_with("0 added, 1 changed\n"), "{said}");
 
-    // What nothing links to any more may go.
+    // A published run that no page links to any more may be removed.
     git(dir, &["rm", "--quiet", &published]);
     git(dir, &["commit", "--quiet", "--message", "less"]);
     let judged = judge(dir);

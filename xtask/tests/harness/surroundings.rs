@@ -1,7 +1,7 @@
-//! What goes wrong around the engines: the disk, the results, the model, a second run.
-//! One clear error each time, what was measured kept, and the run can be gone on with.
+//! Tests of failures around the engines: the disk, the results, the model, a second run. Each gives
+//! one clear error, keeps what was measured, and leaves a run that can be resumed.
 //!
-//! What an engine sees of the user's variables: what it needs, and nobody's token.
+//! Tests of the environment of engines: it has the variables that they need, and no token.
 
 use crate::blocks::children;
 use crate::checkout::{Checkout, PROFILE, text};
@@ -23,7 +23,7 @@ fn a_second_run_waits_its_turn_whatever_it_builds_into() {
     let (output, _) = checkout.bench(&[]);
     assert!(output.status.success(), "{}", text(&output));
     let before = samples(&checkout);
-    // Somebody else's, so read and not written.
+    // The lock may belong to another user, so it is opened for reading only.
     let lock = std::fs::File::open(checkout.path("bench.lock")).expect("a run made it");
     lock.lock().expect("nobody else holds it");
     let elsewhere = checkout.path("other-target");
@@ -44,7 +44,7 @@ fn a_second_run_waits_its_turn_whatever_it_builds_into() {
 fn a_run_is_gone_on_with_by_one_process() {
     let checkout = Checkout::with(&[]);
     let mut first = started(&checkout, &[("FAKE_DECODE_US", "20000")]);
-    // As if on another machine, which has the same records.
+    // Another lock, as on another machine with the same records.
     let lock = checkout.path("other.lock");
     let lock = lock.to_str().expect("it is UTF-8");
     let output = checkout.xtask(&["bench", "--resume", "latest"], &[("BENCH_LOCK", lock)]);
@@ -66,7 +66,7 @@ fn a_run_is_gone_on_with_by_one_process() {
 #[test]
 fn results_that_cannot_be_written_are_said_before_anything_is_measured() {
     let checkout = Checkout::with(&[]);
-    // Nobody may make a directory there, whoever runs this.
+    // No user can make a directory there.
     let out = "/sys/bench-results";
     let output = checkout.xtask(&["bench", "--profile", "test", "--out", out], &[]);
     assert_eq!(output.status.code(), Some(1));
@@ -83,10 +83,10 @@ fn results_that_cannot_be_written_are_said_before_anything_is_measured() {
     row("read-only results", "refused", &none);
 }
 
-/// Files may not grow beyond this: room for a run's header, and for a part of what is measured.
+/// Largest size of a file (bytes): room for a run's header, and for part of the measurements.
 const FILE_BYTES_MAX: libc::rlim_t = 24 << 10;
 
-/// The command, as if the disk were full once a file has so many bytes.
+/// Limit the command's files to this size, as if the disk were full then.
 fn with_file_limit(mut command: Command, bytes: libc::rlim_t) -> Command {
     // SAFETY: two plain system calls between fork and exec.
     unsafe {
@@ -186,7 +186,7 @@ fn a_model_that_goes_away_is_no_failure_of_the_engine() {
     row("model deleted in mid-run", "error, resumes", &after);
 }
 
-/// What an engine was started with; `None` where the process is none, or is just being made.
+/// Return an engine's environment; `None` where the process is no engine, or is just starting.
 fn variables(pid: u32) -> Option<BTreeSet<String>> {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let all = std::fs::read_to_string(format!("/proc/{pid}/environ")).ok()?;
@@ -214,7 +214,7 @@ fn an_engine_sees_what_it_needs_and_no_token() {
     ];
     let harness = started(&checkout, &[&needed[..], &secrets].concat());
     let patience = Instant::now() + Duration::from_secs(60);
-    // Between two launches there is none.
+    // Between two launches there is no engine.
     let seen = loop {
         let mut engines = children(harness.id()).into_iter().filter_map(variables);
         if let Some(seen) = engines.next() {

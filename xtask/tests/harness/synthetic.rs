@@ -1,5 +1,5 @@
-//! Runs made up to the nanosecond and written as records, so that what is said of two
-//! of them can be checked without timing anything.
+//! Runs with made-up times, written as records, so that comparisons of them can be tested without
+//! timing anything.
 
 use harness::plan::SplitMix64;
 use schema::hash::sha256_hex;
@@ -17,18 +17,18 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A run of one serial case, p10, all well.
+/// A run of one serial case, p10, in which nothing fails.
 pub struct Synthetic {
     pub header: RunHeader,
-    /// What each target takes for every step, relative to the first run made.
+    /// How many times as long each target takes for every step.
     pub slow: BTreeMap<String, f64>,
-    /// Chance: decides the jitter of blocks and requests.
+    /// Seed of the jitter of blocks and requests.
     pub chance: u64,
-    /// Engine version that is reported.
+    /// The engine version that is reported.
     pub version: String,
-    /// What its library was kept to.
+    /// The instruction set limit that its library was given.
     pub isa_limit: Option<IsaLimit>,
-    /// What known work took beside each launch.
+    /// Readings of the canary beside each launch.
     pub canary: Vec<CanaryReading>,
 }
 
@@ -36,7 +36,7 @@ const REQUESTS: u32 = 20;
 const NEW_TOKENS: u32 = 4;
 
 impl Synthetic {
-    /// Of these targets, five blocks.
+    /// Make a run of these targets in five blocks.
     pub fn new(id: &str, targets: &[&str]) -> Self {
         let plan = plan(targets);
         let facts = [
@@ -78,7 +78,7 @@ impl Synthetic {
         }
     }
 
-    /// With a canary that looked beside each launch and found nothing.
+    /// Add a canary that measured beside each launch and found no disturbance.
     pub fn watched(mut self) -> Self {
         self.canary = vec![CanaryReading {
             one_core_ns: Some(1_000_000),
@@ -87,25 +87,25 @@ impl Synthetic {
         self
     }
 
-    /// The i-th of n parts of it.
+    /// Make the run the i-th of n shards.
     pub fn shard(mut self, shard: &str) -> Self {
         self.header.origin.shard = Some(shard.parse().expect("it is a shard"));
         self
     }
 
-    /// A target that takes so many times as long.
+    /// Make a target take `factor` times as long.
     pub fn slowed(mut self, target: &str, factor: f64) -> Self {
         self.slow.insert(target.into(), factor);
         self
     }
 
-    /// With the header changed.
+    /// Change the header.
     pub fn with(mut self, change: impl FnOnce(&mut RunHeader)) -> Self {
         change(&mut self.header);
         self
     }
 
-    /// Write it below `results`; its directory.
+    /// Write the run below `results`; return its directory.
     pub fn write(&self, results: &Path) -> PathBuf {
         let dir = results.join(&self.header.id);
         let text = serde_json::to_string_pretty(&self.header).expect("it is JSON");
@@ -208,12 +208,13 @@ impl Synthetic {
     }
 }
 
-/// A plan's hash, as it stands in run.json.
+/// Return a plan's hash, as it stands in run.json.
 pub fn hash(plan: &Plan) -> String {
     sha256_hex(&serde_json::to_vec(plan).expect("it is JSON"))
 }
 
-/// The plan of a whole run, which draws its prompts, as its shards have it, which must ask the same.
+/// Return the plan of a whole run as its shards have it: without a seed for prompts of its own,
+/// because shards must use the same prompts.
 pub fn undrawn(plan: &Plan) -> Plan {
     assert!(plan.prompt_seed.is_some(), "a whole run draws its prompts");
     Plan {

@@ -1,6 +1,5 @@
-//! A command in a pseudo-terminal, and what is on its screen. Waits are for what the
-//! screen shows, not for time; a command that ends or hangs instead fails the test
-//! with its last screen.
+//! Runs a command in a pseudo-terminal and reads its screen. Tests wait for what the screen shows,
+//! not for a time; a command that ends or hangs instead fails the test with its last screen.
 
 use crate::checkout::Checkout;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, SlavePty, native_pty_system};
@@ -10,14 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Wide enough for everything to stand beside each other.
+/// Size of the terminal, wide enough for all columns side by side.
 const SIZE: PtySize = PtySize {
     rows: 40,
     cols: 120,
     pixel_width: 0,
     pixel_height: 0,
 };
-/// How long something may take that takes seconds; only a hang is longer.
+/// Longest wait for something that takes seconds; after it, the command counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A command and its terminal.
@@ -26,20 +25,20 @@ pub struct Terminal {
     child: Box<dyn Child + Send + Sync>,
     keys: Box<dyn Write + Send>,
     master: Box<dyn MasterPty + Send>,
-    /// Held open, so that the terminal is there to be asked when the command is gone.
+    /// Held open, so that the terminal's mode can be read after the command has ended.
     slave: Box<dyn SlavePty + Send>,
     reader: JoinHandle<()>,
 }
 
-/// How a command left its terminal.
+/// The state in which a command left its terminal.
 pub struct Ended {
-    /// Exit status.
+    /// The command's exit status.
     pub code: u32,
-    /// What is on the screen.
+    /// The text on the screen.
     pub text: String,
-    /// Whether lines are echoed and edited by the terminal again.
+    /// Whether the terminal echoes and edits lines again.
     pub is_cooked: bool,
-    /// Whether what stood there before is shown again, with the cursor.
+    /// Whether the earlier screen is shown again, with the cursor.
     pub is_restored: bool,
 }
 
@@ -52,8 +51,7 @@ impl Terminal {
         Self::run(builder, &command)
     }
 
-    /// The same through a shell, with something done to its streams: `"$@"` is the
-    /// command.
+    /// Start it through a shell script, in which `"$@"` is the command, to change its streams.
     pub fn through_shell(
         checkout: &Checkout,
         script: &str,
@@ -106,20 +104,20 @@ impl Terminal {
         }
     }
 
-    /// What is on the screen.
+    /// Return the text on the screen.
     pub fn text(&self) -> String {
         let screen = self.screen.lock().expect("no test panics there");
         screen.screen().contents()
     }
 
-    /// Wait until the screen has all of these; what it then shows.
+    /// Wait until the screen shows all of these words; return its text.
     pub fn sees(&mut self, words: &[&str]) -> String {
         self.until(&format!("{words:?}"), |text| {
             words.iter().all(|word| text.contains(word))
         })
     }
 
-    /// Wait until the screen is as wanted; what it then shows.
+    /// Wait until the screen is as wanted; return its text.
     pub fn until(&mut self, what: &str, is_wanted: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -142,7 +140,7 @@ impl Terminal {
             .expect("the terminal is there");
     }
 
-    /// Wait until the command is over.
+    /// Wait until the command has ended.
     pub fn end(mut self) -> Ended {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
@@ -154,7 +152,7 @@ impl Terminal {
         };
         let mode = self.master.get_termios().expect("it is a terminal");
         let mode: libc::termios = mode.into();
-        // Without it the output ends, and all of it has been read.
+        // Once it is closed, the output ends when all of it has been read.
         drop(self.slave);
         drop(self.keys);
         let _ = self.reader.join();

@@ -1,15 +1,15 @@
-//! What is measured of a run is what happened in it.
+//! Tests that records describe what happened in a run.
 //!
-//! The instrument against the truth: what is reported is what `fake` really
-//! emitted, and a clock that lies is caught by the harness's own stamps.
+//! Reported times are compared with the times at which `fake` really emitted tokens, and a wrong
+//! clock is detected by the harness's own stamps.
 //!
-//! Counters of a real run: every case has readings of the engine's own process,
-//! of the host and of what reading cost, and so has a case that failed.
+//! Counters of a real run: every case, even a failed one, has readings of the engine's own process,
+//! of the host, and of the cost of reading them.
 
 use crate::checkout::{Checkout, PROFILE, text, turns_alone};
 use schema::record::{RequestRecord, Status};
 
-/// What `fake` wrote of one batch.
+/// The times that `fake` wrote down for one batch.
 struct Truth {
     started_ns: u64,
     token_ns: Vec<u64>,
@@ -51,7 +51,8 @@ fn reported_latencies_are_those_really_emitted() {
         let mut reported = (Vec::new(), Vec::new());
         let mut emitted = (Vec::new(), Vec::new());
         for request in requests {
-            // One batch runs at a time, so the one that began while the request ran is its own.
+            // One batch runs at a time, so the batch that began during the request is the
+            // request's.
             let truth = truths
                 .iter()
                 .find(|t| (request.started_ns..=request.answered_ns).contains(&t.started_ns))
@@ -100,7 +101,7 @@ fn a_clock_that_lies_or_runs_backwards_is_caught() {
     }
 }
 
-/// All would pass every other check: the last token is stamped truly.
+/// These stamps would pass every other check, because the last token's is true.
 #[test]
 fn stamps_that_claim_tokens_before_they_are_there_are_caught_in_one_launch() {
     let checkout = Checkout::with(&["stamps_early", "stamps_spread", "held_back"]);
@@ -143,7 +144,7 @@ fn a_target_that_keeps_answers_unasked_does_not_pass_the_gate() {
 #[test]
 fn every_case_has_readings_even_one_that_failed() {
     let checkout = Checkout::with(&["exit"]);
-    // As in `faults`: a fault at the 100th batch strikes only while timed.
+    // As in `faults`: a fault at the 100th batch occurs only while timed.
     checkout.profile(&PROFILE.replace("requests = 6", "requests = 110"));
     let (output, run) = checkout.bench(&[("FAKE_FAULT_AT", "100")]);
     let failed = |log: &&schema::launch_log::LaunchLog| {

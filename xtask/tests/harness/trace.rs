@@ -1,4 +1,4 @@
-//! Tracing from end to end without a GPU: the real tracer inside the fake engine, with a
+//! Tests of tracing from end to end without a GPU: the real tracer in the fake engine, with a
 //! scripted CUPTI and a preloaded stand-in for the driver.
 
 use crate::checkout::{Checkout, library, text};
@@ -60,7 +60,7 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
     assert!(busy > 0.0 && busy < 1.0, "{busy}");
     assert!(found.share(Class::Matmul).is_some_and(|share| share > 0.0));
 
-    // What fails is the new record, and the old one stays as it was.
+    // A failure is recorded in a new file, and the old record stays as it was.
     let why = trace(&[
         ("LD_PRELOAD", &driver),
         ("BENCH_CUPTI_LIBRARY", "/nowhere/libcupti.so"),
@@ -84,7 +84,7 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
     let newest = TracedLaunch::load_all(&RunFiles::open(&run_dir).expect("it is a run"))
         .expect("they can be listed");
     assert_eq!(newest[0].log.launch.attempt, 2);
-    // The samples are what they were.
+    // The samples are unchanged.
     let again = checkout.latest().expect("the run is there");
     assert_eq!(again.launches, run.launches);
 }

@@ -1,5 +1,5 @@
-//! Runs from somebody else: whatever their files hold, they are read as data or refused with
-//! one line, and nothing outside the run is read, written or followed.
+//! Tests of runs from unknown sources: whatever their files hold, they are read as data or refused
+//! in one line, and nothing outside the run is read, written or followed.
 
 use crate::checkout::{Checkout, text};
 use crate::compare::xtask;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 const TARGETS: [&str; 2] = ["x.cpu.f32", "y.cpu.f32"];
 
-/// The two shards of a run; their directories.
+/// Write the two shards of a run; return their directories.
 fn shards(results: &Path) -> [PathBuf; 2] {
     ["1/2", "2/2"].map(|which| {
         let id = format!("20260102-000000-test-s{}", which.replace('/', "of"));
@@ -17,7 +17,7 @@ fn shards(results: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// A verb that must refuse: exit status 1 or 2, and one line.
+/// Run a verb that must refuse, with exit status 1 or 2 and one line.
 fn refused(results: &Path, arguments: &[&str], word: &str) {
     let output = xtask(results, arguments);
     let said = text(&output);
@@ -27,7 +27,7 @@ fn refused(results: &Path, arguments: &[&str], word: &str) {
     assert_eq!(said.trim().lines().count(), 1, "{said}");
 }
 
-/// Every verb that reads the first of these runs must refuse it with this word.
+/// Check that every verb that reads the first of these runs refuses it with this word.
 fn refused_by_all(results: &Path, [one, other]: &[PathBuf; 2], word: &str) {
     let (one, other) = (one.to_str().unwrap(), other.to_str().unwrap());
     refused(results, &["merge", one, other], word);
@@ -117,7 +117,7 @@ fn too_much_of_anything_is_refused() {
     let shards = shards(dir.path());
     let record = shards[0].join("x.cpu.f32/single_request.i0.jsonl");
     let good = std::fs::read_to_string(&record).unwrap();
-    // A reading takes two bytes here, and hundreds in memory.
+    // A reading takes two bytes here, and hundreds of bytes in memory.
     let times = vec!["1"; 1_000_000].join(",");
     let line =
         format!("{{\"ev\":\"readings\",\"case\":\"\",\"t_ns\":[{times}],\"columns\":{{}}}}\n");

@@ -1,12 +1,14 @@
-//! The `gpu` profile rehearsed on a machine without a GPU: its own scenarios and cases with fewer
-//! and shorter requests, contexts of 8 K whose golden is made on the spot, capacities, open loops,
+//! Runs the `gpu` profile on a machine without a GPU: its own scenarios and cases with fewer and
+//! shorter requests, contexts of 8 K whose golden is made during the test, capacities, open loops,
 //! two shards, their merge and the site. The engine is the fake under the name of a CUDA backend,
-//! and the card a library that answers as NVIDIA's does, so what asks it is what asks a real one.
+//! and the card is a library that answers as NVIDIA's does, so the code that queries a card is the
+//! real one.
 //!
-//! It is a program of its own because Cargo runs those one after the other. With up to 64 requests
-//! in flight beside the tests of `harness`, answers would be read late, and cells be `bad_timing`.
+//! This is a test program of its own, because Cargo runs test programs one after the other. With up
+//! to 64 requests in flight beside the tests of `harness`, answers would be read late, and cells
+//! would be `bad_timing`.
 
-// Of the tests of `harness`, which use all of it.
+// Shared with the tests of `harness`, which use all of it.
 #[allow(dead_code)]
 #[path = "../harness/checkout.rs"]
 mod checkout;
@@ -21,10 +23,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 use toml::Value;
 
-/// A model with positions for the profile's longest context.
+/// A model with enough positions for the profile's longest context.
 const MODEL: &str = "tiny-llama3";
 
-/// The profile `gpu` as it is committed, with fewer blocks, and requests that take less time.
+/// Return the profile `gpu` as committed, but with fewer blocks and shorter requests.
 fn profile() -> String {
     let root = Checkout::real_repo().root;
     let text = std::fs::read_to_string(root.join("data/profiles/gpu.toml")).expect("it is there");
@@ -32,15 +34,15 @@ fn profile() -> String {
     profile.insert("id".into(), "test".into());
     profile.insert("model".into(), MODEL.into());
     profile.insert("invocations".into(), 2.into());
-    // The limits of the processor are no part of this, those of the card are.
+    // This skips measuring the limits of the processor; those of the card are measured.
     profile.insert("publishable".into(), false.into());
-    // Other programs, which other tests try.
+    // The micro suites have other programs, which other tests cover.
     profile.remove("micro");
     for (_, scenario) in profile["scenarios"].as_table_mut().expect("a table") {
         let scenario = scenario.as_table_mut().expect("a table");
         let in_flight = scenario["concurrency"].as_array().expect("a list");
         let most = in_flight.iter().filter_map(Value::as_integer).max();
-        // Where requests come by a clock, a share of them waits for it.
+        // Open loops wait for scheduled requests, so they get a fixed number.
         let requests = match scenario.contains_key("load_percent") {
             true => 16,
             false => most.unwrap_or(1).max(4),
@@ -54,8 +56,7 @@ fn profile() -> String {
     toml::to_string(&profile).expect("it is a table")
 }
 
-/// A machine with the scripted card, and a checkout whose targets to be measured are the fake's on
-/// a GPU.
+/// A machine with the scripted card, and a checkout whose measured targets are the fake on a GPU.
 struct Machine {
     checkout: Checkout,
     models: PathBuf,
@@ -63,7 +64,7 @@ struct Machine {
     _alone: MutexGuard<'static, ()>,
 }
 
-/// The tests measure, so one waits for the other.
+/// Lock that makes the tests run one after the other, because they measure.
 static MEASURING: Mutex<()> = Mutex::new(());
 
 impl Machine {
@@ -85,7 +86,7 @@ impl Machine {
         let card = tempfile::tempdir().expect("a temporary directory can be made");
         let built = library(card.path(), "tests/rehearsal/nvml.c");
         std::fs::rename(built, card.path().join("libnvidia-ml.so.1")).expect("it was built");
-        // One file under several names is loaded once, so both libraries have one clock.
+        // One file under several names is loaded only once, so both libraries share one clock.
         let built = library(card.path(), "tests/rehearsal/cuda.c");
         std::fs::rename(built, card.path().join("libcuda.so")).expect("it was built");
         for name in ["libcuda.so.1", "libcublas.so"] {
@@ -100,7 +101,7 @@ impl Machine {
         }
     }
 
-    /// `cargo xtask`, where the card lacks some counters.
+    /// Run `cargo xtask` with a card that lacks some counters.
     fn xtask(&self, arguments: &[&str], lacks: &str) {
         let environment = [
             ("LD_LIBRARY_PATH", self.card.path().to_str().expect("UTF-8")),
@@ -109,8 +110,8 @@ impl Machine {
             ("CUDA_LACKS", lacks),
             ("FAKE_PREFILL_US", "200"),
             ("FAKE_DECODE_US", "100"),
-            // An answer may be late by a share of what its request took: those beside 63 others
-            // must outlast what 64 answers at once take to be read.
+            // An answer may be late by a share of its request's time: a request beside 63 others
+            // must take longer than reading 64 answers that arrive at once.
             ("FAKE_ROW_US", "50"),
             ("FAKE_PREFILL_TOKEN_US", "1"),
         ];
@@ -119,11 +120,11 @@ impl Machine {
     }
 }
 
-/// The program that measures a card's limits.
+/// Build the program that measures a card's limits.
 fn gpu_limits() -> PathBuf {
     let repo = Checkout::real_repo();
     let registry = repo.registry().expect("the registry is valid");
-    // As in the registry, but that what the card lacks isn't provisioned: it is scripted.
+    // As in the registry, but without provisioning CUDA, which is scripted here.
     let how = Build::Cargo {
         package: "gpu-limits".into(),
         bin: "gpu-limits".into(),
@@ -136,7 +137,7 @@ fn gpu_limits() -> PathBuf {
     program.expect("it can be built").files[0].clone()
 }
 
-/// A limit that was measured, as the run has it.
+/// Return a limit that the run measured.
 fn limit(run: &Run, name: &str) -> Option<f64> {
     let fact = run.header.provenance.facts.get(&format!("cuda_{name}"))?;
     Some(fact.parse().expect("it is a number"))
@@ -160,7 +161,7 @@ fn the_whole_gpu_profile_is_measured_merged_and_shown() {
     run(&["merge", ids[0], ids[1]]);
     let whole = checkout.latest().expect("they were merged");
 
-    // Every cell that the profile plans has its numbers.
+    // Every cell that the profile plans must have numbers.
     let planned: usize = whole
         .header
         .plan
@@ -182,7 +183,7 @@ fn the_whole_gpu_profile_is_measured_merged_and_shown() {
     assert!(origin.starts_with("made here by fake.cpu.f32"), "{origin}");
     assert!(!whole.capacities.is_empty());
 
-    // What the scripted card does at best was measured, in every number format.
+    // The scripted card's limits were measured, in every number format.
     for (name, rate) in [
         ("last_level_cache_bytes", f64::from(50 << 20)),
         ("memory_bandwidth_bytes_per_s", 3.2e12),
@@ -196,7 +197,8 @@ fn the_whole_gpu_profile_is_measured_merged_and_shown() {
         assert!((measured / rate - 1.0).abs() < 1e-3, "{name}: {measured}");
     }
 
-    // Every counter of the card reaches the records, and what follows from them the cells.
+    // Every counter of the card reaches the records, and the cells have the metrics derived from
+    // them.
     type Counter = fn(&Telemetry) -> bool;
     let counters: [(&str, Counter); 15] = [
         ("power", |r| r.gpu_power_mw == Some(250_000)),

@@ -1,4 +1,4 @@
-//! The load: processes that compute without end, which come and go.
+//! The load: processes that compute without end, and that start and stop at random times.
 
 use anyhow::{Context, Result, bail};
 use harness::arrivals::exponential;
@@ -12,13 +12,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long the load runs and rests, on average and at least (s).
+/// Mean time that the load runs, mean time that it rests, and shortest time of either (s).
 const RUNS_S: f64 = 8.0;
 const RESTS_S: f64 = 16.0;
 const LEAST_S: f64 = 2.0;
 
-/// The first so many of the cores that the engine may run on, once `taskset` has shown that it
-/// can keep a process to one.
+/// Return the first `wanted` cores that the engine may run on. Fail where `taskset` can't keep a
+/// process to one of them.
 pub(super) fn cores(wanted: usize) -> Result<Vec<usize>> {
     let mut cores = cpus_allowed();
     cores.truncate(wanted);
@@ -36,7 +36,7 @@ pub(super) fn cores(wanted: usize) -> Result<Vec<usize>> {
     Ok(cores)
 }
 
-/// Processes that come and go until they are told to end.
+/// A thread that starts and stops the processes until it is told to end.
 pub(super) struct Load {
     stop: Sender<()>,
     thread: JoinHandle<Result<Vec<Range<u64>>>>,
@@ -49,9 +49,9 @@ impl Load {
         Self { stop, thread }
     }
 
-    /// When they ran (ns).
+    /// End the load; return the times during which it ran (ns).
     pub(super) fn end(self) -> Result<Vec<Range<u64>>> {
-        // A thread that has ended takes no message, and needs none.
+        // Sending fails where the thread has ended already, and then nothing is left to do.
         let _ = self.stop.send(());
         self.thread.join().expect("the load's thread returns")
     }
@@ -79,16 +79,17 @@ fn come_and_go(cores: &[usize], seed: u64, stopped: &Receiver<()>) -> Result<Vec
     Ok(ran)
 }
 
-/// Exponential, so that nothing periodic meets it in step.
+/// Draw an exponentially distributed duration, so that the load never falls into step with anything
+/// periodic.
 fn duration(random: &mut SplitMix64, mean_s: f64) -> Duration {
     Duration::from_secs_f64((exponential(random) * mean_s).max(LEAST_S))
 }
 
-/// Processes that compute without end; they are killed when it is dropped.
+/// Processes that compute without end. They are killed when this is dropped.
 struct Busy(Vec<Child>);
 
 impl Busy {
-    /// As many as there are `cores`.
+    /// Start one process for each of `cores`.
     fn start(cores: &[usize], is_kept_to_cores: bool) -> Result<Self> {
         let mut busy = Self(Vec::new());
         for core in cores {
@@ -105,7 +106,7 @@ impl Busy {
         Ok(busy)
     }
 
-    /// Kill them. An error where one was no load any more.
+    /// Kill the processes. Fail where one had ended by itself, so that it was no load.
     fn end(mut self) -> Result<()> {
         for child in &mut self.0 {
             if let Some(status) = child.try_wait()? {
@@ -119,7 +120,7 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // One that has died needs no more.
+            // Killing fails where the process has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -157,7 +158,7 @@ mod tests {
             .collect();
         assert!(drawn.iter().all(|&s| s >= LEAST_S));
         let mean_s = mean(&drawn).unwrap();
-        // 16 s, a little more because of what is at least 2 s.
+        // The mean is a little over 16 s, because shorter times are raised to 2 s.
         assert!((15.0..18.0).contains(&mean_s), "{mean_s}");
     }
 }

@@ -1,12 +1,12 @@
-//! What the user brought to a new run: a model, prompts.
+//! The model and the prompts that the user brought to a new run.
 //!
-//! The model of a new run, where the user brought it: looked at and kept before anything is decided.
-//! A dry run looks too, but keeps it in a directory that is gone at its end.
+//! A model that the user brought is inspected and kept before anything is decided. A dry run
+//! inspects it too, but keeps it in a temporary directory.
 //!
-//! The prompts of a new run, where the user brought them: read before anything is fetched, and
-//! encoded before the plan is made, because a plan says how long they are. For that the model's
-//! small files are fetched first, without its weights. A dry run fetches nothing that stays: it
-//! takes what is here.
+//! Prompts that the user brought are read before anything is fetched, and encoded before the plan
+//! is made, because a plan states their lengths. For that the model's small files are fetched
+//! first, without its weights. A dry run leaves nothing that it fetched: it uses the files that are
+//! here.
 
 use super::Options;
 use anyhow::Result;
@@ -23,18 +23,18 @@ use schema::registry::Target;
 use schema::scenario::{PromptSource, Scenario};
 use tempfile::TempDir;
 
-/// What a run is asked for, its model by id.
+/// The options of a run, with its model as an id.
 pub(super) struct ModelAsked {
-    /// The checkout; of a dry run perhaps with another models directory.
+    /// The checkout; of a dry run possibly with another models directory.
     pub(super) repo: Repo,
-    /// The options with the model's id.
+    /// The options, with the model given by its id.
     pub(super) options: Options,
-    /// Where a dry run keeps a model; deleted with this.
+    /// Temporary directory where a dry run keeps a model; deleted when this is dropped.
     _scratch: Option<TempDir>,
 }
 
 impl ModelAsked {
-    /// The model that the command line asks for. Nothing is done for one that is given by its id.
+    /// Find or bring the model that the command line asks for. A dry run only inspects it.
     pub(super) fn new(repo: &Repo, options: &Options) -> Result<Self> {
         let mut asked = Self {
             repo: repo.clone(),
@@ -52,7 +52,7 @@ impl ModelAsked {
         Ok(asked)
     }
 
-    /// The id of a model that is looked at and not kept.
+    /// Inspect a model without keeping it; return its id.
     fn looked_at(&mut self, name: &str) -> Result<String> {
         let scratch = tempfile::tempdir()?;
         let mut options = fetch::options(Verify::Stamp);
@@ -73,7 +73,7 @@ impl ModelAsked {
             fetch::keep(scratch.path(), &looked.brought, &looked.hashes)?;
             self.repo.models_dir = scratch.path().to_owned();
             if self.options.prompts.is_some() {
-                // They are counted in tokens.
+                // The prompts' lengths are counted in tokens, for which the tokenizer is needed.
                 fetch::fetch_small(
                     &self.repo.models()?,
                     std::slice::from_ref(&id),
@@ -89,7 +89,7 @@ impl ModelAsked {
     }
 }
 
-/// What the command line chooses, with the prompts of its file.
+/// Return the choices of the command line, with the prompts of the user's file encoded.
 pub(super) fn choice(
     repo: &Repo,
     profile: &Profile,
@@ -102,7 +102,7 @@ pub(super) fn choice(
         return Ok(choice);
     };
     let file = File::read(path)?;
-    // Wrong names are refused before a byte is fetched.
+    // Unknown names are refused before a byte is fetched.
     choice.prompts = Some(file.unencoded());
     plan::plan(profile, scenarios, targets, &choice, 1)?;
     let model = choice.model.as_ref().unwrap_or(&profile.model);
@@ -114,7 +114,7 @@ pub(super) fn choice(
     Ok(choice)
 }
 
-/// See to it that the files are here that prompts are encoded by.
+/// Make sure that the files that encode prompts are here. A dry run fails where they are missing.
 fn see_to(repo: &Repo, model: &str, dry_run: bool) -> Result<()> {
     let missing = fetch::missing(&repo.models()?, model, &repo.models_dir)?;
     if !missing.iter().any(|name| fetch::is_small(name)) {

@@ -1,5 +1,5 @@
-//! The programs of a run: those of its targets, of a judge, of who makes its golden
-//! where one is lacking, and of its micro suites.
+//! The programs of a run: those of its targets, of a judge, of the targets that make its golden
+//! where one is missing, and of its micro suites.
 
 use super::first_look::FirstLook;
 use anyhow::Result;
@@ -16,13 +16,13 @@ use schema::registry::{Registry, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use watch::event;
 
-/// Most programs that are named before a run.
+/// Most programs that are listed by name before a run.
 const NAMES_MAX: usize = 6;
-/// A model of so many parameters takes any judge but the reference long: at 1.2 billion on two
+/// Number of parameters from which any judge but the reference takes long: at 1.2 billion on two
 /// cores, 1.2 s an output where Candle in f32 takes 3 to 4.
 const LARGE_PARAMETERS: u64 = 500_000_000;
 
-/// What is to be built.
+/// The programs to be built for a run.
 pub(super) struct Building<'a> {
     stage: build::Stage<'a>,
     micro: MicroPrograms,
@@ -30,7 +30,8 @@ pub(super) struct Building<'a> {
 }
 
 impl<'a> Building<'a> {
-    /// For a plan. What is `named` is built whatever is missing here.
+    /// Determine which programs a plan needs. Those `named` by the user are built even where their
+    /// device is missing.
     pub(super) fn new(
         repo: &'a Repo,
         registry: &'a Registry,
@@ -53,8 +54,8 @@ impl<'a> Building<'a> {
         Ok(Self { stage, micro, look })
     }
 
-    /// What has nothing to run on here, what is to be built and how long that should take, in
-    /// a few lines.
+    /// Describe in a few lines what can't run here, what is to be built, and how long that should
+    /// take.
     pub(super) fn announcement(&self) -> String {
         let lacking = self.lacking();
         let lacking: String = lacking.map(|(id, why)| format!("{id}: {why}\n")).collect();
@@ -65,8 +66,8 @@ impl<'a> Building<'a> {
         self.micro.lacking().chain(self.stage.lacking())
     }
 
-    /// The same of a dry run: also what is known to be missing, what is there, and the name of
-    /// every program.
+    /// Describe the same for a dry run, and also what is known to be missing, what is built
+    /// already, and the name of every program.
     pub(super) fn report(&self) -> String {
         let targets = together(self.stage.lacking());
         let micro = together(self.micro.lacking());
@@ -85,7 +86,7 @@ impl<'a> Building<'a> {
         text + &self.stage.announcement(usize::MAX)
     }
 
-    /// Build it, with a first look in between where there is to be one.
+    /// Build the programs, with a first look in between where the profile has one.
     pub(super) fn programs(self) -> Result<Programs> {
         watch::stage(event::Stage::Build);
         let mut programs = self.stage.run(|left| match self.look {
@@ -97,7 +98,7 @@ impl<'a> Building<'a> {
     }
 }
 
-/// A line for each reason, with all whose reason it is.
+/// Group targets and variants by the reason why they are unavailable, a line for each reason.
 fn together<'a>(
     lacking: impl Iterator<Item = (&'a str, &'a EngineFailure)>,
 ) -> impl Iterator<Item = String> {
@@ -110,10 +111,10 @@ fn together<'a>(
         .map(|(why, ids)| format!("{}: {why}", ids.join(", ")))
 }
 
-/// The judges that a run of this plan uses: those whose programs cost nothing more, being the
-/// plan's own or built before. For a large model the reference too, since a judge that scores a
-/// whole output in one pass saves more time than its download takes. Where that leaves none, the
-/// cross-check. On a device too, where the same program or another that costs nothing runs there.
+/// Return the judges that a run of this plan uses: those whose programs cost nothing more, because
+/// the plan needs them or they were built before. For a large model the reference too, since a
+/// judge that scores a whole output in one pass saves more time than its download takes. Where that
+/// leaves none, the cross-check. Each judge also on a device, where that needs no further build.
 fn judges(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Vec<Target>> {
     let planned = plan.targets.iter().map(|t| registry.program_id(t));
     let planned: BTreeSet<Option<String>> = planned.collect();
@@ -140,7 +141,7 @@ fn judges(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Vec<Target>> 
     Ok(all)
 }
 
-/// Where `judge` may run without a further program, or with one that is free.
+/// Return the places where `judge` may run with its own program, or with one that needs no build.
 fn serving(
     registry: &Registry,
     judge: &Target,

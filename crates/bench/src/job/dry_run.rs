@@ -1,6 +1,5 @@
-//! `--dry-run`: what a run would build, fetch and measure, as far as that can be known
-//! without doing any of it. It looks and says; it builds, fetches, locks and writes nothing,
-//! and makes no directory.
+//! `--dry-run`: describes what a run would build, fetch and measure, as far as that can be known
+//! without doing it. It builds, fetches, locks and writes nothing, and makes no directory.
 
 use super::building::Building;
 use super::first_look::FirstLook;
@@ -23,10 +22,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use watch::words::about;
 
-/// What a dry run ends with.
+/// The last line of a dry run.
 const END: &str = "A dry run: nothing was built, fetched, measured, locked or written.\n";
 
-/// All there is to say.
+/// Describe the whole run.
 pub(super) fn text(
     repo: &Repo,
     registry: &Registry,
@@ -104,15 +103,15 @@ fn earlier(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// The user's prompts, a line a scenario that asks them.
+/// Describe the user's prompts, a line for each scenario that uses them.
 fn prompts(plan: &Plan) -> String {
     let all = plan.scenarios.iter();
     let words = all.filter_map(|scenario| plan.prompts_words(scenario));
     words.map(|words| format!("Prompts: {words}\n")).collect()
 }
 
-/// Whether the model is here, else how and how much of it is got; and which targets it has no
-/// weights for.
+/// Describe whether the model is here, else how it is got and how large it is; and for which
+/// targets it has no weights.
 fn model(repo: &Repo, plan: &Plan) -> Result<String> {
     let models = repo.models()?;
     let id = &plan.model;
@@ -132,7 +131,7 @@ fn model(repo: &Repo, plan: &Plan) -> Result<String> {
         names.push(made.to_owned());
     }
     for target in &plan.targets {
-        // Of weights in parts, the index is named as the whole would be.
+        // Weights in several files have an index, whose name begins with that of a single file.
         if !names.iter().any(|name| name.starts_with(&target.weights)) {
             text += &format!("  {}: {id} has no {}\n", target.id, target.weights);
         }
@@ -157,7 +156,7 @@ fn to_fetch(model: &Model, missing: &[String], files: usize) -> String {
     }
 }
 
-/// Cells, launches, and how many requests these are at least.
+/// Count the cells, the launches, and the fewest requests that these make.
 fn to_measure(plan: &Plan, launches: &[&Launch]) -> String {
     let of_scenario = |measured: bool| -> usize {
         let scenarios = plan.scenarios.iter().map(|scenario| {
@@ -191,7 +190,7 @@ fn to_measure(plan: &Plan, launches: &[&Launch]) -> String {
     )
 }
 
-/// How many requests there will be, and of the cell that has fewest.
+/// Count the requests, and those of the cell that has fewest.
 fn samples(plan: &Plan, launches: &[&Launch]) -> String {
     let mut of_cell: BTreeMap<CellKey, u64> = BTreeMap::new();
     for launch in launches {
@@ -213,7 +212,7 @@ fn samples(plan: &Plan, launches: &[&Launch]) -> String {
     }
 }
 
-/// What is left of the micro suites.
+/// Describe the micro suites, and how long what is left of them takes.
 fn suites(plan: &Plan, logs: &[MicroLog], ours: impl Fn(u32) -> bool) -> String {
     let all = &plan.micro;
     if all.is_empty() {
@@ -250,7 +249,7 @@ mod tests {
             hidden: false,
         }];
         let launches: Vec<&Launch> = plan.launches.iter().collect();
-        // Two cases of 20 requests in two blocks.
+        // Two cases of 20 requests each, in two blocks.
         assert_eq!(
             to_measure(&plan, &launches),
             "To be measured: 2 cells by 2 launches in 2 blocks\n\

@@ -1,7 +1,7 @@
-//! Something to look at soon: where `bench-all` has much to compile, the engines that are
-//! compiled first are measured for a minute while there is nothing else to see. It is a run
-//! like any other, of a profile of its own, kept apart from the others: no `latest` means it, no
-//! page compares with it, and its report is not the report.
+//! A first result within minutes: where `bench-all` has much to compile, the engines that are
+//! compiled first are measured for about a minute before the others are built. It is a run like any
+//! other, of a profile of its own, but kept apart from the others: `latest` and the site ignore it,
+//! and its report is not the report of the main run.
 
 use super::{Options, create, measure, planned};
 use anyhow::Result;
@@ -15,20 +15,20 @@ use schema::registry::{Registry, Target};
 use std::path::{Path, PathBuf};
 use watch::Control;
 
-/// A first look that may be taken.
+/// A first look that the profile and the user's options allow.
 pub(crate) struct FirstLook<'a> {
     repo: &'a Repo,
     registry: &'a Registry,
     profile: String,
     runs_dir: PathBuf,
     control: Control,
-    /// What it measures.
+    /// The targets that it measures.
     pub(super) targets: Vec<Target>,
 }
 
 impl<'a> FirstLook<'a> {
-    /// The one that a profile names; `None` where it names none, or where the user wants
-    /// something in particular.
+    /// Prepare the first look that a profile names; `None` where it names none, or where the user
+    /// narrowed the run.
     pub(super) fn new(
         repo: &'a Repo,
         registry: &'a Registry,
@@ -50,8 +50,8 @@ impl<'a> FirstLook<'a> {
         }))
     }
 
-    /// Measure and render it, while these programs aren't built yet. That it fails keeps
-    /// nothing else from being measured: an error is only that the user wants to stop.
+    /// Measure and render it while the programs in `left` aren't built yet. A failure causes only a
+    /// warning, so that the run goes on; an error is returned only where the user interrupts.
     pub(super) fn take(&self, left: &[String]) -> Result<()> {
         let taken = self.measure_and_render(left);
         interrupt::check()?;
@@ -81,7 +81,7 @@ impl<'a> FirstLook<'a> {
         page::render_apart(self.repo, run, &self.repo.first_look_dir(), &banner)
     }
 
-    /// The engines of these programs, each once, by name.
+    /// Return the names of the engines whose programs these are, without repeats.
     fn names(&self, programs: &[String]) -> Vec<&str> {
         let engines = self.registry.engines.iter();
         let is_left = |target: &Target| {
@@ -97,7 +97,7 @@ impl<'a> FirstLook<'a> {
     }
 }
 
-/// Whether the user wants the whole of a new run, with its report.
+/// Tell whether the user wants the whole of a new run, with its report.
 fn is_wanted(options: &Options) -> bool {
     let choice = &options.choice;
     let narrows = !choice.engines.is_empty() || !choice.scenarios.is_empty();
@@ -108,7 +108,7 @@ fn is_wanted(options: &Options) -> bool {
     options.site && !(narrows || changes || is_part || has_no_time)
 }
 
-/// What stands above everything on its pages.
+/// Return the banner at the top of its pages.
 fn banner(left: &[&str]) -> String {
     let left = match left {
         [] => String::new(),
@@ -199,7 +199,7 @@ mod tests {
             let own = repo.profile(&look.profile).unwrap();
             assert!(!own.publishable && own.first_look.is_none());
             assert_eq!(own.model, profile.model, "no other model is to be fetched");
-            // Someone can judge its outputs before PyTorch is there.
+            // A judge of its outputs is there before PyTorch is.
             let judges = registry.judges();
             assert!(look.targets.iter().any(|target| judges.contains(target)));
         }

@@ -1,5 +1,5 @@
-//! How long a run will take, said before it begins to measure: by the pilot, and for what comes
-//! after by what published runs took.
+//! The estimate of a run's time, printed before it begins to measure: by the pilot, and for the
+//! stages after measuring by the times of published runs.
 
 use super::Options;
 use anyhow::{Result, bail};
@@ -19,10 +19,10 @@ use watch::emit;
 use watch::event::{Event, Stage};
 use watch::words::about;
 
-/// A run that measures longer than this (s) wants the user's word.
+/// A run that measures longer than this (s) needs the user's consent.
 const LONG_S: f64 = 3600.0;
 
-/// Refuse to begin a long run, unless the user has agreed or there is no terminal to ask on.
+/// Refuse to begin a long run without the user's consent. Without a terminal, none is needed.
 pub(super) fn consent(profile: &Profile, options: &Options) -> Result<()> {
     let choice = &options.choice;
     let narrows =
@@ -41,7 +41,7 @@ pub(super) fn consent(profile: &Profile, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What a profile's measuring takes about, or at most, where that is known (s).
+/// Return about how long a profile measures, or at most (s); `None` where neither is known.
 fn measures_s(profile: &Profile) -> Option<f64> {
     match (profile.measure_min, profile.budget_s) {
         (minutes, _) if minutes > 0.0 => Some(60.0 * minutes),
@@ -50,7 +50,7 @@ fn measures_s(profile: &Profile) -> Option<f64> {
     }
 }
 
-/// What a profile's measuring takes, with all of its targets; empty where that isn't known.
+/// Describe how long a profile with all of its targets measures; empty where that isn't known.
 pub(super) fn in_words(profile: &Profile) -> String {
     let Some(takes_s) = measures_s(profile) else {
         return String::new();
@@ -66,9 +66,9 @@ pub(super) fn in_words(profile: &Profile) -> String {
     )
 }
 
-/// Say how long all that is left takes, by the pilot's estimate, and emit the progress events for
-/// the stages after measuring. `judging`: who will judge which outputs; `micro`: what is on disk
-/// of the micro suites.
+/// Print how long all that is left takes, by the pilot's estimate, and emit the progress events for
+/// the stages after measuring. `judging` is the judge and the outputs that it will judge; `micro`
+/// holds the records of the micro suites so far.
 pub(super) fn tell(
     plan: &Plan,
     budget: Option<&Budget>,
@@ -100,16 +100,16 @@ fn words(measure_s: f64, later: &[(Stage, f64)]) -> String {
     words
 }
 
-/// Whose outputs are judged after measuring, and by whom.
+/// The outputs to be judged after measuring, and their judge.
 pub(super) struct Judging<'a> {
     /// The judge's id; empty where there is none.
     pub by: String,
-    /// Scenario, case and block in which outputs have no judgement, or will have none.
+    /// Scenario, case and block of the outputs that have no judgement yet.
     pub of: BTreeSet<(&'a str, &'a str, u32)>,
 }
 
 impl<'a> Judging<'a> {
-    /// Of what is `left` to measure, and of what was measured before and isn't judged.
+    /// Collect the outputs of what is `left` to measure, and those measured before and not judged.
     pub fn new(
         by: String,
         left: &'a [Pending],
@@ -145,9 +145,10 @@ impl<'a> Judging<'a> {
     }
 }
 
-/// What judging takes (s), a prompt with all outputs of it taken for one request that the judge
-/// answers alone: what the outputs begin with is computed once, and their tokens are scored at
-/// once. Of a judge that isn't timed, the slowest target's pace is taken. 0 without a judge.
+/// Estimate how long judging takes (s). A prompt with all outputs for it counts as one request that
+/// the judge answers alone: the beginning that the outputs share is computed once, and their tokens
+/// are scored at once. For a judge that isn't timed, the slowest target's pace is used. 0 without a
+/// judge.
 fn check_s(plan: &Plan, budget: &Budget, judging: &Judging) -> f64 {
     if judging.by.is_empty() {
         return 0.0;
@@ -163,7 +164,7 @@ fn check_s(plan: &Plan, budget: &Budget, judging: &Judging) -> f64 {
     }
 }
 
-/// The same at the pace of one pilot.
+/// Estimate the same from the pace of one pilot.
 fn check_at_pace_s(plan: &Plan, pilot: &Pilot, judging: &Judging) -> f64 {
     let mut all_s = 0.0;
     for scenario in &plan.scenarios {
@@ -173,7 +174,7 @@ fn check_at_pace_s(plan: &Plan, pilot: &Pilot, judging: &Judging) -> f64 {
                 ..case.clone()
             };
             let find = |case| pilot.rounds.iter().find(|r| budget::same(r, case));
-            // Without one alone: a share of those in company.
+            // Without a round of one request, take each request's share of a concurrent round.
             let Some(request_s) = find(&alone)
                 .map(|round| round.round_s)
                 .or_else(|| Some(find(case)?.round_s / f64::from(case.concurrency)))
@@ -184,7 +185,7 @@ fn check_at_pace_s(plan: &Plan, pilot: &Pilot, judging: &Judging) -> f64 {
             let blocks = judging.of.iter();
             let blocks = blocks.filter(|of| (of.0, of.1) == (&scenario.id, &case.id));
             let prompts = f64::from(case.requests) * blocks.count() as f64;
-            // What comes again has been judged.
+            // An output for a repeated prompt has been judged already.
             let own = plan.own_prompts(scenario);
             let distinct = own.map_or(prompts, |own| prompts.min(own.tokens.len() as f64));
             all_s += distinct * request_s;
@@ -221,7 +222,7 @@ mod tests {
             in_words(&profile),
             "All of profile smoke measures for about 5 min, at most 10 min, once everything is built\n"
         );
-        // A test has no terminal to ask on, so the run may begin.
+        // A test has no terminal for the question, so the run may begin.
         assert!(consent(&profile, &Options::default()).is_ok());
     }
 
@@ -267,7 +268,7 @@ mod tests {
         assert_eq!(of_another_s, all_s, "at the pace of who is timed");
         assert_eq!(takes_s("", &left, &[], &none), 0.0, "without a judge");
         assert_eq!(takes_s("judge", &[], &[], &none), 0.0);
-        // One block is measured; its outputs want a judgement until they have one.
+        // One block is measured; its outputs need a judgement until they have one.
         left.retain(|p| p.launch.invocation == 1);
         let measured = [log(0, "a", &plan.scenarios[0].id, &case.id)];
         assert_eq!(takes_s("judge", &left, &measured, &none), all_s);

@@ -1,5 +1,4 @@
-//! Whether what was timed is right: by whom the timed outputs are judged. How stands in
-//! `run::check`.
+//! Chooses the judge of the timed outputs; `run::check` does the judging.
 
 use super::Opened;
 use anyhow::Result;
@@ -12,7 +11,7 @@ use schema::registry::{Registry, Target};
 use schema::run::Run;
 use std::collections::BTreeMap;
 
-/// Who will judge, if nothing happens to it: the id, or nothing.
+/// Return the id of the target that will judge if it doesn't fail; empty where there is none.
 pub(super) fn likely(
     registry: &Registry,
     verify: &BTreeMap<String, VerifyRecord>,
@@ -22,8 +21,8 @@ pub(super) fn likely(
     judge.map(|target| target.id).unwrap_or_default()
 }
 
-/// The reference, else who may stand in for it: each on a device where one is here, since a
-/// processor takes minutes over outputs of a large model that a GPU judges in seconds.
+/// Choose the reference, else the target that may replace it: each on a device where there is one,
+/// since a processor takes minutes for outputs of a large model that a GPU judges in seconds.
 fn judge(
     registry: &Registry,
     verify: &BTreeMap<String, VerifyRecord>,
@@ -34,7 +33,7 @@ fn judge(
     usable.next()
 }
 
-/// Whether a target may judge: its program is there, and it wasn't found to be wrong.
+/// Tell whether a target may judge: its program is built, and the gate did not reject it.
 fn is_usable(
     target: &Target,
     verify: &BTreeMap<String, VerifyRecord>,
@@ -44,8 +43,7 @@ fn is_usable(
     known.is_none_or(|record| record.status == Status::Ok) && programs.has(target)
 }
 
-/// Have every timed output that has no judgement yet judged by the reference, or who
-/// may stand in for it.
+/// Have the chosen judge check every timed output that has no judgement yet.
 pub(super) fn check_outputs(
     repo: &Repo,
     registry: &Registry,

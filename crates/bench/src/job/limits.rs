@@ -1,4 +1,4 @@
-//! What the machine can do at best, which MBU and MFU are shares of: measured as a run is opened.
+//! Measures the machine's limits, to which MBU and MFU are relative, when a run is opened.
 
 use base::repo::Repo;
 use harness::{devices, machine};
@@ -7,12 +7,12 @@ use schema::plan::Plan;
 use schema::registry::Registry;
 use std::collections::BTreeMap;
 
-/// The limits of the processor, and of every device that the plan's targets compute on and that the
-/// registry has a program for, as facts of the run. What can't be measured is said and left out: no
-/// time rests on it.
+/// Measure the limits of the processor, and of every device that the plan's targets compute on and
+/// that the registry has a program for; return them as facts of the run. What can't be measured is
+/// reported and left out, because no measured time depends on it.
 pub(super) fn measured(repo: &Repo, registry: &Registry, plan: &Plan) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
-    // The processor's take seconds, which a run that shows nothing saves.
+    // The processor's limits take seconds to measure, so a run that won't be published skips them.
     if plan.publishable {
         eprintln!("Measuring what this machine can do at best");
         facts = machine::ceilings().facts();

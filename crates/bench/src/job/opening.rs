@@ -1,5 +1,4 @@
-//! A run opened: a new one with everything decided and written down before anything is
-//! measured, or an earlier one to go on with.
+//! Opens a new run: everything is decided and written down before anything is measured.
 
 use super::building::Building;
 use super::first_look::FirstLook;
@@ -33,21 +32,21 @@ use watch::Control;
 use watch::event::{Event, Stage};
 use watch::log::Beside;
 
-/// A new run as it is asked for: decided, while nothing is locked, built or written yet.
+/// A new run that is decided, while nothing is locked, built or written yet.
 pub struct Planned {
     pub(super) profile: Profile,
     pub(super) plan: Plan,
-    /// The run whose decision on what there is time for is taken over, and that.
+    /// Id and budget of the run whose decision on which cells there is time for is reused.
     decided: Option<(String, Budget)>,
 }
 
 impl Planned {
-    /// The plan alone.
+    /// Return the plan alone.
     pub fn into_plan(self) -> Plan {
         self.plan
     }
 
-    /// The same, where a difference of `percent` matters at the latest.
+    /// Limit the difference that matters to at most `percent`.
     pub fn with_matters_at_most(mut self, percent: f64) -> Self {
         let matters = &mut self.plan.matters_percent;
         *matters = matters.min(percent);
@@ -55,7 +54,7 @@ impl Planned {
     }
 }
 
-/// Decide what a new run is. Whatever the user named wrongly is refused here.
+/// Decide what a new run measures. Names that the user got wrong are refused here.
 pub fn planned(
     repo: &Repo,
     registry: &Registry,
@@ -98,7 +97,8 @@ pub fn planned(
     })
 }
 
-/// How narrow intervals must be, where that is asked of a plan that can go on block by block.
+/// Return how narrow the intervals must be, where the user asked for that; fail where the plan has
+/// more blocks than allowed to begin with.
 fn until(plan: &Plan, options: &Options) -> Result<Option<Until>> {
     let Some(until) = options.until else {
         return Ok(None);
@@ -114,8 +114,8 @@ fn until(plan: &Plan, options: &Options) -> Result<Option<Until>> {
     Ok(Some(until))
 }
 
-/// The model is one of data/models.toml. That a profile names another is no mistake of the
-/// command line.
+/// Check that the model is in data/models.toml. An unknown one in a profile is not reported as a
+/// mistake of the command line.
 fn check_model(repo: &Repo, profile: &Profile, named: Option<&String>) -> Result<()> {
     let models = repo.models()?;
     if let Some(named) = named {
@@ -130,7 +130,7 @@ fn check_model(repo: &Repo, profile: &Profile, named: Option<&String>) -> Result
     Ok(())
 }
 
-/// Where only micro suites were asked for, their variants are named too.
+/// Check the names of engines where only micro suites were asked for, whose variants count too.
 fn check_contenders(
     engines: &[String],
     targets: &[Target],
@@ -144,7 +144,7 @@ fn check_contenders(
     Ok(names::check_engines(&others, targets)?)
 }
 
-/// A new run: everything decided and written down before anything is measured.
+/// Begin a new run: everything is decided and written down before anything is measured.
 pub(crate) fn create(
     repo: &Repo,
     registry: &Registry,
@@ -174,28 +174,28 @@ pub(crate) fn create(
     })
 }
 
-/// A seed of its own for the prompts that are generated, so that no engine can have prepared for
-/// them. Machines that measure shards don't talk to each other and must ask the same prompts, so
-/// theirs are of the profile's seed.
+/// Draw a seed for the prompts that are generated, so that no engine can have prepared for them.
+/// Machines that measure shards can't agree on a seed but must use the same prompts, so shards use
+/// the plan's seed.
 fn prompt_seed(plan: &Plan, options: &Options) -> Option<u64> {
     let mut scenarios = plan.scenarios.iter();
     let is_drawn = options.shard.is_none() && scenarios.any(|s| s.prompts.is_generated());
-    // The system's randomness, by which the standard library keys its hash maps.
+    // The system's randomness, which seeds the hash maps of the standard library.
     is_drawn.then(|| RandomState::new().hash_one(std::process::id()) >> 32)
 }
 
-/// What a run is to be, before any of it is built or measured.
+/// What a run will measure, before anything is built or measured.
 pub(crate) struct Decided {
     pub plan: Plan,
     pub origin: Origin,
-    /// What there is time for, where that is decided too.
+    /// The cells that there is time for, where that is decided already.
     pub budget: Option<Budget>,
-    /// What is built whatever is missing here.
+    /// Engines and targets that are built even where their device is missing.
     pub named: Named,
 }
 
-/// Write down everything that is decided, before anything is measured. `look`: what is measured
-/// and shown while the rest compiles.
+/// Prepare the run and write down everything that is decided, before anything is measured. `look`
+/// is measured and shown while the other programs are compiled.
 pub(crate) fn begin(
     repo: &Repo,
     registry: &Registry,
@@ -214,7 +214,7 @@ pub(crate) fn begin(
     fetch::ensure_for(repo, &plan.model, &plan.targets)?;
     let programs = building.programs()?;
     goldens::ensure_for(repo, registry, &programs, &plan)?;
-    watch::emit(Event::Title(title(&plan))); // a first look has one of its own
+    watch::emit(Event::Title(title(&plan))); // the first look has set its own title
     let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed_of_prompts())?;
     let mut provenance = provenance(repo, registry, &plan, &programs, &prompts)?;
     provenance.facts.extend(goldens::facts(repo, &plan)?);
@@ -230,7 +230,8 @@ pub(crate) fn begin(
         )
         .as_bytes(),
     );
-    // Machines of one fleet have equal tags and may begin in the same second.
+    // Machines of one fleet have equal tags and may begin in the same second, so the shard is
+    // added.
     let part = origin
         .shard
         .map(|s| format!("-s{}of{}", s.index(), s.count()));
@@ -273,7 +274,7 @@ pub(crate) fn begin(
     })
 }
 
-/// How much a plan is, in a line.
+/// Describe the size of a plan in one line.
 pub(super) fn headline(plan: &Plan) -> String {
     let count = |n: usize, one, many| plural(n as u64, one, many);
     format!(
@@ -288,7 +289,7 @@ pub(super) fn headline(plan: &Plan) -> String {
     )
 }
 
-/// Say which prompts of the user's are asked, and that they come again.
+/// Print which of the user's prompts are used, and warn where they repeat.
 fn tell_prompts(plan: &Plan) {
     for scenario in &plan.scenarios {
         let Some(words) = plan.prompts_words(scenario) else {
@@ -306,8 +307,8 @@ fn tell_prompts(plan: &Plan) {
     }
 }
 
-/// The command line as records have it. Of a file of prompts only the name is kept, because its
-/// directory is private.
+/// Return the command line as records hold it. Of a file of prompts only the name is kept, because
+/// its directory is private.
 fn recorded(args: impl Iterator<Item = String>) -> Vec<String> {
     const OPTION: &str = "--prompts";
     let name = |path: &str| {
@@ -327,12 +328,12 @@ fn recorded(args: impl Iterator<Item = String>) -> Vec<String> {
     .collect()
 }
 
-/// A plan in a few words.
+/// Return the plan's profile and model as a title.
 pub(super) fn title(plan: &Plan) -> String {
     format!("{} · {}", plan.profile, plan.model)
 }
 
-/// `gpu` where there is a GPU and a target to run on it, else `cpu`.
+/// Return `gpu` where there is a GPU and a target to run on it, else `cpu`.
 fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
     if harness::machine::Gpu::read().devices.is_empty() {
         return Ok("cpu".into());

@@ -1,5 +1,5 @@
-//! What can refuse a run and is cheap to ask, asked before a byte is downloaded or compiled: lengths,
-//! disk, access, and whether its golden can be made. Names are looked up before.
+//! Cheap checks that can refuse a run before a byte is downloaded or compiled: context lengths,
+//! disk space, access to the model, and whether its golden can be made. Names are checked before.
 
 use anyhow::Result;
 use base::names::Refused;
@@ -12,21 +12,21 @@ use schema::golden::{POSITIONS, USUAL_POSITIONS};
 use schema::plan::Plan;
 use schema::registry::{Registry, Target};
 
-/// What was found out.
+/// The results of all checks.
 pub(super) struct Checks {
     all: Vec<(&'static str, Found)>,
-    /// What will be checked of every target once all is built.
+    /// What the gate will check of every target once all is built.
     gate: String,
 }
 
-/// One finding.
+/// The result of one check.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
-    /// As it should be.
+    /// All is well.
     Good(String),
     /// Something will be left out.
     Remark(String),
-    /// There is nothing that could be measured.
+    /// Nothing could be measured.
     Refusal(String),
 }
 
@@ -37,7 +37,7 @@ impl Found {
     }
 }
 
-/// Ask everything about a plan.
+/// Run all checks on a plan.
 pub(super) fn check(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Checks> {
     let mut all = Vec::new();
     if !plan.targets.is_empty() {
@@ -57,7 +57,7 @@ pub(super) fn check(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Che
 }
 
 impl Checks {
-    /// Refuse what can't be had, and say what will be left out.
+    /// Fail where a check refuses the run, and warn of what will be left out.
     pub fn refuse(&self) -> Result<()> {
         for (_, found) in &self.all {
             match found {
@@ -69,7 +69,7 @@ impl Checks {
         Ok(())
     }
 
-    /// All of it, a line each.
+    /// Format the results, a line each.
     pub fn report(&self) -> String {
         let mut text = "Checked before anything is fetched or built:\n".to_owned();
         for (about, found) in &self.all {
@@ -161,7 +161,7 @@ fn golden(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Found> {
     if !lacking.usual {
         return Ok(Found::Good(how));
     }
-    // Without any there is nothing to measure.
+    // Without any golden, nothing can be verified and so nothing measured.
     let names = fetch::file_names(&repo.models()?, model)?;
     let weights = &reference[0].weights;
     let index = format!("{weights}.index.json");
@@ -190,7 +190,7 @@ fn golden(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Found> {
     Ok(Found::Good(format!("none is committed: {how}")))
 }
 
-/// What every target is asked before it is timed.
+/// Describe what the gate checks of every target before it is timed.
 fn of_gate(plan: &Plan) -> String {
     let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
     let mut batches: Vec<u32> = cases.map(|case| case.concurrency).collect();
@@ -215,7 +215,7 @@ fn of_gate(plan: &Plan) -> String {
     )
 }
 
-/// `1, 4 and 8`.
+/// Format numbers as `1, 4 and 8`.
 fn listed(numbers: &[u32]) -> String {
     let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
     match words.as_slice() {
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn lengths_refuse_only_where_nothing_fits() {
-        let plan = plan(); // contexts of 26 and 516 tokens
+        let plan = plan(); // its contexts are of 26 and 516 tokens
         assert!(matches!(lengths(&plan, Some(516)), Found::Good(_)));
         assert!(matches!(lengths(&plan, None), Found::Good(_)));
         let Found::Remark(text) = lengths(&plan, Some(515)) else {

@@ -1,4 +1,4 @@
-//! An earlier run, opened again to be finished, or to have its programs started.
+//! Opens an earlier run again, to finish it or to start its programs.
 
 use super::Opened;
 use super::building::Building;
@@ -23,7 +23,8 @@ use watch::Control;
 use watch::event::{Event, Stage};
 use watch::log::Beside;
 
-/// Whether nothing of a run is left to measure, so that no program of now changes a time of it.
+/// Tell whether nothing of a run is left to measure, so that another build of a program changes
+/// none of its times.
 fn is_measured(run: &Run) -> bool {
     let plan = &run.header.plan;
     let logs = [&run.launches[..], &run.twins[..]].concat();
@@ -34,7 +35,7 @@ fn is_measured(run: &Run) -> bool {
         && micro::expected_s(plan, &run.micro, ours) == 0.0
 }
 
-/// Programs that aren't those that a run was begun with can't go on with it.
+/// Refuse to continue a run with programs other than those that it was begun with.
 fn refuse_other_programs(header: &RunHeader, programs: &Programs) -> Result<()> {
     let then = &header.provenance.binaries;
     for (target, sha256) in binaries(&header.plan, programs)? {
@@ -50,16 +51,17 @@ fn refuse_other_programs(header: &RunHeader, programs: &Programs) -> Result<()> 
     Ok(())
 }
 
-/// What an earlier run is opened for.
+/// The purpose for which an earlier run is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To do what is left of it.
+    /// Finish what is left of it.
     Finish,
-    /// To start its programs, whatever is left.
+    /// Only start its programs, even if something is left to measure.
     Start,
 }
 
-/// An earlier run, refused where it could not be gone on with honestly.
+/// Open an earlier run. Fail where continuing it would mix other programs, prompts or files into
+/// it.
 pub(crate) fn reopen(
     repo: &Repo,
     registry: &Registry,

@@ -1,11 +1,11 @@
-//! `--until`: blocks are added until the intervals are narrow enough, or there are as many as may be.
+//! `--until`: adds blocks until the intervals are narrow enough, or no more blocks are allowed.
 //!
-//! Where targets are compared, it is their ratios that must be known well enough: verdicts rest on
-//! these, and what befalls whole blocks doesn't widen them, as it does the intervals of times. A
-//! cell that is compared with nothing has its own interval.
+//! Where targets are compared, their ratios must be known well enough: the verdicts depend on them,
+//! and what affects whole blocks doesn't widen them, as it widens the intervals of times. A cell
+//! that is compared with nothing counts by its own interval.
 //!
-//! A run of one cell stops where its launches happen to agree, so its interval is a little too narrow. How
-//! much is one of the things that `cargo xtask simulate` asks.
+//! A run of one cell stops where its launches happen to agree, so its interval is slightly too
+//! narrow. `cargo xtask simulate` measures by how much.
 
 use super::Opened;
 use anyhow::Result;
@@ -20,19 +20,20 @@ use stats::analysis::{Cell, Comparison, MetricId};
 use stats::metrics::leading_metric;
 use std::collections::BTreeSet;
 
-/// The widest of the intervals that must be narrow.
+/// The widest of the intervals that must become narrow.
 struct Widest {
-    /// Of what it is, in words.
+    /// The pair or cell that the interval belongs to, in words.
     of: String,
     /// Half its width, in percent of the value; infinite where there is no interval.
     percent: f64,
-    /// How many are wider than they may be.
+    /// Number of intervals that are still too wide.
     open: usize,
-    /// How many there are.
+    /// Number of all these intervals.
     all: usize,
 }
 
-/// Add a block to the plan of `opened` and of `run` where that is needed; whether it was.
+/// Add a block to the plan of `opened` and of `run` where one is needed; return whether it was
+/// added.
 pub(super) fn go_on(
     repo: &Repo,
     registry: &Registry,
@@ -79,7 +80,7 @@ pub(super) fn go_on(
     Ok(true)
 }
 
-/// The widest of the intervals that must be narrow; `None` where there is none.
+/// Find the widest of the intervals that must become narrow; `None` where there are none.
 fn widest(repo: &Repo, registry: &Registry, run: &Run, until: Until) -> Result<Option<Widest>> {
     let scenarios = repo.scenarios()?;
     let baseline = registry.baseline_of(&run.header.plan.targets);
@@ -100,8 +101,8 @@ fn widest(repo: &Repo, registry: &Registry, run: &Run, until: Until) -> Result<O
     }))
 }
 
-/// Half the width in percent of every pair's ratio, and of the value of each cell that is in no pair;
-/// infinite where there is no interval yet.
+/// Return the half-width, in percent, of every pair's ratio and of the value of each cell that is
+/// in no pair; infinite where there is no interval yet.
 fn widths(
     comparisons: &[Comparison],
     cells: &[Cell],
@@ -109,7 +110,7 @@ fn widths(
 ) -> Vec<(String, f64)> {
     let mut widths = Vec::new();
     let mut compared = BTreeSet::new();
-    // Where the baseline leads, a pair is compared in both roles.
+    // A pair with the baseline as leader is compared in both roles, and must count once.
     let mut pairs = BTreeSet::new();
     for of in comparisons {
         let (target, against) = (of.target.as_str(), of.against.as_str());
@@ -140,7 +141,7 @@ fn widths(
     widths
 }
 
-/// `±1.2 %`, or that there is no interval.
+/// Format a half-width as `±1.2 %`, or say that there is no interval.
 fn width(percent: f64) -> String {
     match percent.is_finite() {
         true => format!("±{percent:.1} %"),

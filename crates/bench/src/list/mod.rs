@@ -1,5 +1,5 @@
-//! `cargo xtask list`: what there is to choose from, by the names that every other verb
-//! takes. It reads data/, engines/ and the headers of runs, and nothing else.
+//! `cargo xtask list`: lists what can be chosen, by the names that every other command takes. It
+//! reads data/, engines/ and the headers of runs, and nothing else.
 
 mod rows;
 
@@ -12,7 +12,7 @@ use runs::results::Results;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 
-/// Most names of a kind where all kinds are listed.
+/// Most names of each kind where all kinds are listed.
 const NAMES_MAX: usize = 12;
 
 /// What the command line says.
@@ -49,14 +49,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word for it on the command line.
+    /// Return the word for this kind on the command line.
     fn id(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
-/// List it.
+/// Print the list.
 pub fn command(repo: &Repo, options: &Options) -> Result<()> {
     let runs = Results::new(repo, options.out.as_deref());
     match (options.kind, options.json) {
@@ -93,7 +93,7 @@ fn print_json(value: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Every kind with its number and a few names.
+/// List every kind with its number and a few names.
 fn overview(repo: &Repo, runs: &Results) -> Result<String> {
     let mut rows = Vec::new();
     for kind in Kind::value_variants() {
@@ -109,10 +109,10 @@ fn overview(repo: &Repo, runs: &Results) -> Result<String> {
     Ok(fitted(rows, WIDTH_MAX))
 }
 
-/// All of a kind.
+/// Everything of one kind.
 struct Listing {
     head: Vec<String>,
-    /// Those that aren't hidden; the first cell is the id.
+    /// Rows that aren't hidden; the first cell is the id.
     rows: Vec<Vec<String>>,
     hidden: usize,
     json: Value,

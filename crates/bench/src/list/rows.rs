@@ -1,4 +1,4 @@
-//! One item of each kind: its fields in JSON, which keep their names, and its cells in a
+//! The items of each kind: their fields in JSON, whose names are stable, and their cells in a
 //! table.
 
 use anyhow::Result;
@@ -14,13 +14,13 @@ use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::metrics::Better;
 
-/// What a listing is of.
+/// An item of a listing.
 pub(super) trait Row: Serialize {
-    /// What stands above the cells.
+    /// The headings of the table's columns.
     const HEAD: &'static [&'static str];
-    /// For a table; the id first.
+    /// Return the item's cells in a table, the id first.
     fn cells(&self) -> Vec<String>;
-    /// Whether it is chosen only by name, and so is in no table.
+    /// Tell whether it can be chosen only by name, and so is left out of tables.
     fn is_hidden(&self) -> bool {
         false
     }
@@ -32,9 +32,9 @@ pub(super) struct Engine {
     name: String,
     about: String,
     homepage: String,
-    /// Architectures of models that it runs; `*`: any.
+    /// Architectures of models that it runs; `*` means any.
     architectures: Vec<String>,
-    /// Ids of its targets, hidden ones too.
+    /// Ids of the engine's targets, hidden ones included.
     targets: Vec<String>,
     #[serde(skip)]
     shown_targets: usize,
@@ -82,7 +82,7 @@ pub(super) struct Target {
     backend: String,
     precision: String,
     weights: String,
-    /// What it runs on, one of these; none: a processor.
+    /// Devices of which it needs one; empty for a processor.
     devices: Vec<Device>,
     /// Ids of the profiles that run it.
     profiles: Vec<String>,
@@ -158,7 +158,7 @@ pub(super) struct Scenario {
     version: u32,
     title: String,
     question: String,
-    /// Whether it is a micro suite.
+    /// Whether this is a micro suite.
     micro: bool,
     /// Ids of the profiles that give it a size.
     profiles: Vec<String>,
@@ -205,9 +205,9 @@ pub(super) struct Profile {
     about: String,
     publishable: bool,
     model: String,
-    /// About how long measuring takes on two cores (min); 0 = not known.
+    /// About how long measuring takes on two cores (min); 0 = unknown.
     measure_min: f64,
-    /// How long it may take at most (s); 0 = any.
+    /// Longest time that it may take (s); 0 = unlimited.
     budget_s: f64,
     invocations: u32,
     /// Ids of the targets that it runs.
@@ -234,7 +234,7 @@ impl Row for Profile {
 pub(super) fn profiles(repo: &Repo) -> Result<Vec<Profile>> {
     let all = repo.registry()?.targets();
     let profiles = repo.profiles()?.into_iter().map(|profile| {
-        // A bundle may have no target of the profile; then none are listed.
+        // A bundle may lack all targets of the profile; then none are listed.
         let targets = profile_targets(&profile, &all, &[]).unwrap_or_default();
         let suites = profile.micro.iter().flat_map(|micro| micro.suites.keys());
         let suites = suites.map(|suite| scenario_id(suite));
@@ -259,16 +259,16 @@ pub(super) struct Model {
     name: String,
     about: String,
     parameters: u64,
-    /// About how large all of its files are together (MB); 0 = not known.
+    /// Approximate size of all of its files together (MB); 0 = unknown.
     size_mb: u64,
-    /// Whether its hub may ask to accept its terms first, which takes a token.
+    /// Whether its hub may ask users to accept its terms first, which takes a token.
     gated: bool,
-    /// Whether it is made on this machine, where others are downloaded.
+    /// Whether it is made on this machine instead of downloaded.
     made_here: bool,
     /// Whether it was copied from a directory that the user named.
     #[serde(skip)]
     copied: bool,
-    /// Whether all of its files are here; whether they are the right ones, `fetch` says.
+    /// Whether all of its files are here. `fetch` checks that they are the right ones.
     present: bool,
 }
 
@@ -317,12 +317,11 @@ pub(super) struct Run {
     started: String,
     profile: String,
     model: String,
-    /// Ids of its targets.
+    /// Ids of the run's targets.
     targets: Vec<String>,
-    /// Which part of a plan it is, e.g. `1/2`; null for a whole one.
+    /// The part of a plan that it measured, e.g. `1/2`; null for a whole run.
     shard: Option<String>,
-    /// Whether its profile's numbers may be published, and it is a whole run of a clean
-    /// checkout.
+    /// Whether its profile's numbers may be published, and it is a whole run from a clean checkout.
     publishable: bool,
 }
 
@@ -341,7 +340,7 @@ impl Row for Run {
     }
 }
 
-/// The newest first. One whose header can't be read is named and left out.
+/// List the runs, newest first. A run whose header can't be read causes a warning and is left out.
 pub(super) fn runs(results: &Results) -> Vec<Run> {
     let mut runs = Vec::new();
     for (id, place) in results.places().into_iter().rev() {

@@ -1,4 +1,4 @@
-//! Estimates and shares worked out by hand.
+//! Tests of estimates and shares against values worked out by hand.
 
 use super::*;
 use schema::scenario::Axis;
@@ -65,7 +65,7 @@ fn plan() -> Plan {
     }
 }
 
-/// A target that loads in a second and takes `round_s` for any round.
+/// A pilot of a target that loads in a second and takes `round_s` for any round.
 fn pilot(target: &str, round_s: f64) -> Pilot {
     let plan = plan();
     let rounds = shapes(&plan)
@@ -122,7 +122,7 @@ fn an_estimate_counts_what_the_load_generator_issues_and_every_launch() {
     assert!((pilot("t", 0.1).planned_s - expected).abs() < 1e-9);
     let closed = plan().scenarios.remove(0);
     assert_eq!(case_s(&closed, &case("u4", 4, 20, 9.0), 2, 0.1), 9.2);
-    // In turns: 20 + 2 warm-up, and one in each of 4 turns, of which the last has two requests.
+    // In turns: 20 + 2 warm-up, and one more in each of 4 turns, the last of two requests.
     let turns = PlannedScenario {
         load: LoadShape::Serial,
         turns: true,
@@ -130,7 +130,7 @@ fn an_estimate_counts_what_the_load_generator_issues_and_every_launch() {
     };
     let took_s = case_s(&turns, &case("u1", 1, 20, 0.0), 2, 0.1);
     assert!((took_s - 2.6).abs() < 1e-9, "{took_s}");
-    // One request of half a second has warmed up.
+    // One request of half a second is enough warm-up.
     let took_s = case_s(&turns, &case("u1", 1, 20, 0.0), 2, 0.5);
     assert!((took_s - 0.5 * 25.0).abs() < 1e-9, "{took_s}");
 }
@@ -150,7 +150,7 @@ fn an_open_loop_costs_its_capacity_stage_and_its_rate() {
     let mut pilot = pilot("t", 0.1);
     let expected = 5.0 * (1.25 + 1.0) + 1.0 + pace::capacity_s(0.1);
     assert!((planned_s(&plan, &pilot).unwrap() - expected).abs() < 1e-9);
-    // Who doesn't run it pays nothing.
+    // A target that doesn't run the scenario takes no time for it.
     plan.scenarios[0].targets = vec!["other".into()];
     pilot.target = "t".into();
     assert_eq!(planned_s(&plan, &pilot), Some(0.0));
@@ -227,7 +227,7 @@ fn a_twin_gives_up_what_its_original_does_and_that_of_the_baseline_is_not_exempt
     assert_eq!(gone("slow@twin"), gone("slow"));
     assert_eq!(gone("base@twin"), gone("slow"));
     assert!(gone("base").is_empty());
-    // u1 and b1, and a launch of 1 s for each, five times.
+    // u1 and b1, and a launch of 1 s for each scenario, five times.
     let kept = kept_s(&plan, &pilots[2], &over);
     assert!((kept - (44.0 + 42.0 + 10.0)).abs() < 1e-9, "{kept}");
 }
@@ -250,7 +250,7 @@ fn cells_that_a_target_is_not_verified_for_cost_nothing() {
         case.prompt_tokens = 8192;
     }
     plan.scenarios.push(long);
-    // It was not asked for the long ones, and did not fail.
+    // The target was not asked for the long ones, which is no failure.
     let mut short = pilot("t", 0.1);
     assert_eq!(planned_s(&plan, &short), Some(all));
     short.failure = "crashed".into();

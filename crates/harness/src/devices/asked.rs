@@ -1,4 +1,5 @@
-//! A process that is asked one thing about a device, because what answers may crash or hang.
+//! Asks a process of its own one question about a device, because the code that answers may crash
+//! or hang.
 
 use crate::engine::start::launch;
 use serde::de::DeserializeOwned;
@@ -6,19 +7,19 @@ use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Why there is no answer.
+/// Why the process gave no answer.
 #[derive(Debug)]
 pub(super) enum Silence {
-    /// It couldn't be started.
+    /// The process couldn't be started.
     NotStarted(std::io::Error),
-    /// It was killed after this time.
+    /// The process was killed after this time.
     Late(Duration),
-    /// It ended without an answer; the last line of what it said of that.
+    /// The process ended without an answer; with its exit status and the last line of its stderr.
     Failed(ExitStatus, String),
 }
 
-/// The last line of its output that is an answer, in JSON, and what it said on stderr, where the caller
-/// has that piped. Both must fit into a pipe.
+/// Run `command` and return the last line of its stdout that parses as JSON, and its whole stderr
+/// where the caller has piped it. Both must fit into a pipe, because they are read after the exit.
 pub(super) fn asked<T: DeserializeOwned>(
     mut command: Command,
     patience: Duration,
@@ -39,7 +40,7 @@ pub(super) fn asked<T: DeserializeOwned>(
             }
         }
     };
-    // What isn't UTF-8 or can't be read is no answer and no reason.
+    // Output that isn't UTF-8 or can't be read counts as no answer and no reason.
     let (mut said, mut why) = (String::new(), String::new());
     let _ = child.stdout.take().map(|mut s| s.read_to_string(&mut said));
     let _ = child.stderr.take().map(|mut s| s.read_to_string(&mut why));

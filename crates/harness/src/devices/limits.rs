@@ -1,4 +1,4 @@
-//! What the device of a backend can do at best, measured by the registry's program for it.
+//! Measures the peak rates of a backend's device with the program that the registry names for it.
 
 use super::asked::{Silence, asked};
 use crate::engine::Program;
@@ -8,13 +8,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use watch::warn;
 
-/// A card is measured within some ten seconds; the first use of a driver takes some more.
+/// How long the program may take: it measures a card within some ten seconds, and the first use of
+/// a driver takes some more.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What is quoted of what it says.
+/// Characters that are quoted of the program's stderr, at most.
 const REASON_CHARS: usize = 200;
 
-/// The limits that `program` measures, as facts of a run: named by the backend, since the processor
-/// has limits of the same names. Why there are none, otherwise.
+/// The limits that `program` measures, as facts of a run: their names begin with the backend's,
+/// because the processor has limits of the same names. `Err` says why there are none.
 pub fn measured(backend: &str, program: &Program) -> Result<BTreeMap<String, String>, String> {
     ask(backend, program.command(), PATIENCE)
 }
@@ -37,7 +38,7 @@ fn ask(
         }
         Silence::Failed(_, why) => line(&why, REASON_CHARS),
     })?;
-    // A card that lacks a number format, or a library that can't be loaded: the others stand.
+    // The card lacks a number format, or a library can't be loaded: the other limits are kept.
     for said in lacking.lines().filter(|said| !said.trim().is_empty()) {
         warn(line(said, REASON_CHARS));
     }

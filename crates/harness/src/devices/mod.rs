@@ -1,6 +1,6 @@
-//! Whether this machine has what a backend runs on, found out in milliseconds: what can't
-//! run here is not compiled, unless the user names it in full. Which backend needs what
-//! stands in the registry.
+//! Finds out within milliseconds whether this machine has a device that a backend runs on: targets
+//! that can't run here are not compiled, unless the user names them in full. The registry says
+//! which devices each backend needs.
 
 mod asked;
 pub mod limits;
@@ -13,12 +13,12 @@ use schema::registry::Device;
 use schema::registry::Registry;
 use std::collections::BTreeMap;
 
-/// Targets and variants that the user named in full: they are compiled whatever is missing here.
+/// Targets and variants that the user named in full: compiled even if their device is missing.
 #[derive(Clone, Debug, Default)]
 pub struct Named(Vec<String>);
 
 impl Named {
-    /// What these words name: ids, or the arguments that hold them (a resumed run has those alone).
+    /// The names in `words`: ids, or arguments that contain them (all that a resumed run has).
     pub fn new(words: &[String]) -> Self {
         let ids = words.iter().flat_map(|word| word.split([',', '=']));
         Self(ids.map(str::to_owned).collect())
@@ -43,7 +43,7 @@ impl Named {
         ))
     }
 
-    /// Keep in `all`, under `key`, why nothing is to be compiled for `id`; whether that is so.
+    /// Put into `all` why nothing is to be compiled for `id`, if so; returns whether it is.
     pub fn keep_lacking<K: Ord>(
         &self,
         all: &mut BTreeMap<K, EngineFailure>,
@@ -59,14 +59,14 @@ impl Named {
     }
 }
 
-/// What a backend finds here to run on, or why there is nothing; `None` for one that needs
-/// no device.
+/// The device that a backend finds here, or why it finds none; `None` for a backend that needs no
+/// device.
 fn on_backend(registry: &Registry, backend: &str) -> Option<Result<String, String>> {
     let wanted = registry.backends.get(backend)?;
     Some(first(wanted, found))
 }
 
-/// The same for every backend that needs one.
+/// For each backend that needs a device, the device that it finds here, or why it finds none.
 pub fn of_backends(registry: &Registry) -> BTreeMap<String, Result<String, String>> {
     let backends = registry.backends.iter();
     backends
@@ -74,7 +74,7 @@ pub fn of_backends(registry: &Registry) -> BTreeMap<String, Result<String, Strin
         .collect()
 }
 
-/// The first device that is here; otherwise every reason.
+/// The first wanted device that is here; otherwise all reasons why none is.
 fn first(
     wanted: &[Device],
     found: impl Fn(Device) -> Result<String, String>,

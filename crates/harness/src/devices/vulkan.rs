@@ -1,5 +1,5 @@
-//! Which devices Vulkan has here. The loader runs the code of every driver that is
-//! installed, so it is asked in a process of its own, which may crash or hang without harm.
+//! Lists the Vulkan devices of this machine. The loader runs the code of every driver that is
+//! installed, so a separate process asks it, which may crash or hang without harm.
 
 use super::asked::{Silence, asked};
 use crate::engine::start::narrow;
@@ -9,28 +9,28 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// The hidden verb of the process that asks.
+/// The hidden verb that starts the separate process.
 pub const VERB: &str = "probe-vulkan";
-/// Usually it answers within a tenth of a second.
+/// How long the separate process may take; usually it answers within a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOADER: &CStr = match cfg!(target_os = "macos") {
     true => c"libvulkan.1.dylib",
     false => c"libvulkan.so.1",
 };
 
-/// A device.
+/// A physical device that Vulkan lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VulkanDevice {
-    /// What its driver calls it.
+    /// The name that its driver reports.
     pub name: String,
-    /// Whether it is the processor (llvmpipe, SwiftShader).
+    /// Whether the device is the processor itself (llvmpipe, SwiftShader).
     pub is_software: bool,
 }
 
-/// What the process that asks says, in JSON on a line.
+/// The answer of the separate process, one line of JSON.
 type Answer = Result<Vec<VulkanDevice>, String>;
 
-/// All devices, or why there are none. Asked once a process.
+/// All Vulkan devices, or why there are none. Asked once per process of the harness.
 pub fn devices() -> &'static Answer {
     static ANSWER: OnceLock<Answer> = OnceLock::new();
     ANSWER.get_or_init(|| {
@@ -43,7 +43,7 @@ pub fn devices() -> &'static Answer {
     })
 }
 
-/// The first that is no software.
+/// The name of the first device that isn't a software rasteriser, or why there is none.
 pub fn hardware(devices: &Answer) -> Result<String, String> {
     let devices = devices.as_ref().map_err(Clone::clone)?;
     match devices.iter().find(|device| !device.is_software) {
@@ -58,9 +58,9 @@ pub fn hardware(devices: &Answer) -> Result<String, String> {
     }
 }
 
-/// What the process that asks answers, or why there is no answer.
+/// Start the separate process and read its answer, or say why there is none.
 fn answer(mut command: Command, patience: Duration) -> Answer {
-    // Drivers babble, and what they say is no reason that a user could act on.
+    // Drivers write much to stderr, and none of it is a reason that a user could act on.
     command.stderr(Stdio::null());
     let answered = asked(command, patience).map(|(answer, _)| answer);
     answered.unwrap_or_else(|silence| {
@@ -79,7 +79,7 @@ fn answer(mut command: Command, patience: Duration) -> Answer {
     })
 }
 
-/// The process that asks: print the answer.
+/// The main function of the separate process: print the answer.
 pub fn probe() {
     let answer = ask();
     println!("{}", serde_json::to_string(&answer).unwrap_or_default());
@@ -102,7 +102,7 @@ struct PhysicalDeviceProperties {
     versions_and_ids: [u32; 4],
     kind: u32,
     name: [c_char; 256],
-    /// Limits and more, 548 bytes of them in Vulkan's headers.
+    /// Limits and other fields, 548 bytes of them in Vulkan's headers.
     rest: [u64; 96],
 }
 
@@ -117,8 +117,8 @@ const SUCCESS: i32 = 0;
 const DEVICES_MAX: usize = 32;
 
 fn ask() -> Answer {
-    // SAFETY: the name is a C string; what loading runs is the drivers' own affair, for
-    // which this process is there.
+    // SAFETY: the name is a C string; loading runs code of the drivers, which is why this is a
+    // process of its own.
     let library = unsafe { libc::dlopen(LOADER.as_ptr(), libc::RTLD_NOW) };
     if library.is_null() {
         let name = LOADER.to_string_lossy();
@@ -173,13 +173,13 @@ fn ask() -> Answer {
     }
     let handles = handles.iter().take(count as usize);
     let devices = handles.map(|&handle| {
-        // SAFETY: zeros are a value of it.
+        // SAFETY: all zeros are a valid value of this type.
         let mut found: PhysicalDeviceProperties = unsafe { std::mem::zeroed() };
-        // SAFETY: the handle was just given out, and `found` is no smaller than what is
-        // written.
+        // SAFETY: the handle was just returned by Vulkan, and `found` is at least as large as the
+        // structure that is written.
         unsafe { properties(handle, &mut found) };
         found.name[255] = 0;
-        // SAFETY: the name ends with a zero within its 256 bytes, by ours at the latest.
+        // SAFETY: the name ends with a zero within its 256 bytes: the last was just set to zero.
         let name = unsafe { CStr::from_ptr(found.name.as_ptr()) };
         VulkanDevice {
             name: name.to_string_lossy().into_owned(),
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn this_machine_is_asked_without_harm() {
-        // Whatever is installed here, a process that asks answers.
+        // Whatever is installed here, the separate process gives an answer.
         if let Err(why) = ask() {
             assert!(why.contains("Vulkan"), "{why}");
         }

@@ -1,5 +1,5 @@
-//! A program's events as they are read, and everything that can be wrong with them
-//! turned into one [`EngineFailure`].
+//! Reads a program's events, and turns everything that can be wrong with them into one
+//! [`EngineFailure`].
 
 use super::EngineFailure;
 use super::process::Process;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
 
-/// Read one event; a deadline without one is a failure.
+/// Read one event and when it was read (ns); a missed deadline is a failure.
 pub(crate) fn next_event<E: DeserializeOwned>(
     process: &mut Process,
     deadline: Instant,
@@ -26,8 +26,8 @@ pub(crate) fn next_event<E: DeserializeOwned>(
     })
 }
 
-/// Read one event; `None` at the deadline. Waits in short steps so that an interrupt
-/// is noticed.
+/// Read one event and when it was read (ns); `None` at the deadline. Waits in short steps so that
+/// an interrupt is noticed.
 pub(super) fn event_before<E: DeserializeOwned>(
     process: &mut Process,
     deadline: Instant,
@@ -62,7 +62,7 @@ pub(super) fn event_before<E: DeserializeOwned>(
             Some(Output::End) => return Err(ended(process, doing)),
             None if is_gone => return Err(ended(process, doing)),
             None => {
-                // What it said last may still be on its way: once more.
+                // The process's last line may still be in the pipe: read once more.
                 is_gone = process.has_ended();
                 if !is_gone && Instant::now() >= deadline {
                     return Ok(None);
@@ -94,11 +94,11 @@ pub(super) fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailu
     ))
 }
 
-/// What a score asked for.
+/// The answer that a `score` request must get.
 pub(super) struct Asked {
-    /// For each position, how many ids were asked for.
+    /// For each position, how many ids it asked for.
     pub(super) positions: Vec<usize>,
-    /// How many of the most likely ids at each.
+    /// How many of the most likely ids it asked for at each position.
     pub(super) top: usize,
 }
 
@@ -133,7 +133,7 @@ pub(super) fn refusal(failure: Failure) -> EngineFailure {
     EngineFailure::new(status_of(failure.kind), failure.message)
 }
 
-/// What a failure by the program's own word is in a record.
+/// The status in a record of a failure that the program itself reported.
 pub(crate) fn status_of(kind: FailureKind) -> Status {
     match kind {
         FailureKind::Oom => Status::Oom,

@@ -1,5 +1,5 @@
-//! Which instructions a program's library may use: what the registry's ladder for it says
-//! on this processor, what the user says, and the step down after an illegal instruction.
+//! Decides which instructions a program's library may use: by the registry's ladder for this
+//! processor, by the user's choice, and one level lower after an illegal instruction.
 
 use super::{EngineFailure, Program};
 use crate::machine::Processor;
@@ -8,21 +8,21 @@ use schema::record::IsaLimit;
 use schema::registry::isa::{IsaLadder, IsaLevel};
 use schema::registry::{Build, Registry};
 
-/// A ladder as a program stands on it.
+/// A ladder of instruction levels, and the level that a program is kept to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Isa {
     ladder: IsaLadder,
-    /// What the processor advertises.
+    /// The extensions that the processor advertises.
     advertised: Vec<&'static str>,
-    /// `None`: the library takes what it finds.
+    /// The level that the library is kept to; `None`: the library chooses by itself.
     limit: Option<IsaLimit>,
-    /// The user set the variable, so it stays.
+    /// Whether the user set the variable; then it is left alone.
     is_given: bool,
 }
 
 impl Isa {
-    /// Where a program stands before it was ever started. `given` is the variable's value
-    /// in our own environment.
+    /// The level for a program that was never started. `given` is the variable's value in our own
+    /// environment.
     fn new(ladder: &IsaLadder, processor: &Processor, given: Option<String>) -> Self {
         let given = given.filter(|value| !value.is_empty());
         let is_given = given.is_some();
@@ -50,8 +50,8 @@ impl Isa {
         }
     }
 
-    /// One level lower, after an illegal instruction; `None` where the user chose, or where
-    /// no lower level takes anything from this processor.
+    /// One level lower, after an illegal instruction; `None` where the user chose the level, or
+    /// where no lower level excludes an extension that this processor has.
     fn lower(&self) -> Option<Self> {
         if self.is_given {
             return None;
@@ -74,10 +74,10 @@ impl Isa {
     }
 }
 
-/// How a program that is made like this stands here; `None` where no ladder is for it.
+/// The ladder and level for a program that is built by `how`; `None` where no ladder applies.
 pub fn of_build(repo: &Repo, registry: &Registry, how: &Build) -> Option<Isa> {
     let requirements = match how {
-        // Requirements that can't be read are said by who installs them.
+        // Whoever installs requirements reports those that can't be read.
         Build::Python { requirements, .. } => {
             std::fs::read_to_string(repo.root.join(requirements)).unwrap_or_default()
         }
@@ -93,7 +93,7 @@ fn here(ladder: &IsaLadder) -> Isa {
     Isa::new(ladder, Processor::here(), given)
 }
 
-/// What every library of the registry is kept to on this machine: for programs that aren't
+/// The limits that the registry's libraries are kept to on this machine: for programs that aren't
 /// started as engines, such as their tests.
 pub fn limits(registry: &Registry) -> Vec<IsaLimit> {
     let ladders = registry.isa_ladders.iter();
@@ -101,19 +101,19 @@ pub fn limits(registry: &Registry) -> Vec<IsaLimit> {
 }
 
 impl Program {
-    /// The same program on its ladder.
+    /// The same program with `isa` as its ladder and level.
     pub fn with_isa(mut self, isa: Option<Isa>) -> Self {
         self.isa = isa;
         self
     }
 
-    /// What its library is kept to.
+    /// The limit that its library is kept to, if any.
     pub fn isa_limit(&self) -> Option<&IsaLimit> {
         self.isa.as_ref()?.limit.as_ref()
     }
 
-    /// The same program kept to one level less, where `failure` is an illegal instruction
-    /// and there is such a level.
+    /// The same program one level lower, where `failure` is an illegal instruction and there is a
+    /// lower level.
     pub fn after(&self, failure: &EngineFailure) -> Option<Self> {
         if !failure.is_illegal_instruction() {
             return None;
@@ -122,8 +122,8 @@ impl Program {
         Some(self.clone().with_isa(Some(lower)))
     }
 
-    /// The same program kept to what a judgement found it to need; `None` where that is no
-    /// other than now, or the user chose.
+    /// The same program kept to `limit`, with which it was judged; `None` where it is kept to that
+    /// already, or where the user chose.
     pub fn kept_to(&self, limit: Option<&IsaLimit>) -> Option<Self> {
         let isa = self.isa.as_ref()?;
         let is_other = !isa.is_given && limit.is_some() && limit != isa.limit.as_ref();
@@ -223,7 +223,7 @@ mod tests {
     fn after_an_illegal_instruction_it_goes_one_level_down() {
         let first = program(&pretender(), None);
         let lower = first.after(&sigill()).unwrap();
-        // B takes nothing from this processor.
+        // Level B excludes no extension that this processor advertises.
         assert_eq!(value(&lower), Some("A"));
         let why = &lower.isa_limit().unwrap().why;
         assert_eq!(why, "it died of an illegal instruction at C");
@@ -231,7 +231,7 @@ mod tests {
         let other = EngineFailure::new(Status::Crashed, "exited with status 1");
         assert_eq!(first.after(&other), None);
         assert_eq!(first.clone().with_isa(None).after(&sigill()), None);
-        // Later launches are kept to what the judgement was made with.
+        // Later launches are kept to the limit that the judgement was made with.
         let later = first.kept_to(lower.isa_limit()).unwrap();
         assert_eq!(value(&later), Some("A"));
         assert_eq!(first.kept_to(first.isa_limit()), None);

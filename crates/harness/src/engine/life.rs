@@ -1,4 +1,4 @@
-//! How a program's life begins and ends, whichever protocol it speaks.
+//! Starts and ends a program's process, whichever protocol it speaks.
 
 use super::process::{Process, describe_exit};
 use super::{EngineFailure, Program};
@@ -8,15 +8,15 @@ use std::process::ExitStatus;
 use std::time::Duration;
 use watch::Control;
 
-/// How long a program may take to exit: one that lets go of gigabytes takes seconds.
+/// How long a program may take to exit: to free gigabytes takes seconds.
 const EXIT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A failure, and the last lines of the program's stderr.
 pub(crate) type Fallen = (EngineFailure, String);
 
 impl Process {
-    /// Start `program`; where it can't be, that is a failure like any other. By `control` the user
-    /// gives up what it is waited for.
+    /// Start `program`; that it can't be started is an engine's failure like any other. Through
+    /// `control` the user can give up waiting for it.
     pub(crate) fn open(program: &Program, control: &Control) -> Result<Self, Fallen> {
         Self::start(program, control).map_err(|error| {
             let reason = format!("{} can't be started: {error}", program.argv.join(" "));
@@ -25,15 +25,15 @@ impl Process {
         })
     }
 
-    /// It did not begin as it should: end it.
+    /// End a process that did not start as it should.
     pub(crate) fn fall(mut self, failure: EngineFailure) -> Fallen {
         self.finish(Duration::from_millis(200));
         let tail = self.stderr_tail();
         (failure, tail)
     }
 
-    /// Ask it to exit in its own words, wait a little, and give back how it ended and
-    /// the last lines of its stderr.
+    /// Ask the process to exit by the line `exit` of its protocol and wait a little; returns
+    /// whether it exited well, and the last lines of its stderr.
     pub(crate) fn close(self, exit: &str) -> (Result<(), EngineFailure>, String) {
         self.close_within(exit, EXIT_PATIENCE)
     }
@@ -47,7 +47,7 @@ impl Process {
         let status = self.finish(patience);
         let result = match status {
             Some(status) if status.success() => Ok(()),
-            // By us, not for want of memory.
+            // Killed by the harness, not because memory ran out.
             _ if self.was_killed => Err(EngineFailure::new(
                 Status::Timeout,
                 format!(
@@ -60,8 +60,8 @@ impl Process {
         (result, self.stderr_tail())
     }
 
-    /// It ended `when` it shouldn't have: how, and after an illegal instruction also what
-    /// its library was kept to.
+    /// The failure of a process that ended at a wrong time, described by `when`: how it ended, and
+    /// after an illegal instruction also the limit that its library was kept to.
     pub(crate) fn died(&self, when: &str, status: Option<ExitStatus>) -> EngineFailure {
         let reason = format!("{when} the process {}", describe_exit(status));
         let mut failure = EngineFailure::new(Status::Crashed, reason);
@@ -74,14 +74,14 @@ impl Process {
         failure
     }
 
-    /// Kill it; the last lines of its stderr.
+    /// Kill the process and return the last lines of its stderr.
     pub(crate) fn abort(mut self) -> String {
         self.finish(Duration::from_millis(100));
         self.stderr_tail()
     }
 }
 
-/// A program of another revision could mean something else by the same words.
+/// Refuse a program of another protocol version, which could mean something else by the same words.
 pub(crate) fn check_protocol(name: &str, theirs: u32, ours: u32) -> Result<(), EngineFailure> {
     if theirs == ours {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Talking to an engine: a process on the other end of two pipes.
+//! Talks to an engine, which is a process at the other end of two pipes.
 //!
-//! `start` starts it with what it may see, `process` owns the rest of the operating system's
-//! side (pipes, death), `unread` holds what it says, `life` is how a program begins and ends,
-//! `session` the protocol, `isa` which instructions its library may use. None knows which
-//! engine it is.
+//! `start` starts a program with a restricted environment, `process` owns its pipes and its end,
+//! `unread` buffers its output, `life` opens and closes a program of any protocol, `session` speaks
+//! the engines' protocol, and `isa` limits the instructions of its libraries. No module knows which
+//! engine it talks to.
 
 pub(crate) mod events;
 pub mod isa;
@@ -20,18 +20,18 @@ use watch::control::GivenUp;
 /// A program that speaks the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Command line.
+    /// The command line.
     pub argv: Vec<String>,
-    /// The same for a record: with paths relative to the repository, because the checkout's
-    /// directory is private and differs on every machine.
+    /// The command line for a record: its paths are relative to the repository, because the
+    /// checkout's directory is private and differs on every machine.
     pub argv_recorded: Vec<String>,
-    /// Variables it needs beside the user's, such as where its shared
-    /// libraries lie. Not recorded: they are paths of this machine.
+    /// Variables that it needs in addition to the user's, such as the path of its shared libraries.
+    /// Not recorded: they are paths of this machine.
     pub env: Vec<(String, String)>,
-    /// Variables of the user's that it sees beside those that every program does: names, or
+    /// Variables of the user's that it sees in addition to those that every program sees: names, or
     /// the beginning of names before a `*`.
     pub passed: Vec<String>,
-    /// Which instructions its library may use, where that can be said.
+    /// Which instructions its library may use; `None` where no ladder applies.
     pub isa: Option<isa::Isa>,
     /// The files whose content is the program: the binary, or all of a script's modules.
     pub files: Vec<PathBuf>,
@@ -74,7 +74,7 @@ impl Program {
         self
     }
 
-    /// All variables that it is started with beside the user's.
+    /// All variables that it is started with in addition to the user's.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         let limit = self.isa_limit().into_iter();
         let limit = limit.map(|limit| (limit.variable.as_str(), limit.value.as_str()));
@@ -83,7 +83,7 @@ impl Program {
             .chain(limit)
     }
 
-    /// What identifies the program in a record.
+    /// The hash that identifies the program in a record: SHA-256 of the contents of its files.
     pub fn sha256(&self) -> std::io::Result<String> {
         let mut bytes = Vec::new();
         for file in &self.files {
@@ -93,25 +93,25 @@ impl Program {
     }
 }
 
-/// Characters of a reason, at most.
+/// The maximum length of a reason, in characters.
 const REASON_CHARS_MAX: usize = 1000;
 
 /// Why an engine gave no answer: the status its record gets, and one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineFailure {
-    /// For the record.
+    /// The status for the record.
     pub status: Status,
-    /// What, where, why.
+    /// What failed, where and why, in one line.
     pub reason: String,
-    /// The signal that killed its process, if one did.
+    /// The signal that killed the process, if one did.
     pub signal: Option<i32>,
-    /// Why it was given up, where nothing failed but the user didn't want it any more.
+    /// Why the request was given up, where nothing failed but the user asked for that.
     pub given_up: Option<GivenUp>,
 }
 
 impl EngineFailure {
-    /// A failure of that status. Its reason may be in the engine's words: it becomes a line
-    /// that no terminal obeys.
+    /// Create a failure. The reason may be in the engine's words, so it is made one line without
+    /// control characters for a terminal.
     pub fn new(status: Status, reason: impl Into<String>) -> Self {
         Self {
             status,
@@ -121,7 +121,7 @@ impl EngineFailure {
         }
     }
 
-    /// It is given up, as the user wishes.
+    /// The failure of work that was given up because the user asked for that.
     pub(crate) fn given_up(why: GivenUp) -> Self {
         Self {
             given_up: Some(why),
@@ -129,7 +129,7 @@ impl EngineFailure {
         }
     }
 
-    /// Whether the user skipped it.
+    /// Whether the user skipped this work.
     pub(crate) fn was_skipped(&self) -> bool {
         self.given_up == Some(GivenUp::Skipped)
     }

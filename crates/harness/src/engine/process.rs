@@ -1,6 +1,6 @@
-//! An engine's process: started in its own process group with three pipes, its
-//! answers stamped as they are read, its stderr kept to the last lines, and gone
-//! with everything it started when this value is dropped.
+//! Runs an engine's process: started in its own process group with three pipes, its answers stamped
+//! as they are read, the last lines of its stderr kept, and killed together with everything it
+//! started when this value is dropped.
 
 use super::Program;
 use super::start::launch;
@@ -16,44 +16,44 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use watch::Control;
 
-/// A line longer than this is not an answer.
+/// The maximum length of an answer's line (bytes).
 const LINE_BYTES_MAX: u64 = 16 << 20;
-/// Lines of stderr kept for a failure's record.
+/// Lines of stderr that are kept for a failure's record.
 const STDERR_LINES_MAX: usize = 30;
-/// Bytes of each such line.
+/// Bytes that are kept of each such line.
 const STDERR_LINE_BYTES_MAX: usize = 500;
 
-/// The way into a process: lines go in here, from whichever thread holds it.
+/// The stdin of a process: whichever thread holds it writes lines to it.
 pub struct Input(ChildStdin);
 
 impl Input {
-    /// Write one line, its newline included, in one call; the time after it was written.
-    /// An error means the process no longer reads, which its output will explain.
+    /// Write one line, its newline included, in one call; returns the time after the write (ns). An
+    /// error means that the process no longer reads; its output will say why.
     pub fn write(&mut self, line: &[u8]) -> std::io::Result<u64> {
         self.0.write_all(line)?;
         Ok(now_ns())
     }
 }
 
-/// A running engine.
+/// The running process of an engine.
 pub struct Process {
     child: Child,
     stdin: Option<Input>,
     output: Arc<Unread>,
     stderr: Arc<Mutex<VecDeque<String>>>,
     stderr_reader: Option<std::thread::JoinHandle<()>>,
-    /// Just before it was started.
+    /// Time just before the process was started (ns, `CLOCK_MONOTONIC`).
     pub start_ns: u64,
-    /// What its library is kept to.
+    /// The instructions that its library is kept to, if it is limited.
     pub(super) isa_limit: Option<IsaLimit>,
-    /// Whether [`Process::finish`] lost its patience.
+    /// Whether [`Process::finish`] killed the process after it had waited in vain.
     pub(super) was_killed: bool,
-    /// By which the user gives up what is waited for.
+    /// The handle through which the user can give up waiting for the process.
     pub(super) control: Control,
 }
 
 impl Process {
-    /// Start `program`, with the variables that `start` lets it have, in our working directory.
+    /// Start `program` in our working directory, with the variables that `start` passes on.
     pub fn start(program: &Program, control: &Control) -> std::io::Result<Self> {
         let mut command = program.command();
         command
@@ -96,12 +96,12 @@ impl Process {
         })
     }
 
-    /// Process id, also its process group's.
+    /// The process id, which is also its process group's.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Write one line, without its newline, as [`Input::write`] does.
+    /// Write one line, to which the newline is added, as [`Input::write`] does.
     pub fn write_line(&mut self, line: &str) -> std::io::Result<u64> {
         let stdin = self.stdin.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?;
         let mut bytes = Vec::with_capacity(line.len() + 1);
@@ -112,40 +112,40 @@ impl Process {
         Ok(written_ns)
     }
 
-    /// Take the way in, to write from another thread while answers are read here.
-    /// Until it is given back nothing else can be written; dropping it closes it.
+    /// Take the process's stdin, to write to it from another thread while answers are read here.
+    /// Until it is returned nothing else can be written; dropping it closes it.
     pub fn take_input(&mut self) -> Option<Input> {
         self.stdin.take()
     }
 
-    /// Give it back.
+    /// Return the stdin that [`Process::take_input`] took.
     pub fn return_input(&mut self, input: Input) {
         self.stdin = Some(input);
     }
 
-    /// What comes out next, or `None` at the deadline.
+    /// The next output of the process, or `None` at the deadline.
     pub fn read(&self, deadline: Instant) -> Option<Output> {
         self.output.take(deadline)
     }
 
-    /// Whether the process itself is gone, though something it started may still
-    /// hold its stream open.
+    /// Whether the process itself has ended, though something it started may still hold its stdout
+    /// open.
     pub fn has_ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// Stop its process group where it is: from now on it takes no CPU time, whatever its
-    /// threads were about to do.
+    /// Stop its process group (SIGSTOP): from now on it takes no CPU time, whatever its threads
+    /// were about to do.
     pub fn pause(&self) {
         self.signal_group(libc::SIGSTOP);
     }
 
-    /// Let it go on; its clock has run on meanwhile. Of no effect where it wasn't paused.
+    /// Continue its process group; the clock has run on meanwhile. No effect if not paused.
     pub fn resume(&self) {
         self.signal_group(libc::SIGCONT);
     }
 
-    /// Close its stdin, wait at most `patience`, then kill it; how it ended.
+    /// Close its stdin, wait at most `patience`, then kill it; returns how it ended.
     pub fn finish(&mut self, patience: Duration) -> Option<ExitStatus> {
         self.stdin = None;
         self.resume();
@@ -165,7 +165,7 @@ impl Process {
     /// The last lines of stderr. Call after [`Process::finish`].
     pub fn stderr_tail(&mut self) -> String {
         if let Some(reader) = self.stderr_reader.take() {
-            // Something that outlived the group could hold the pipe open: don't wait for it.
+            // A process that outlived the group could hold the pipe open, so waiting has a limit.
             let deadline = Instant::now() + Duration::from_millis(500);
             while !reader.is_finished() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(2));
@@ -188,9 +188,9 @@ impl Process {
 
     fn signal_group(&self, signal: libc::c_int) {
         let group = self.child.id() as libc::pid_t;
-        // SAFETY: plain system call; the group is the child's own (process_group(0)),
-        // and the child has not been reaped under that id unless it already ended,
-        // in which case only what it left behind is signalled.
+        // SAFETY: plain system call; the group is the child's own (process_group(0)), and the child
+        // has not been reaped under that id unless it already ended, in which case only processes
+        // that it left behind are signalled.
         unsafe { libc::kill(-group, signal) };
     }
 }
@@ -205,7 +205,7 @@ impl Drop for Process {
     }
 }
 
-/// How a process ended, in words.
+/// A description of how a process ended, to follow "the process".
 pub fn describe_exit(status: Option<ExitStatus>) -> String {
     match status {
         None => "could not be waited for".into(),
@@ -223,8 +223,8 @@ pub fn describe_exit(status: Option<ExitStatus>) -> String {
     }
 }
 
-/// A hundred queued requests fit in 1 MiB, so that writing to an engine that
-/// doesn't read can't block the schedule. Where the kernel refuses, 64 KiB stays.
+/// Enlarge the pipe to 1 MiB, in which a hundred queued requests fit, so that writing to an engine
+/// that doesn't read can't block the schedule. Where the kernel refuses, it stays at 64 KiB.
 fn widen_pipe(stdin: &ChildStdin) {
     // SAFETY: the descriptor is open for as long as `stdin` is borrowed.
     unsafe { libc::fcntl(stdin.as_raw_fd(), libc::F_SETPIPE_SZ, 1 << 20) };
@@ -246,7 +246,7 @@ fn read_line(reader: &mut impl BufRead) -> Output {
             } else if bytes.len() as u64 >= LINE_BYTES_MAX {
                 Output::TooLong
             } else {
-                Output::End // cut short by death
+                Output::End // the process died within a line
             }
         }
     }

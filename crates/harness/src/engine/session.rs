@@ -1,5 +1,5 @@
-//! The protocol's side of a running engine: load it, send requests, read events,
-//! and turn everything that can go wrong into one [`EngineFailure`].
+//! Speaks the protocol with a running engine: loads the model, sends requests, reads events, and
+//! turns everything that can go wrong into one [`EngineFailure`].
 
 use super::events::{
     Asked, check_done, check_scored, event_before, next_event, not_in_flight, refusal, unexpected,
@@ -22,35 +22,35 @@ use watch::Control;
 /// An engine that has loaded its model.
 pub struct Session {
     process: Process,
-    /// Its first words.
+    /// The engine's first event, which describes it.
     pub hello: Hello,
-    /// When they were read.
+    /// When `hello` was read (ns).
     pub hello_ns: u64,
-    /// What it says of the model in memory.
+    /// What the engine reports about the loaded model.
     pub loaded: Loaded,
-    /// When that was read.
+    /// When `loaded` was read (ns).
     pub ready_ns: u64,
-    /// What is in flight, and what must come back.
+    /// The requests in flight by id, and what their answers must contain.
     in_flight: BTreeMap<u64, Due>,
     next_id: u64,
     request_timeout: Duration,
-    /// Where it commits its tokens.
+    /// Shared memory in which the engine commits its tokens, if its stamps are audited.
     ring: Option<Arc<Ring>>,
 }
 
-/// How long loading and answering may take, and who may end it before.
+/// How long loading and answering may take, and the handle to end the waiting sooner.
 #[derive(Clone, Debug)]
 pub struct Patience {
-    /// From start to `loaded`.
+    /// Time from start to `loaded`, at most.
     pub load: Duration,
-    /// Between two answers while something is in flight.
+    /// Time between two answers while a request is in flight, at most.
     pub request: Duration,
-    /// By which the user gives up what is waited for.
+    /// The handle through which the user can give up waiting.
     pub control: Control,
 }
 
 impl Patience {
-    /// What a plan allows, of a run that `control` is of.
+    /// The time limits of a plan, for the run that `control` belongs to.
     pub fn new(plan: &Plan, control: &Control) -> Self {
         Self {
             control: control.clone(),
@@ -60,28 +60,28 @@ impl Patience {
     }
 }
 
-/// What the answer to a request must hold.
+/// What the answer to a request must contain.
 enum Due {
-    /// So many tokens.
+    /// This number of tokens.
     Tokens(u32),
-    /// Opinions.
+    /// Scores of positions.
     Scores(Asked),
 }
 
-/// A generation whose line is ready to be written, so that nothing is left to do when
+/// A generation request whose line is encoded in advance, so that it needs only to be written when
 /// it is due.
 pub struct Announced {
-    /// Its id.
+    /// The request's id.
     pub id: u64,
-    /// The line, with its newline.
+    /// The encoded line, with its newline.
     pub line: Vec<u8>,
 }
 
-/// A request that failed by the engine's own word, the engine living on.
+/// A failure that the engine reported for one request, after which the engine goes on.
 pub type RequestFailure = Failure;
 
 impl Session {
-    /// Start `program` and load. On failure also the last lines of its stderr.
+    /// Start `program` and load the model. `Err` also has the last lines of its stderr.
     pub fn open(
         program: &Program,
         load: &Load,
@@ -104,14 +104,14 @@ impl Session {
         }
     }
 
-    /// The same for a program that commits its tokens as they are produced. Where there is no
-    /// room for the file that they go into, its stamps are not audited.
+    /// The same as [`Session::open`] for a program that commits its tokens as they are produced.
+    /// Where there is no room for the shared file, its stamps are not audited.
     pub fn open_watched(
         program: &Program,
         load: &Load,
         patience: &Patience,
     ) -> Result<Self, (EngineFailure, String)> {
-        // In memory, where the system has such a folder: nothing is written to a disk.
+        // In memory, where the system has such a directory, so that nothing is written to a disk.
         let shm = Path::new("/dev/shm");
         let mut named = tempfile::Builder::new();
         named.prefix("llm-engine-bench-witness-");
@@ -126,7 +126,7 @@ impl Session {
         let mut program = program.clone();
         let path = file.path().to_string_lossy().into_owned();
         program.env.push((witness::VARIABLE.into(), path));
-        // Its name goes with `file`: by then the process has it in its memory.
+        // The file's name is removed when `file` is dropped; by then the process has mapped it.
         let session = Self::open(&program, load, patience)?;
         Ok(Self {
             ring: Some(Arc::new(ring)),
@@ -134,7 +134,7 @@ impl Session {
         })
     }
 
-    /// As it stands in a launch's record.
+    /// The `ready` event for a launch's record.
     pub(crate) fn ready(&self) -> Ready {
         let batching = match self.hello.capabilities.batching {
             Batching::None => "none",
@@ -156,7 +156,7 @@ impl Session {
         }
     }
 
-    /// Where it commits its tokens, if somebody may look.
+    /// Shared memory in which the engine commits its tokens, if its stamps are audited.
     pub fn ring(&self) -> Option<Arc<Ring>> {
         self.ring.clone()
     }
@@ -167,7 +167,7 @@ impl Session {
         patience: Duration,
     ) -> Result<(Hello, u64, Loaded, u64), EngineFailure> {
         let deadline = Instant::now() + patience;
-        // A process that is already dead says why by its exit status, so a failed write is no news.
+        // A process that is already dead is reported by its exit status, so ignore a failed write.
         let _ = process.write_line(&encode(&Request::Load(load.clone())));
         let (event, hello_ns) = next_event(process, deadline, "loading")?;
         let hello = match event {
@@ -184,12 +184,12 @@ impl Session {
         }
     }
 
-    /// When the process was started.
+    /// When the process was started (ns).
     pub fn start_ns(&self) -> u64 {
         self.process.start_ns
     }
 
-    /// Its process id.
+    /// The process id of the engine.
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
@@ -199,12 +199,12 @@ impl Session {
         self.request_timeout
     }
 
-    /// Requests sent or announced, without an answer yet.
+    /// The number of requests sent or announced that have no answer yet.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Send a generation; its id and when it had been written.
+    /// Send a generation request; returns its id and the time after it was written (ns).
     pub fn send_generate(
         &mut self,
         prompt_ids: Vec<u32>,
@@ -219,7 +219,7 @@ impl Session {
         Ok((id, sent_ns))
     }
 
-    /// Make a generation ready to be written through [`Session::take_input`].
+    /// Encode a generation request in advance, to be written through [`Session::take_input`].
     pub fn announce_generate(&mut self, prompt_ids: Vec<u32>, new_tokens: u32) -> Announced {
         let id = self.new_id(Due::Tokens(new_tokens));
         let request = Request::Generate(Generate {
@@ -232,7 +232,7 @@ impl Session {
         Announced { id, line }
     }
 
-    /// The way in, for a thread that writes announced requests while this one reads.
+    /// Take the engine's stdin, for a thread that writes announced requests while this one reads.
     pub fn take_input(&mut self) -> Result<Input, EngineFailure> {
         self.process.take_input().ok_or_else(|| {
             EngineFailure::new(
@@ -242,25 +242,25 @@ impl Session {
         })
     }
 
-    /// Give it back.
+    /// Return the stdin that [`Session::take_input`] took.
     pub fn return_input(&mut self, input: Input) {
         self.process.return_input(input);
     }
 
-    /// Take back an announced request that will never be written.
+    /// Forget an announced request that will never be written.
     pub fn withdraw(&mut self, id: u64) {
         self.in_flight.remove(&id);
     }
 
-    /// The next finished generation and when its line was read. A request that
-    /// failed ends the session: a benchmark that skips failures measures nothing.
+    /// The next finished generation and when its line was read (ns). A request that failed ends the
+    /// session: a benchmark that skips failures measures nothing.
     pub fn next_done(&mut self) -> Result<(Done, u64), EngineFailure> {
         let deadline = Instant::now() + self.request_timeout;
         let (event, read_ns) = next_event(&mut self.process, deadline, "answering")?;
         self.done(event, read_ns)
     }
 
-    /// As [`Session::next_done`], but `None` at a deadline that is no failure.
+    /// As [`Session::next_done`], but reaching the deadline gives `None` and is no failure.
     pub fn next_done_before(
         &mut self,
         deadline: Instant,
@@ -289,7 +289,7 @@ impl Session {
         }
     }
 
-    /// Score and wait for the answer; nothing else may be in flight.
+    /// Send a score request and wait for its answer; nothing else may be in flight.
     pub fn score(
         &mut self,
         ids: Vec<u32>,
@@ -301,8 +301,8 @@ impl Session {
         self.next_scored()
     }
 
-    /// Send a score; its id. Any number may be in flight, and
-    /// [`Session::next_scored`] gives their answers in whichever order they come.
+    /// Send a score request; returns its id. Any number may be in flight, and
+    /// [`Session::next_scored`] returns their answers in whichever order they come.
     pub fn send_score(
         &mut self,
         ids: Vec<u32>,
@@ -325,7 +325,7 @@ impl Session {
         Ok(id)
     }
 
-    /// The next finished score. One that failed ends the session's use, as in
+    /// Wait for the next finished score. One that failed ends the session's use, as in
     /// [`Session::next_done`].
     pub fn next_scored(&mut self) -> Result<Scored, EngineFailure> {
         let deadline = Instant::now() + self.request_timeout;
@@ -346,28 +346,28 @@ impl Session {
         }
     }
 
-    /// Stop it where it is: see [`Process::pause`].
+    /// Stop the engine's processes: see [`Process::pause`].
     pub fn pause(&self) {
         self.process.pause();
     }
 
-    /// Let it go on.
+    /// Continue the engine's processes.
     pub fn resume(&self) {
         self.process.resume();
     }
 
-    /// Ask it to exit, wait a little, and give back how the process ended and
-    /// the last lines of its stderr.
+    /// Ask the engine to exit and wait a little; returns whether it exited well, and the last lines
+    /// of its stderr.
     pub fn close(self) -> (Result<(), EngineFailure>, String) {
         self.process.close(&encode(&Request::Exit))
     }
 
-    /// Kill it, so that a write it never reads comes back.
+    /// Kill the engine, so that a write that it never reads returns.
     pub fn kill(&mut self) {
         self.process.finish(Duration::ZERO);
     }
 
-    /// Kill it; the last lines of its stderr.
+    /// Kill the engine and return the last lines of its stderr.
     pub fn abort(self) -> String {
         self.process.abort()
     }
@@ -385,8 +385,8 @@ impl Session {
             .map_err(|_| self.why_unread())
     }
 
-    /// Why it reads no more. The pipe broke because the process died: how it died says
-    /// more, and comes after the answers that are still on their way.
+    /// Why the engine reads no more requests. The pipe broke because the process died: its exit
+    /// status says more, and comes after the answers that are still in the pipe.
     fn why_unread(&mut self) -> EngineFailure {
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {

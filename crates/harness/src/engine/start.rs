@@ -1,5 +1,5 @@
-//! How everything is started that measures, answers or probes: with the variables that it
-//! needs and no other, and so that it never outlives the harness.
+//! Starts every program that measures, answers or probes: with only the variables that it needs,
+//! and so that it never outlives the harness.
 //!
 //! Builds are started elsewhere, with all of the user's variables.
 
@@ -9,8 +9,8 @@ use std::process::{Child, Command};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 
-/// The user's variables that every program sees: where things lie, and the language. What an
-/// engine reads of its own stands in the registry.
+/// The user's variables that every program sees: paths, and the language. The registry names those
+/// that one engine reads.
 const NAMES: [&str; 19] = [
     "ATEN_CPU_CAPABILITY",
     "COLORTERM",
@@ -33,8 +33,7 @@ const NAMES: [&str; 19] = [
     "USER",
 ];
 
-/// Beginnings of such names: what drivers and libraries of numerics take their settings from,
-/// and our own.
+/// Prefixes of further such variables: settings of drivers and numeric libraries, and our own.
 const PREFIXES: [&str; 23] = [
     "BENCH_",
     "CUBECL_",
@@ -61,11 +60,11 @@ const PREFIXES: [&str; 23] = [
     "XDG_",
 ];
 
-/// How names of secrets end. These pass only where the registry has them in full.
+/// Endings of the names of secrets. These pass only where the registry names them in full.
 const SECRETS: [&str; 5] = ["TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIALS"];
 
-/// Whether a program sees a variable of the user's. `of_engine`: those that the registry gives
-/// its engine, each a name, or the beginning of names before a `*`.
+/// Whether a program sees a variable of the user's. `of_engine`: those that the registry names for
+/// the engine, each a name, or the beginning of names before a `*`.
 fn passes(name: &str, of_engine: &[String]) -> bool {
     if NAMES.contains(&name) || of_engine.iter().any(|own| own == name) {
         return true;
@@ -78,7 +77,7 @@ fn passes(name: &str, of_engine: &[String]) -> bool {
     begins.any(|prefix| name.starts_with(prefix)) && !SECRETS.iter().any(|end| name.ends_with(end))
 }
 
-/// Keep from a command what it has no business to see.
+/// Remove from a command's environment all variables that it may not see.
 pub(crate) fn narrow(command: &mut Command, of_engine: &[String]) {
     let all = std::env::vars_os();
     let kept = all.filter(|(name, _)| name.to_str().is_some_and(|name| passes(name, of_engine)));
@@ -86,7 +85,7 @@ pub(crate) fn narrow(command: &mut Command, of_engine: &[String]) {
 }
 
 impl Program {
-    /// The command that starts it, with its whole environment.
+    /// The command that starts the program, with its whole environment.
     pub fn command(&self) -> Command {
         let (name, arguments) = self.argv.split_first().expect("a program has a name");
         let mut command = Command::new(name);
@@ -126,7 +125,7 @@ pub fn launch(mut command: Command) -> io::Result<Child> {
     answered.recv().map_err(|_| gone())?
 }
 
-/// In the child: to be killed when its parent `harness` ends.
+/// Run in the child: ask the kernel to kill it when its parent `harness` ends.
 fn end_with(harness: u32) -> io::Result<()> {
     // SAFETY: plain system calls without pointers.
     let (set, parent) = unsafe {

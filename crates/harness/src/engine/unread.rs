@@ -1,34 +1,34 @@
-//! A program's output that was read from its stream and not used yet, in order and up to a limit.
-//! At the limit the reading thread waits, so the pipe fills and the program waits too: a program
-//! that writes more than it was asked for can't fill the harness's memory.
+//! Buffers a program's output that was read and not used yet, in order and up to a limit. At the
+//! limit the reading thread waits, so the pipe fills and the program waits too: a program that
+//! writes more than it was asked for can't fill the harness's memory.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// What came out of the process.
+/// One item of a process's output.
 #[derive(Debug)]
 pub enum Output {
-    /// A line of its stream, and when the harness had read it.
+    /// A line of its stdout, and when the harness had read it.
     Line {
-        /// `CLOCK_MONOTONIC`.
+        /// When it was read (ns, `CLOCK_MONOTONIC`).
         read_ns: u64,
-        /// Without the newline; not necessarily UTF-8.
+        /// The line without its newline; not necessarily UTF-8.
         bytes: Vec<u8>,
     },
-    /// A line went on past the limit; nothing more is read.
+    /// A line was longer than the limit; nothing more is read.
     TooLong,
-    /// The stream ended.
+    /// The end of the stream.
     End,
 }
 
-/// How much may wait (bytes), or one line where that is longer. A burst of answers is a small
-/// part of it, so a program that only answers is never held up.
+/// The maximum size of buffered output (bytes), unless one line alone is longer. A burst of answers
+/// is a small part of it, so a program that only answers never has to wait.
 const BYTES_MAX: usize = 64 << 20;
-/// What a line costs beside its own bytes.
+/// Memory that a line takes in addition to its own bytes.
 const LINE_BYTES: usize = size_of::<Output>();
 
-/// Shared by the thread that reads and the one that looks.
+/// A bounded queue, shared by the thread that reads the output and the one that uses it.
 #[derive(Default)]
 pub(super) struct Unread {
     state: Mutex<State>,
@@ -39,9 +39,9 @@ pub(super) struct Unread {
 struct State {
     items: VecDeque<Output>,
     bytes: usize,
-    /// Nothing more comes.
+    /// The output has ended.
     is_over: bool,
-    /// Output isn't used any more.
+    /// The output isn't used any more.
     is_left: bool,
 }
 
@@ -58,7 +58,7 @@ impl Unread {
         self.state.lock().unwrap_or_else(|lock| lock.into_inner())
     }
 
-    /// Put it behind the others, once there is room; whether somebody still looks.
+    /// Append `item`, once there is room; returns whether the output is still used.
     pub(super) fn put(&self, item: Output) -> bool {
         let size = size(&item);
         let is_full =
@@ -72,7 +72,7 @@ impl Unread {
         !state.is_left
     }
 
-    /// The next, or `None` at the deadline.
+    /// Remove the next item, or return `None` at the deadline.
     pub(super) fn take(&self, deadline: Instant) -> Option<Output> {
         let patience = deadline.saturating_duration_since(Instant::now());
         let nothing = |state: &mut State| state.items.is_empty() && !state.is_over;
@@ -88,7 +88,7 @@ impl Unread {
         Some(item)
     }
 
-    /// Use no further output, so that the reading thread need not wait.
+    /// Declare that no further output is used, so that the reading thread needn't wait.
     pub(super) fn leave(&self) {
         self.state().is_left = true;
         self.changed.notify_all();
@@ -101,7 +101,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    /// A line of the program's, of a quarter of what may wait.
+    /// A line of a quarter of the maximum size.
     fn line(read_ns: u64) -> Output {
         Output::Line {
             read_ns,
@@ -124,7 +124,7 @@ mod tests {
             reader.put(Output::End)
         });
         for expected in 0..12 {
-            // Whatever the reader has done by now, it has kept to the limit.
+            // Whatever the reading thread has done by now, it has kept to the limit.
             assert!(unread.state().bytes <= BYTES_MAX);
             match unread.take(soon()) {
                 Some(Output::Line { read_ns, .. }) => assert_eq!(read_ns, expected),

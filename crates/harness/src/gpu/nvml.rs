@@ -1,5 +1,5 @@
-//! The answers of NVIDIA's management library. Only reads; the library is loaded
-//! when first asked for, and a machine without it says so.
+//! Asks NVIDIA's management library (NVML). Only reads; the library is loaded at the first
+//! question, and a machine without it gets an error that says so.
 //!
 //! The library stays loaded until the process ends: samples of GPM borrow it, and
 //! it may not be closed while another thread reads.
@@ -15,7 +15,7 @@ use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
 use std::sync::OnceLock;
 
-/// What [`Device::activity`] asks for, in the order in which it reads the answers.
+/// The metrics that [`Device::activity`] asks for, in the order in which it reads the answers.
 const ACTIVITY: [GpmMetricId; 4] = [
     GpmMetricId::SmUtil,
     GpmMetricId::SmOccupancy,
@@ -23,7 +23,7 @@ const ACTIVITY: [GpmMetricId; 4] = [
     GpmMetricId::DramBwUtil,
 ];
 
-/// The driver of this machine, or why there is none.
+/// The driver of this machine, or why it can't be asked.
 pub fn driver() -> Result<impl Driver, String> {
     static NVML: OnceLock<Result<Nvml, String>> = OnceLock::new();
     NVML.get_or_init(|| Nvml::init().map_err(|error| why(&error)))
@@ -68,7 +68,7 @@ impl Driver for NvmlDriver {
 struct NvmlDevice {
     nvml: &'static Nvml,
     device: nvml_wrapper::Device<'static>,
-    /// The last GPM sample, which the next is compared with.
+    /// The last GPM sample, with which the next one is compared.
     sample: Option<GpmSample<'static>>,
 }
 
@@ -195,7 +195,7 @@ impl Device for NvmlDevice {
     }
 }
 
-/// Which kind of refusal an error of the library is.
+/// The kind of refusal that an error of the library means.
 fn refusal(error: NvmlError) -> Refusal {
     match error {
         NvmlError::NotSupported
@@ -208,7 +208,7 @@ fn refusal(error: NvmlError) -> Refusal {
     }
 }
 
-/// 12080 is 12.8.
+/// Format a CUDA version number: 12080 is 12.8.
 fn cuda_version(number: i32) -> String {
     format!(
         "{}.{}",

@@ -1,5 +1,5 @@
-//! A device that answers what a test wants, question by question, and changes its
-//! mind when the test says so. It tells nothing of any real device.
+//! A scripted device for tests: a test sets the answer to each question and can change it at any
+//! time. Its values are not those of a real device.
 
 use super::{
     Activity, Answer, Device, Driver, EccErrors, GpuProcess, Identity, Refusal, Utilization,
@@ -7,9 +7,9 @@ use super::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// What the device answers now.
+/// The answers that the device gives now.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // Each answers the method of [`Device`] of that name.
+#[allow(missing_docs)] // Each is the answer to the method of [`Device`] of that name.
 pub struct Script {
     pub utilization: Answer<Utilization>,
     pub memory_used_bytes: Answer<u64>,
@@ -24,16 +24,16 @@ pub struct Script {
     pub activity: Answer<Option<Activity>>,
     /// How often each question was asked.
     pub asked: BTreeMap<&'static str, u32>,
-    /// Whether every answer takes for ever.
+    /// Whether every question blocks for ever.
     pub hangs: bool,
 }
 
-/// A handle on a device's script; its clones are the same device.
+/// A handle on a scripted device; its clones share one script.
 #[derive(Clone)]
 pub struct ScriptedDevice(Arc<Mutex<Script>>);
 
 impl ScriptedDevice {
-    /// A device that answers nothing.
+    /// A device that refuses every question as unsupported.
     pub fn mute() -> Self {
         Self(Arc::new(Mutex::new(Script {
             utilization: Err(Refusal::Unsupported),
@@ -52,7 +52,7 @@ impl ScriptedDevice {
         })))
     }
 
-    /// A device of a kind that answers everything, with `pid` at work on it.
+    /// A device that answers every question, with the process `pid` at work on it.
     pub fn busy(pid: u32) -> Self {
         let device = Self::mute();
         device.change(|script| {
@@ -85,12 +85,12 @@ impl ScriptedDevice {
         device
     }
 
-    /// Change what it answers from now on.
+    /// Change the answers from now on.
     pub fn change(&self, change: impl FnOnce(&mut Script)) {
         change(&mut self.0.lock().expect("no test panics while it holds it"));
     }
 
-    /// From now on every question is answered like this.
+    /// From now on answer every question with `refusal`.
     pub fn refuse(&self, refusal: &Refusal) {
         self.change(|script| {
             script.utilization = Err(refusal.clone());
@@ -183,7 +183,7 @@ impl Device for ScriptedDevice {
     }
 }
 
-/// A driver with these devices.
+/// A driver that has these devices.
 pub struct ScriptedDriver(pub Vec<ScriptedDevice>);
 
 impl Driver for ScriptedDriver {

@@ -1,4 +1,4 @@
-//! The processor: model, threads, the instruction sets that decide inference
+//! Reads the facts of the processor: model, threads, the instruction sets that decide inference
 //! speed, caches, governor. Measures nothing.
 
 use super::{put, read};
@@ -36,39 +36,39 @@ const FLAGS: &[&str] = &[
 pub struct Cpu {
     /// Marketing name.
     pub model: Option<String>,
-    /// Which processor it is, in the vendor's numbers: a hypervisor may hide the name.
+    /// Family, model and stepping in the vendor's numbers: a hypervisor may hide the name.
     pub signature: Option<String>,
     /// Rust's name of the architecture.
     pub arch: String,
     /// Logical processors that are online.
     pub logical: Option<usize>,
-    /// Physical cores among them.
+    /// Physical cores of these processors.
     pub cores: Option<usize>,
-    /// What this process may use: affinity and cgroup quota counted.
+    /// Threads that this process may use, by its affinity and cgroup quota.
     pub threads_usable: usize,
-    /// Those of the flags that matter, in the kernel's spelling.
+    /// The flags of `FLAGS` that the processor has, in the kernel's spelling.
     pub flags: Vec<String>,
-    /// Data and unified caches, all instances of a kind in one entry.
+    /// Data and unified caches; those of equal level and size are one entry.
     pub caches: Vec<Cache>,
     /// Frequency governor of the first processor.
     pub governor: Option<String>,
-    /// Whether a hypervisor shows itself in the flags.
+    /// Whether the flags say that a hypervisor is present.
     pub hypervisor_flag: bool,
 }
 
 /// One level of cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cache {
-    /// 1, 2, 3, …
+    /// The level: 1, 2, 3, …
     pub level: u32,
-    /// Size of one.
+    /// Size of one cache (bytes).
     pub size_bytes: u64,
-    /// How many there are.
+    /// Number of such caches.
     pub instances: usize,
 }
 
 impl Cpu {
-    /// This machine's.
+    /// Read this machine's processor.
     pub fn read() -> Self {
         let mut cpu = parse_cpuinfo(&read("/proc/cpuinfo").unwrap_or_default());
         cpu.arch = std::env::consts::ARCH.to_owned();
@@ -79,7 +79,7 @@ impl Cpu {
         cpu
     }
 
-    /// All instances of the outermost cache together.
+    /// Size of all caches of the highest level together (bytes).
     pub fn last_level_cache_bytes(&self) -> Option<u64> {
         let last = self.caches.iter().max_by_key(|cache| cache.level)?;
         Some(last.size_bytes * last.instances as u64)
@@ -102,7 +102,7 @@ impl Cpu {
     }
 }
 
-/// What /proc/cpuinfo tells, on x86 and Arm.
+/// Parse the text of /proc/cpuinfo, on x86 and Arm.
 fn parse_cpuinfo(text: &str) -> Cpu {
     let mut cpu = Cpu::default();
     let mut logical = 0;
@@ -140,12 +140,12 @@ fn parse_cpuinfo(text: &str) -> Cpu {
     }
     cpu.signature = (!signature.is_empty()).then(|| signature.join(", "));
     cpu.logical = (logical > 0).then_some(logical);
-    // Only where every processor says which core it is on.
+    // Set only where every processor says which core it is on.
     cpu.cores = (core_ids == logical && !cores.is_empty()).then_some(cores.len());
     cpu
 }
 
-/// Every cache of every processor, each counted once by the processors it serves.
+/// All data and unified caches below `root`, each counted once by the processors that share it.
 fn read_caches(root: &Path) -> Vec<Cache> {
     let mut seen = BTreeSet::new();
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
@@ -182,7 +182,7 @@ fn is_cpu(name: &str) -> bool {
         .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// `32768K` as the kernel prints it.
+/// Parse a size as the kernel prints it, such as `32768K`, into bytes.
 fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(['K', 'M', 'G']);
     let unit = match &text[digits.len()..] {

@@ -1,11 +1,11 @@
-//! What an x86 processor says of itself in CPUID: which vector extensions it advertises, and
-//! which of them can't be used, because CPUID leaves out what a program needs to know for that.
+//! Reads from CPUID which vector extensions an x86 processor advertises, and which of them can't be
+//! used, because CPUID leaves out what a program needs to know for that.
 //!
-//! Judging a snapshot is pure. Nothing is tried here: see `instructions`.
+//! Judging a snapshot is pure. No instruction is tried here; `provision::doctor` does that.
 
 use std::sync::OnceLock;
 
-/// The registers of a leaf.
+/// The registers that CPUID returns for a leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leaf {
     /// EAX.
@@ -18,18 +18,18 @@ pub struct Leaf {
     pub d: u32,
 }
 
-/// The leaves that matter; zero where the processor has them not.
+/// The CPUID leaves that matter; zero where the processor doesn't have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The last leaf.
+    /// The number of the last leaf.
     pub leaf_max: u32,
     /// Leaf 1: basic features.
     pub basic: Leaf,
     /// Leaf 7, subleaf 0: extended features.
     pub extended: Leaf,
-    /// Leaf 7, subleaf 1: more of them.
+    /// Leaf 7, subleaf 1: further extended features.
     pub extended_1: Leaf,
-    /// Leaf 0x1D, subleaf 0: how many palettes of tiles there are.
+    /// Leaf 0x1D, subleaf 0: the number of tile palettes.
     pub palettes: Leaf,
     /// Leaf 0x1D, subleaf 1: the first palette.
     pub palette_1: Leaf,
@@ -37,21 +37,21 @@ pub struct Snapshot {
     pub xcr0: u64,
 }
 
-/// What a palette says of its tiles.
+/// The size of the tiles in an AMX palette.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Palette {
-    /// Its number; 0 is none at all.
+    /// The palette's number; 0 means that there is none.
     pub id: u8,
-    /// How many tiles.
+    /// Number of tiles.
     pub tiles: u16,
-    /// Bytes of a row.
+    /// Bytes in a row of a tile.
     pub row_bytes: u16,
-    /// Rows of a tile.
+    /// Rows in a tile.
     pub rows: u16,
 }
 
 impl Palette {
-    /// Whether a tile of it can hold anything.
+    /// Whether its tiles can hold any data.
     pub fn is_usable(self) -> bool {
         self.id > 0 && self.tiles > 0 && self.row_bytes > 0 && self.rows > 0
     }
@@ -60,28 +60,28 @@ impl Palette {
 /// The vector extensions that a processor advertises, and those of them that can't be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processor {
-    /// Flags, as the Linux kernel spells them.
+    /// The flags that are advertised, as the Linux kernel spells them.
     pub advertised: Vec<&'static str>,
-    /// Those of them that can't be used.
+    /// The advertised extensions that can't be used.
     pub pretended: Vec<&'static str>,
-    /// Why they can't be used; empty where there are none.
+    /// Why the pretended ones can't be used; empty where there are none.
     pub why: String,
-    /// The tiles it describes.
+    /// The AMX tiles that CPUID describes.
     pub palette: Palette,
 }
 
 /// The leaf that describes the tiles of AMX.
 const TILES: u32 = 0x1d;
 
-/// XCR0: registers of SSE and AVX; those of AVX-512 too; tiles.
+/// XCR0 bits of register states: SSE and AVX; those and AVX-512; AMX tiles.
 const VECTORS: u64 = 0b110;
 const WIDE: u64 = 0b1110_0110;
 const TILE_STATE: u64 = 0b11 << 17;
 
-/// Every flag: the register it stands in, its bit, and the states it takes.
+/// A flag's name, the register that holds it, its bit there, and the XCR0 states that it needs.
 type Flag = (&'static str, fn(&Snapshot) -> u32, u32, u64);
 
-/// From old to new. Intel, Software Developer's Manual, volume 2A, CPUID.
+/// The known flags, from old to new. Source: Intel, Software Developer's Manual, volume 2A, CPUID.
 const FLAGS: [Flag; 16] = [
     ("sse2", |s| s.basic.d, 26, 0),
     ("avx", |s| s.basic.c, 28, VECTORS),
@@ -102,7 +102,7 @@ const FLAGS: [Flag; 16] = [
 ];
 
 impl Snapshot {
-    /// What follows from it.
+    /// Decide which extensions are advertised, and which of those can't be used.
     pub fn judge(&self) -> Processor {
         let is_advertised = |(_, register, bit, state): &&Flag| {
             register(self) >> bit & 1 == 1 && self.xcr0 & state == *state
@@ -128,7 +128,7 @@ impl Snapshot {
         }
     }
 
-    /// The first palette, as a library reads it.
+    /// The first palette, read as a library reads it.
     fn palette(&self) -> Palette {
         if self.leaf_max < TILES || self.palettes.a == 0 {
             return Palette::default();
@@ -142,7 +142,7 @@ impl Snapshot {
         }
     }
 
-    /// This processor's; `None` where it is no x86.
+    /// Read this processor's snapshot; `None` where it is no x86.
     #[cfg(target_arch = "x86_64")]
     pub fn read() -> Option<Self> {
         use std::arch::x86_64::__cpuid_count;
@@ -176,14 +176,14 @@ impl Snapshot {
         })
     }
 
-    /// This processor's; `None` where it is no x86.
+    /// Read this processor's snapshot; `None` where it is no x86.
     #[cfg(not(target_arch = "x86_64"))]
     pub fn read() -> Option<Self> {
         None
     }
 }
 
-/// Zero where the operating system doesn't let programs ask.
+/// Read XCR0; zero where the operating system doesn't let programs read it.
 #[cfg(target_arch = "x86_64")]
 fn xcr0(basic: Leaf) -> u64 {
     const OSXSAVE: u32 = 1 << 27;
@@ -199,7 +199,7 @@ fn xcr0(basic: Leaf) -> u64 {
 }
 
 impl Processor {
-    /// This machine's, read once; where it is no x86, nothing is known of it.
+    /// This machine's processor, read once; empty where it is no x86.
     pub fn here() -> &'static Self {
         static HERE: OnceLock<Processor> = OnceLock::new();
         HERE.get_or_init(|| Snapshot::read().map(|s| s.judge()).unwrap_or_default())
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn amx_pretends_where_cpuid_ends_before_the_tiles() {
-        // The palette's leaves as an Intel processor answers them beyond its last leaf.
+        // The palette's leaves as an Intel processor answers for leaves beyond its last one.
         let cut = Snapshot {
             leaf_max: 0x1c,
             ..with_amx()
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn without_amx_nothing_has_to_describe_tiles() {
-        // A Zen 4: its CPUID ends at leaf 0x10.
+        // A Zen 4 processor: its CPUID ends at leaf 0x10.
         let mut zen = Snapshot {
             leaf_max: 0x10,
             palettes: Leaf::default(),

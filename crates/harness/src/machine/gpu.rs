@@ -1,5 +1,5 @@
-//! NVIDIA devices: what they are, for people and for a run's provenance. How they
-//! are asked stands in `crate::gpu`; what they do at work is telemetry's business.
+//! Reads which NVIDIA devices are here, for people and for a run's provenance. The questions
+//! themselves are in `crate::gpu`; counters of devices at work are in `crate::telemetry`.
 
 use super::put;
 pub use crate::gpu::Identity as GpuDevice;
@@ -7,21 +7,21 @@ use crate::gpu::{Driver, driver};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The driver and its devices.
+/// The NVIDIA driver and its devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Gpu {
-    /// Why there is none, where there is none.
+    /// Why there is no device; absent where there is one.
     pub absent: Option<String>,
-    /// Driver version.
+    /// The driver's version.
     pub driver: Option<String>,
-    /// Newest CUDA version the driver serves.
+    /// Newest CUDA version that the driver supports.
     pub cuda: Option<String>,
     /// The devices, in the driver's order.
     pub devices: Vec<GpuDevice>,
 }
 
 impl Gpu {
-    /// This machine's.
+    /// Read this machine's driver and devices.
     pub fn read() -> Self {
         match driver() {
             Ok(driver) => Self::from_driver(&driver),
@@ -48,7 +48,7 @@ impl Gpu {
     pub(super) fn add_facts(&self, facts: &mut BTreeMap<String, String>) {
         put(facts, "driver", self.driver.as_ref());
         put(facts, "cuda", self.cuda.as_ref());
-        // The first one is what runs unless told otherwise; the number tells of more.
+        // Engines use the first device unless told otherwise; `gpus` shows that there are more.
         let Some(first) = self.devices.first() else {
             return;
         };

@@ -1,4 +1,4 @@
-//! Main memory: how much, how much of it is free, and how it is paged.
+//! Reads the size of main memory, how much of it is free, and how it is paged.
 
 use super::{put, read};
 use serde::Serialize;
@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 /// Main memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// What the kernel manages.
+    /// Memory that the kernel manages.
     pub total_bytes: Option<u64>,
-    /// What can be had without swapping.
+    /// Memory that is available without swapping.
     pub available_bytes: Option<u64>,
     /// Swap space.
     pub swap_bytes: Option<u64>,
     /// Memory set aside for explicit huge pages.
     pub huge_pages_bytes: Option<u64>,
-    /// When the kernel uses huge pages by itself: `always`, `madvise` or `never`.
+    /// When the kernel uses transparent huge pages: `always`, `madvise` or `never`.
     pub transparent_huge_pages: Option<String>,
 }
 
 impl Memory {
-    /// This machine's.
+    /// Read this machine's memory.
     pub fn read() -> Self {
         let mut memory = parse_meminfo(&read("/proc/meminfo").unwrap_or_default());
         memory.transparent_huge_pages = read("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -61,7 +61,7 @@ fn parse_meminfo(text: &str) -> Memory {
     }
 }
 
-/// The choice in brackets: `always [madvise] never`.
+/// The choice in brackets, such as `madvise` in `always [madvise] never`.
 fn chosen(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('[')?;
     Some(rest.split_once(']')?.0)

@@ -1,8 +1,9 @@
-//! This machine: what it has, and what it could do at best.
+//! Reads the facts of this machine, and has its peak rates measured.
 //!
-//! Reading changes nothing and asks no network. Whatever can't be read is absent, never zero and
-//! never a failure. [`facts`] takes a few milliseconds and a few `--version`s; the ceilings take
-//! seconds and are measured only on demand ([`ceilings()`]), by the crate of that name.
+//! Reading changes nothing and uses no network. Whatever can't be read is absent, never zero and
+//! never a failure. [`facts`] takes a few milliseconds and runs a few programs with `--version`;
+//! the ceilings take seconds and are measured only on demand ([`ceilings()`]), by the crate
+//! `ceilings`.
 
 mod cpu;
 mod cpuid;
@@ -22,8 +23,8 @@ use ceilings::{Canary, Ceilings};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The machine and its tools in a run's provenance. Keys that can't be read are
-/// left out. Numbers in keys that end in a unit are plain decimals.
+/// The facts of the machine and its tools for a run's provenance. Keys that can't be read are left
+/// out. Numbers in keys that end in a unit are plain decimals.
 pub fn facts(repo: &Path) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     Cpu::read().add_facts(&mut facts);
@@ -34,14 +35,14 @@ pub fn facts(repo: &Path) -> BTreeMap<String, String> {
     facts
 }
 
-/// Measure what this machine can do at best: about three seconds on all cores.
+/// Measure this machine's peak rates: about three seconds on all cores.
 pub fn ceilings() -> Ceilings {
     let cpu = Cpu::read();
     let cache = cpu.last_level_cache_bytes();
     ceilings::measure(cpu.threads_usable, cache, Memory::read().available_bytes)
 }
 
-/// A canary for engines of this many threads.
+/// A canary, which measures the machine's present speed, for engines of `threads` threads.
 pub fn canary(threads: u32) -> Canary {
     Canary::new(threads, Memory::read().available_bytes)
 }
@@ -53,7 +54,7 @@ fn put(facts: &mut BTreeMap<String, String>, key: &str, value: Option<impl ToStr
     }
 }
 
-/// A small file under /proc or /sys, trimmed; `None` if it can't be read or is empty.
+/// Read a small file under /proc or /sys, trimmed; `None` if it can't be read or is empty.
 fn read(path: impl AsRef<Path>) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let text = text.trim();

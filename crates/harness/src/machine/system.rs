@@ -1,8 +1,9 @@
-//! What the machine runs in: operating system, kernel, container, hypervisor, and
-//! the limits a container sets. Deliberately no host name: records are published.
+//! Reads what surrounds the programs of this machine: operating system, kernel, container,
+//! hypervisor, and the limits that a container sets. Deliberately no host name: records are
+//! published.
 //!
-//! What packages are called by the systems' package managers, and the commands that
-//! install them. Pure: runs none of them.
+//! Also lists the names of packages in the systems' package managers, and the commands that install
+//! them. That part is pure: it runs no command.
 
 use super::{put, read};
 use schema::registry::Need;
@@ -10,28 +11,28 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Operating system and surroundings.
+/// The operating system, and the container and hypervisor around it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct System {
-    /// `Debian GNU/Linux 12 (bookworm)`.
+    /// The system's name, e.g. `Debian GNU/Linux 12 (bookworm)`.
     pub os: Option<String>,
     /// Kernel release.
     pub kernel: Option<String>,
-    /// Who manages packages here.
+    /// The package manager here.
     pub packages: Option<PackageManager>,
-    /// The hypervisor, `unknown` where one shows itself without a name.
+    /// The hypervisor's name; `unknown` where there is one without a name.
     pub hypervisor: Option<String>,
     /// `docker`, `podman`, `kubernetes` or `container`.
     pub container: Option<String>,
-    /// Processors' worth of time the cgroup may use.
+    /// Processors' worth of time that the cgroup may use.
     pub cpu_limit: Option<f64>,
-    /// Memory the cgroup may use.
+    /// Memory that the cgroup may use (bytes).
     pub memory_limit_bytes: Option<u64>,
-    /// Load average of the last minute, this program's own share included.
+    /// Load average of the last minute, this program's own load included.
     pub load_1_min: Option<f64>,
 }
 
-/// How packages are installed here.
+/// A package manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PackageManager {
@@ -50,7 +51,7 @@ pub enum PackageManager {
 }
 
 impl System {
-    /// This machine's.
+    /// Read this machine's system.
     pub fn read() -> Self {
         let release = read("/etc/os-release").or_else(|| read("/usr/lib/os-release"));
         let release = parse_os_release(&release.unwrap_or_default());
@@ -85,7 +86,7 @@ impl System {
     }
 }
 
-/// `KEY=value` lines, values with or without quotes.
+/// Parse `KEY=value` lines, values with or without quotes.
 fn parse_os_release(text: &str) -> BTreeMap<String, String> {
     text.lines()
         .filter_map(|line| line.split_once('='))
@@ -101,7 +102,7 @@ fn parse_os_release(text: &str) -> BTreeMap<String, String> {
 fn package_manager(release: &BTreeMap<String, String>) -> Option<PackageManager> {
     let get = |key| release.get(key).map_or("", String::as_str);
     let (id, like) = (get("ID"), get("ID_LIKE"));
-    // The distribution's own id first: a derivative may be like several.
+    // The distribution's own id comes first: a derivative may name several in `ID_LIKE`.
     std::iter::once(id)
         .chain(like.split_whitespace())
         .find_map(|id| match id {
@@ -114,8 +115,8 @@ fn package_manager(release: &BTreeMap<String, String>) -> Option<PackageManager>
         })
 }
 
-/// The name the hypervisor gives itself in CPUID leaf 0x4000_0000, else what the
-/// firmware calls the machine.
+/// The name that the hypervisor reports in CPUID leaf 0x4000_0000, else the firmware's vendor where
+/// that is known for virtual machines.
 fn hypervisor() -> Option<String> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -137,7 +138,7 @@ fn hypervisor() -> Option<String> {
         .then_some(vendor)
 }
 
-/// Signatures from the Linux kernel's `arch/x86/kernel/cpu/hypervisor.c` family.
+/// The name for a signature, from the Linux kernel's `arch/x86/kernel/cpu/hypervisor.c` family.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 fn hypervisor_name(signature: &[u8]) -> &'static str {
     match signature {
@@ -166,22 +167,22 @@ fn container() -> Option<String> {
     Some(name.to_owned())
 }
 
-/// `quota period` in microseconds; `max` is no limit.
+/// Processors' worth of time from `quota period` in microseconds; `None` for `max`, no limit.
 fn parse_cpu_max(text: &str) -> Option<f64> {
     let (quota, period) = text.split_once(' ')?;
     let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
     (quota > 0.0 && period > 0.0).then(|| quota / period)
 }
 
-/// Bytes; `max`, and the huge number of cgroup v1, are no limit.
+/// The limit in bytes; `None` for `max` and for the huge number of cgroup v1, which mean no limit.
 fn parse_memory_max(text: &str) -> Option<u64> {
     text.parse().ok().filter(|&bytes| bytes < 1 << 60)
 }
 
-/// A package under its names, in the order apt, dnf, pacman, zypper, brew, nix.
+/// A package's names in the order apt, dnf, pacman, zypper, brew, nix.
 pub type Names = [&'static str; 6];
 
-/// A C and C++ compiler.
+/// The packages of a C and C++ compiler.
 pub const COMPILER: Names = [
     "build-essential",
     "gcc gcc-c++ make",
@@ -199,9 +200,9 @@ const LIBCLANG: Names = [
     "llvm",
     "libclang",
 ];
-/// Clang.
+/// The packages of Clang.
 pub const CLANG: Names = ["clang", "clang", "clang", "clang", "llvm", "clang"];
-/// Python, with `venv`.
+/// The packages of Python with its module `venv`.
 pub const PYTHON: Names = [
     "python3 python3-venv",
     "python3 python3-pip",
@@ -210,9 +211,9 @@ pub const PYTHON: Names = [
     "python@3.12",
     "python3",
 ];
-/// Git.
+/// The packages of Git.
 pub const GIT: Names = ["git"; 6];
-/// Node and npm.
+/// The packages of Node.js and npm.
 pub const NODE: Names = [
     "nodejs npm",
     "nodejs npm",
@@ -221,10 +222,10 @@ pub const NODE: Names = [
     "node",
     "nodejs",
 ];
-/// Chromium.
+/// The packages of Chromium.
 pub const CHROMIUM: Names = ["chromium"; 6];
 
-/// The packages that bring what a build needs; `None` where the project does.
+/// The packages that provide what a build needs; `None` where the project provides it itself.
 pub fn names_of(need: Need) -> Option<&'static Names> {
     match need {
         Need::Cmake => Some(&CMAKE),
@@ -234,12 +235,13 @@ pub fn names_of(need: Need) -> Option<&'static Names> {
     }
 }
 
-/// The command that installs what a build needs on a system.
+/// The command that installs what a build needs; `None` where the project provides it, or the
+/// package manager is unknown.
 pub fn install_command(system: &System, need: Need) -> Option<String> {
     install(system.packages, names_of(need)?)
 }
 
-/// The command that installs a package; `None` where we don't know the system.
+/// The command that installs packages with `manager`; `None` where that is unknown.
 pub fn install(manager: Option<PackageManager>, names: &Names) -> Option<String> {
     Some(match manager? {
         PackageManager::Apt => format!("sudo apt-get install -y {}", names[0]),

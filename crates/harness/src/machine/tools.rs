@@ -1,5 +1,5 @@
-//! Programs and libraries the build, the engines and the tests need: which are
-//! here, in which version. Runs `--version` and nothing more.
+//! Finds out which programs and libraries that the build, the engines and the tests need are here,
+//! and in which version. Runs each with `--version` and does nothing more.
 
 use super::put;
 use base::nix_shell::NixShell;
@@ -12,31 +12,31 @@ use std::process::Command;
 /// One program or library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tool {
-    /// Its own words for its version, or where it lies.
+    /// The version that the tool prints of itself, or its path; `None` where it isn't here.
     pub found: Option<String>,
 }
 
 impl Tool {
-    /// Whether it is here.
+    /// Whether the tool is here.
     pub fn is_here(&self) -> bool {
         self.found.is_some()
     }
 }
 
-/// What is installed.
+/// The tools on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tools {
-    /// The channel `rust-toolchain.toml` pins.
+    /// The Rust version that `rust-toolchain.toml` pins.
     pub rust_pinned: Option<String>,
-    /// Whether the flake's shell brings them, inside of which the project gets none.
+    /// Whether the flake's shell provides the tools; in that shell the project installs none.
     pub in_nix_shell: bool,
-    /// The compiler used in the repository.
+    /// The Rust compiler that is used in the repository.
     pub rustc: Tool,
     /// Cargo.
     pub cargo: Tool,
-    /// C compiler.
+    /// The C compiler.
     pub cc: Tool,
-    /// C++ compiler.
+    /// The C++ compiler.
     pub cxx: Tool,
     /// CMake.
     pub cmake: Tool,
@@ -59,7 +59,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Everything.
+    /// Look for all tools.
     pub fn read(repo: &Path) -> Self {
         let venv = "import venv, ensurepip; print('venv and ensurepip')";
         Self {
@@ -92,7 +92,7 @@ impl Tools {
         }
     }
 
-    /// Only those a record names.
+    /// Look only for the tools that a record names.
     pub fn read_compilers(repo: &Path) -> Self {
         let toolchain = std::fs::read_to_string(repo.join("rust-toolchain.toml"));
         Self {
@@ -105,7 +105,7 @@ impl Tools {
         }
     }
 
-    /// Whether the compiler is the pinned one; `None` where either is unknown.
+    /// Whether the compiler has the pinned version; `None` where either version is unknown.
     pub fn rust_matches(&self) -> Option<bool> {
         let (pinned, rustc) = (self.rust_pinned.as_ref()?, self.rustc.found.as_ref()?);
         Some(rustc.split_whitespace().nth(1)? == pinned)
@@ -118,8 +118,7 @@ impl Tools {
     }
 }
 
-/// Whether what a build needs is installed; what the project always provides itself
-/// counts as here.
+/// Whether `need` is installed; what the project always provides itself counts as installed.
 pub fn is_here(repo: &Path, need: Need) -> bool {
     match need {
         Need::Cmake => cmake(repo).is_here(),
@@ -148,7 +147,7 @@ fn env_or(name: &str, default: &str) -> String {
     set.unwrap_or_else(|| default.to_owned())
 }
 
-/// The first of the programs that answers.
+/// The first of the programs that runs with `argument`.
 fn first(repo: &Path, programs: &[&str], argument: &str) -> Tool {
     let found = programs
         .iter()
@@ -156,8 +155,8 @@ fn first(repo: &Path, programs: &[&str], argument: &str) -> Tool {
     Tool { found }
 }
 
-/// First line of what a program prints; `None` if it isn't there or fails. Run in
-/// the repository, where rustup and pyenv look for what is pinned.
+/// The first line that a program prints; `None` if it isn't there or fails. Run in the repository,
+/// where rustup and pyenv look for pinned versions.
 fn run(repo: &Path, program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program)
         .args(arguments)
@@ -175,7 +174,7 @@ fn pinned_channel(text: &str) -> Option<String> {
     Some(channel.to_owned())
 }
 
-/// Where bindgen's loader (clang-sys) looks, in its order.
+/// The directories in which bindgen's loader (clang-sys) looks, in its order.
 fn libclang_dirs() -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = std::env::var_os("LIBCLANG_PATH")
         .into_iter()
@@ -223,7 +222,8 @@ fn find_libclang(dirs: &[PathBuf]) -> Option<PathBuf> {
     })
 }
 
-/// The C interface: `libclang.so`, `libclang-14.so.1`; not `libclang-cpp.so.14`.
+/// Whether `name` is that of the C interface: `libclang.so`, `libclang-14.so.1`; not
+/// `libclang-cpp.so.14`.
 fn is_libclang(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("libclang") else {
         return false;

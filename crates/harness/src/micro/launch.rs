@@ -1,5 +1,5 @@
-//! One process of a micro suite from start to end: each case is prepared, its output
-//! judged, timed, and its output judged again; and the record file of all that.
+//! Runs one process of a micro suite from start to end: each case is prepared, its output judged,
+//! timed, and its output judged again; all of it is written to a record file.
 
 use super::output::{References, judge, load, prepare};
 use super::session::Session;
@@ -17,25 +17,25 @@ use schema::micro::{
 };
 use schema::record::{End, Status};
 
-/// Samples of the first look at how long a case takes.
+/// Number of samples for a first estimate of the time that a case takes.
 const LOOKS: u32 = 3;
 
-/// Which launch.
+/// The launch to be made.
 pub(super) struct Wanted<'a> {
     pub(super) suite: &'a PlannedSuite,
     pub(super) launch: &'a MicroLaunch,
-    /// Ids of the cases that are left.
+    /// Ids of the cases that are still to be measured.
     pub(super) cases: &'a [String],
     pub(super) patience: Patience,
-    /// Those of them that an earlier launch of the variant has measured.
+    /// Ids of those among `cases` that an earlier launch of the variant has measured.
     pub(super) measured: &'a [String],
     pub(super) program: Result<&'a Program, EngineFailure>,
-    /// Whether the program may be started once more, kept to fewer instructions, where it
-    /// dies of one before anything is measured.
+    /// Whether the program may be started once more, limited to fewer instructions, where it dies
+    /// of an illegal one before anything is measured.
     pub(super) may_lower: bool,
 }
 
-/// Make it. `Err` only where the record can't be written.
+/// Make the launch. `Err` only where the record can't be written.
 pub(super) fn launch(
     context: &Context,
     wanted: &Wanted,
@@ -72,7 +72,7 @@ pub(super) fn launch(
     let is_of_cases =
         |failure: &&EngineFailure| failure.status != Status::NotRun && lower.is_none();
     if let Some(failure) = failure.as_ref().filter(is_of_cases) {
-        // The case it died of, or all of them where it never got to one.
+        // The case that the process died of, or all of them where it never reached one.
         let left = wanted.cases.iter().filter(|case| !record.knows(case));
         let left: Vec<String> = left.cloned().collect();
         let blamed = match record.began {
@@ -100,8 +100,8 @@ pub(super) fn launch(
     })
 }
 
-/// Start it and go through its cases; how it failed as a whole, if it did, and the last
-/// lines of its stderr.
+/// Start the program and go through its cases; returns how it failed as a whole, if it did, and the
+/// last lines of its stderr.
 fn run(
     context: &Context,
     wanted: &Wanted,
@@ -127,8 +127,8 @@ fn run(
         let Some(case) = wanted.suite.cases.iter().find(|case| case.id == *id) else {
             continue;
         };
-        // The baseline gives up nothing, because every ratio needs it; and what was
-        // measured once is within the budget.
+        // The baseline keeps all its cases, because every ratio needs it; and a case that was
+        // measured before is within the budget.
         let look = variant.id != wanted.suite.baseline && !wanted.measured.contains(id);
         let cell = (variant, case, look);
         let _case = told::span(id).entered();
@@ -138,7 +138,7 @@ fn run(
                 told::timed(&sample);
                 record.done(sample)?;
             }
-            // By its own word, and alive: the other cases are another matter.
+            // The program itself reported the failure and is alive, so the other cases can go on.
             Err(failure) if is_of_case(&failure) && !session.has_ended() => {
                 record.failed(id, &failure)?;
             }
@@ -154,7 +154,7 @@ fn run(
     })
 }
 
-/// Whether a process may go on after it.
+/// Whether the failure concerns one case only, so that the process may go on.
 fn is_of_case(failure: &EngineFailure) -> bool {
     !matches!(failure.status, Status::NotRun | Status::Timeout)
 }
@@ -181,8 +181,8 @@ fn measure(
     if look {
         within_budget(suite, session)?;
     }
-    // From here to the last sample, so that neither the cases before nor the copies made
-    // for the harness count.
+    // Reset only now, so that neither earlier cases nor the outputs that were copied for the
+    // harness count for the peak.
     let is_reset = reset_peak_rss(session.pid());
     let timed = session.time(Time {
         samples: suite.samples,
@@ -205,8 +205,8 @@ fn measure(
     })
 }
 
-/// A first look at what the samples will take, by the best of a few that aren't kept:
-/// whatever else is at work makes a call longer, never shorter.
+/// Check that the samples of a case will fit into the budget, by the fastest of a few that aren't
+/// kept: whatever else is running makes a call longer, never shorter.
 fn within_budget(suite: &PlannedSuite, session: &mut Session) -> Result<(), EngineFailure> {
     if suite.cell_ns == 0 {
         return Ok(());
@@ -234,7 +234,7 @@ fn within_budget(suite: &PlannedSuite, session: &mut Session) -> Result<(), Engi
     ))
 }
 
-/// The record file, and what it says of the cases so far.
+/// The record file, and the cases recorded in it so far.
 struct Record {
     file: Recorder<MicroLog>,
     attempt: u32,

@@ -1,8 +1,8 @@
-//! The micro suites: the pieces below the engines, each timed in a process of its own.
+//! The micro suites: operations below the engines, each timed in a process of its own.
 //!
-//! `plan` decides (pure), `programs` builds, `session` is the protocol's other side,
-//! `output` judges what a call gave, `told` is what all this tells, `launch` is one
-//! process from start to end. Here stands the order: everything that isn't on disk yet,
+//! `plan` decides which launches there are (pure), `programs` builds, `session` speaks the
+//! protocol, `output` judges the output of a call, `told` reports progress, `launch` runs one
+//! process from start to end. This module has the order: all launches that aren't on disk yet,
 //! block by block. Deliberately not here: statistics (`stats::micro`).
 
 mod launch;
@@ -31,36 +31,37 @@ use std::time::Duration;
 use watch::event::{Event, Stage};
 use watch::{Control, emit};
 
-/// What all launches share.
+/// The values that all launches of a run share.
 pub(crate) struct Context<'a> {
-    /// The plan.
+    /// The run's plan.
     pub(crate) plan: &'a Plan,
     /// The run's directory.
     pub(crate) run_dir: &'a Path,
     /// The model's directory.
     pub(crate) model_dir: &'a Path,
-    /// The programs.
+    /// The programs of all variants.
     pub(crate) programs: &'a MicroPrograms,
-    /// Where outputs are handed over; nothing in it outlives the run.
+    /// A temporary directory for outputs; it is deleted at the end of the run.
     pub(crate) scratch: &'a Path,
-    /// What the user asks meanwhile.
+    /// The handle through which the user can stop the run.
     pub(crate) control: &'a Control,
 }
 
-/// What is known of the run's cells so far.
+/// The state of the run's cells so far.
 struct Known {
-    /// Failed at: not tried again in this run, because a cell needs every launch. What
-    /// a twin lost is its own: it costs the A/A pair, and not the baseline.
+    /// The cells that failed: not tried again in this run, because a cell needs every launch. A
+    /// cell of a twin is its own: its loss costs the A/A pair, and not the baseline.
     lost: BTreeSet<CellKey>,
-    /// Measured at least once, so that how long it takes needs no look any more; a
-    /// twin's count as its original's.
+    /// The cells that were measured at least once, so that no first estimate of their time is
+    /// needed; a twin's cells count as its original's.
     measured: BTreeSet<CellKey>,
-    /// (Suite, variant) → its program kept to fewer instructions, after it died of one.
+    /// Programs limited to fewer instructions after they died of one, by suite and variant.
     lower: BTreeMap<(String, String), Program>,
 }
 
-/// Measure what `logs` leave of a run's micro suites, and give what was recorded. A failure is
-/// recorded and the rest goes on; only what makes recording itself impossible is an error.
+/// Measure the launches of a run's micro suites that `logs` lack, and return what was recorded. A
+/// failure is recorded and the rest goes on; only what makes recording itself impossible is an
+/// error.
 pub fn of_run(
     repo: &Repo,
     run_dir: &Path,
@@ -82,7 +83,7 @@ pub fn of_run(
     )
 }
 
-/// What the micro suites should take (s), less the launches on disk.
+/// Time that the micro suites should take (s), without the launches in `logs`.
 pub fn expected_s(plan: &Plan, logs: &[MicroLog], is_ours: impl Fn(u32) -> bool) -> f64 {
     let is_done = |launch: &MicroLaunch| {
         let mut of = logs.iter().filter(|log| is_of(log, launch));
@@ -170,8 +171,8 @@ fn run(
     Ok(made)
 }
 
-/// One planned launch: as many processes as it takes, since one that dies of a case
-/// leaves others behind.
+/// Make one planned launch: with as many processes as needed, since one that dies of a case leaves
+/// other cases to measure.
 fn one(
     context: &Context,
     suite: &PlannedSuite,
@@ -238,13 +239,13 @@ fn one(
     }
 }
 
-/// What the cases of a launch take at the very least.
+/// The shortest time that the cases of a launch can take.
 fn at_least(suite: &PlannedSuite, cases: &[String]) -> Duration {
     let of_case = suite.warmup_ns + u64::from(suite.samples) * suite.sample_ns;
     Duration::from_nanos(of_case.saturating_mul(cases.len() as u64))
 }
 
-/// The cases of a launch that are neither on disk nor lost.
+/// The ids of a launch's cases that are neither on disk nor lost.
 fn cases_left(
     suite: &PlannedSuite,
     launch: &MicroLaunch,
@@ -271,17 +272,18 @@ fn of_original(mut cell: CellKey) -> CellKey {
     cell
 }
 
-/// How a launch ended: its record's last line, and what became of its cases.
+/// How a launch ended, and which of its cases were measured.
 pub(crate) struct Outcome {
-    /// The last line.
+    /// The record's last line.
     pub(crate) end: End,
-    /// Cases with samples.
+    /// Ids of the cases that have samples.
     pub(crate) done: Vec<String>,
-    /// Cases that failed.
+    /// Ids of the cases that failed.
     pub(crate) failed: Vec<String>,
-    /// It died of an illegal instruction before anything was measured: what to start next.
+    /// The program to start next, limited to fewer instructions, where this one died of an illegal
+    /// instruction before anything was measured.
     pub(crate) lower: Option<Program>,
-    /// All that its record says.
+    /// The launch's whole record.
     pub(crate) log: MicroLog,
 }
 

@@ -1,5 +1,5 @@
-//! Outputs of calls: read whole from the file a program wrote, and held against the
-//! reference's, which is computed once per case and run.
+//! Judges the outputs of calls: each is read whole from the file that the program wrote, and
+//! compared with the reference's output, which is computed once per case and run.
 
 use super::Context;
 use super::session::Session;
@@ -12,14 +12,14 @@ use schema::record::Status;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What the reference says of a case.
+/// The reference's output for a case, and the work of a call as it counts it.
 #[derive(Clone, Debug)]
 pub(crate) struct Reference {
     values: Vec<f64>,
     work: f64,
 }
 
-/// The references of a run, by suite and case, each asked once.
+/// The references of a run by suite and case; each is computed once.
 #[derive(Default)]
 pub(crate) struct References(BTreeMap<(String, String), Result<Reference, EngineFailure>>);
 
@@ -46,7 +46,7 @@ impl References {
     }
 }
 
-/// A process for one case: the reference is asked once, and not timed.
+/// Start a process of the reference for one case, which is not timed, and read its output.
 fn ask(
     context: &Context,
     suite: &PlannedSuite,
@@ -71,7 +71,7 @@ fn ask(
     ))
 }
 
-/// What a program of a suite is loaded with.
+/// The load message for a program of a suite.
 pub(crate) fn load(plan: &Plan, model_dir: &Path, suite: &PlannedSuite, variant: &Variant) -> Load {
     Load {
         suite: suite.id.clone(),
@@ -84,7 +84,7 @@ pub(crate) fn load(plan: &Plan, model_dir: &Path, suite: &PlannedSuite, variant:
     }
 }
 
-/// The request for a case.
+/// The message that prepares a case.
 pub(crate) fn prepare(case: &SuiteCase) -> Prepare {
     Prepare {
         case: case.id.clone(),
@@ -92,8 +92,8 @@ pub(crate) fn prepare(case: &SuiteCase) -> Prepare {
     }
 }
 
-/// The largest error of any value, relative to the largest magnitude of the
-/// reference's, or why the output is wrong.
+/// The largest error of any value, relative to the reference's value of largest magnitude, or why
+/// the output is wrong.
 pub(super) fn judge(
     reference: &Reference,
     work: f64,
@@ -120,7 +120,7 @@ pub(super) fn judge(
     let mut worst = 0.0;
     for (index, (value, expected)) in values.iter().zip(&reference.values).enumerate() {
         let difference = (value - expected).abs();
-        // Of 0 values nothing can be relative to anything; then any difference is all.
+        // Where all reference values are 0, any difference is infinite.
         let error = match difference == 0.0 {
             true => 0.0,
             false => difference / scale,
@@ -161,7 +161,7 @@ mod tests {
         assert!(wrong(3.0, &[1.0, f64::NAN, 0.0], 1.0).contains("NaN"));
         assert!(wrong(3.0, &[1.0, -4.0], 1.0).contains("2 values"));
         assert!(wrong(2.0, &[1.0, -4.0, 0.0], 1.0).contains("2 of work"));
-        // Equal means equal.
+        // Limit 0 means equal.
         assert!(wrong(3.0, &[1.0, -4.0, 1e-300], 0.0).contains("value 2"));
     }
 }

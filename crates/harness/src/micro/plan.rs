@@ -1,5 +1,5 @@
-//! Suites + programs + profile + seed → what is measured of the micro suites, and in
-//! which order. Pure.
+//! Plans which micro suites a run measures and in which order, from suites, programs, profile and
+//! seed. Pure.
 
 use crate::plan::{Choice, SplitMix64};
 use anyhow::{Result, anyhow, bail};
@@ -147,9 +147,9 @@ fn backends<'a>(profile: &'a Profile, sizes: &'a MicroSizes) -> &'a [String] {
     }
 }
 
-/// Those on the backends, and of the engines named on the command line; one named in full
-/// wherever it is, as a target is. With them the baseline, whatever it is on, because every
-/// ratio needs it. None where there is nothing that could stand against it.
+/// The variants on `backends`, and of the engines named on the command line; a variant named in
+/// full is taken whatever its backend, as a target is. The baseline is added, whatever its backend,
+/// because every ratio needs it. Empty where no variant is wanted.
 fn variants(backends: &[String], contenders: &Contenders, choice: &Choice) -> Vec<Variant> {
     let wanted = |variant: &&Variant| {
         let usual = backends.contains(&variant.backend);
@@ -167,10 +167,10 @@ fn variants(backends: &[String], contenders: &Contenders, choice: &Choice) -> Ve
         .collect()
 }
 
-/// Blocks of launches; inside a block the suites in a random order, and inside a suite
-/// its variants, the baseline's twin among them.
+/// The order of all launches, in blocks: inside a block the suites are in a random order, and so
+/// are the variants of a suite and its baseline's twin.
 fn order(suites: &[PlannedSuite], invocations: u32, seed: u64) -> Vec<MicroLaunch> {
-    // A stream of its own: the engines' order must not depend on the suites there are.
+    // Own random numbers: the order of the engines' launches must not depend on the suites.
     let mut random = SplitMix64(seed ^ hash(DIR));
     let mut launches = Vec::new();
     for invocation in 0..invocations {
@@ -308,11 +308,11 @@ mod tests {
         let refused = planned(1, &["micro/t"], &[]).unwrap_err();
         assert!(refused.to_string().contains("micro/s"), "{refused}");
         let two = planned(1, &["micro/*"], &["two"]).unwrap();
-        // The baseline stays, and runs twice: there is no ratio without it.
+        // The baseline stays, and runs twice, because there is no ratio without it.
         let ids: Vec<&str> = two.suites[0].variants.iter().map(|v| &*v.id).collect();
         assert_eq!(ids, ["a", "b"]);
         assert_eq!(two.launches.len(), 9);
-        // Named in full, a variant runs on a backend that the profile has not.
+        // Named in full, a variant runs on a backend that the profile doesn't have.
         let in_full = planned(1, &["micro/*"], &["c"]).unwrap();
         let ids: Vec<&str> = in_full.suites[0].variants.iter().map(|v| &*v.id).collect();
         assert_eq!(ids, ["a", "c"]);
@@ -332,7 +332,7 @@ mod tests {
         };
         assert_eq!(ids(with(r#"["cuda"]"#).unwrap()), ["a", "c"]);
         assert_eq!(ids(with(r#"["cpu", "cuda"]"#).unwrap()), ["a", "b", "c"]);
-        // A suite that the profile names and nobody can run is a mistake in the profile.
+        // A suite that the profile names and no variant can run is a mistake in the profile.
         let refused = with(r#"["metal"]"#).unwrap_err();
         assert!(
             refused

@@ -1,4 +1,4 @@
-//! The programs of the micro suites that a run plans, or why there is none.
+//! The programs of the micro suites that a run plans, or why a program is missing.
 
 use crate::devices::Named;
 use crate::engine::{self, EngineFailure};
@@ -8,12 +8,12 @@ use schema::micro::{MicroPlan, PlannedSuite, Program, Variant};
 use schema::registry::Registry;
 use std::collections::BTreeMap;
 
-/// Each once.
+/// The programs of a run's micro suites.
 #[derive(Clone, Debug, Default)]
 pub struct MicroPrograms {
-    /// By program id.
+    /// Program id → the program, or why it couldn't be built.
     made: BTreeMap<String, Result<engine::Program, EngineFailure>>,
-    /// Backend and variant id → why nothing was compiled for it.
+    /// Backend and variant id → why nothing was compiled for the variant.
     lacking: BTreeMap<(String, String), EngineFailure>,
 }
 
@@ -22,8 +22,9 @@ fn key(variant: &Variant) -> (String, String) {
 }
 
 impl MicroPrograms {
-    /// The programs that a plan names, each once, in its order, but for what has nothing to run
-    /// on here and isn't `named`. One that `engines/micro.toml` doesn't know is noted as missing.
+    /// The programs of a plan, each once, in its order, without those whose device is missing here
+    /// and whose variant isn't `named`. One that `engines/micro.toml` doesn't know is noted as
+    /// missing.
     pub fn wanted(
         &mut self,
         repo: &Repo,
@@ -56,24 +57,24 @@ impl MicroPrograms {
         Ok(wanted)
     }
 
-    /// What has nothing to run on here, and why.
+    /// The ids of variants whose device is missing here, and why.
     pub fn lacking(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
         let lacking = self.lacking.iter();
         lacking.map(|((_, id), failure)| (id.as_str(), failure))
     }
 
-    /// These too.
+    /// Add the programs of `others`.
     pub fn extend(&mut self, others: Self) {
         self.made.extend(others.made);
         self.lacking.extend(others.lacking);
     }
 
-    /// One was built, or why not.
+    /// Add the program with this id, or why it couldn't be built.
     pub fn insert(&mut self, id: &str, made: Result<engine::Program, EngineFailure>) {
         self.made.insert(id.to_owned(), made);
     }
 
-    /// The program of a variant.
+    /// The program of a variant, or why there is none.
     pub fn get(&self, variant: &Variant) -> Result<&engine::Program, EngineFailure> {
         if let Some(failure) = self.lacking.get(&key(variant)) {
             return Err(failure.clone());
@@ -87,7 +88,7 @@ impl MicroPrograms {
         }
     }
 
-    /// Program id → sha256, of those there are.
+    /// Program id → SHA-256, for the programs that were built.
     pub fn sha256(&self) -> Result<BTreeMap<String, String>> {
         let there = self.made.iter();
         there

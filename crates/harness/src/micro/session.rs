@@ -1,7 +1,7 @@
-//! The protocol's side of a running micro program: ask, read the answer, and turn
+//! Speaks the protocol with a running micro program: sends requests, reads answers, and turns
 //! everything that can go wrong into one [`EngineFailure`].
 //!
-//! What a call put out, read from its file.
+//! Also reads the file that holds a call's output.
 
 use crate::engine::events::{next_event, status_of, unexpected};
 use crate::engine::life::check_protocol;
@@ -16,21 +16,21 @@ use schema::record::Status;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A micro program that is ready.
+/// A micro program that has answered `load`.
 pub(crate) struct Session {
     process: Process,
     /// How long an answer may take.
     patience: Duration,
-    /// It said that it can't go on.
+    /// Whether the program reported that it can't go on.
     is_over: bool,
-    /// Its first words.
+    /// The program's answer to `load`, which describes it.
     pub(crate) hello: Hello,
-    /// When they were read.
+    /// When `hello` was read (ns).
     pub(crate) ready_ns: u64,
 }
 
 impl Session {
-    /// Start `program` and load. On failure also the last lines of its stderr.
+    /// Start `program` and load it. `Err` also has the last lines of its stderr.
     pub(crate) fn open(
         program: &Program,
         load: &Load,
@@ -49,13 +49,12 @@ impl Session {
         }
     }
 
-    /// Its process id.
+    /// The process id of the program.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// Make a case ready; its first call may compile and tune, so it gets the time of a
-    /// load.
+    /// Prepare a case. Its first call may compile and tune, so it may take as long as loading.
     pub(crate) fn prepare(&mut self, case: Prepare) -> Result<Prepared, EngineFailure> {
         match self.ask(&Request::Prepare(case))? {
             (Event::Prepared(prepared), ..) => Ok(prepared),
@@ -63,8 +62,8 @@ impl Session {
         }
     }
 
-    /// The output of the last call, through a file that is gone afterwards, however
-    /// that went: the next program needs the name.
+    /// The output of the last call. The file that transfers it is removed in any case, because the
+    /// next program uses the same name.
     pub(crate) fn output(&mut self, file: &Path) -> Result<Vec<f64>, EngineFailure> {
         let _ = std::fs::remove_file(file);
         let values = self.written(file);
@@ -91,7 +90,7 @@ impl Session {
         ))
     }
 
-    /// Time the case. What it says must lie between the harness's own stamps.
+    /// Time the case. The program's stamps must lie between the harness's own.
     pub(crate) fn time(&mut self, time: Time) -> Result<Timed, EngineFailure> {
         let (event, asked_ns, read_ns) = self.ask(&Request::Time(time))?;
         let timed = match event {
@@ -119,17 +118,17 @@ impl Session {
         Ok(timed)
     }
 
-    /// Ask it to exit; how it ended, where that was no success, and its last lines.
+    /// Ask the program to exit; returns whether it exited well, and the last lines of its stderr.
     pub(crate) fn close(self) -> (Result<(), EngineFailure>, String) {
         self.process.close(&encode(&Request::Exit))
     }
 
-    /// Whether the process is gone, or said that it goes.
+    /// Whether the process has ended, or reported that it will end.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.is_over || self.process.has_ended()
     }
 
-    /// Kill it; the last lines of its stderr.
+    /// Kill the program and return the last lines of its stderr.
     pub(crate) fn abort(self) -> String {
         self.process.abort()
     }
@@ -157,15 +156,15 @@ fn handshake(
     }
 }
 
-/// A request that was not answered as it should be.
+/// A request that was answered with a failure or not at all.
 struct Refused {
     failure: EngineFailure,
-    /// The process said that it goes on no further.
+    /// Whether the program reported that it can't go on.
     is_last: bool,
 }
 
-/// The answer to a request, when that was about to be written, and when the answer was
-/// read.
+/// Send a request; returns the answer, the time before the request was written, and the time after
+/// the answer was read (ns).
 fn ask(
     process: &mut Process,
     request: &Request,
@@ -173,7 +172,7 @@ fn ask(
 ) -> Result<(Event, u64, u64), Refused> {
     let refused = |failure, is_last| Refused { failure, is_last };
     let asked_ns = now_ns();
-    // A process that is dead says why by its exit status, so a failed write is no news.
+    // A process that is dead is reported by its exit status, so ignore a failed write.
     let _ = process.write_line(&encode(request));
     let deadline = Instant::now() + patience;
     let answer = next_event(process, deadline, "answering");
@@ -195,7 +194,7 @@ fn encode(request: &Request) -> String {
     serde_json::to_string(request).expect("a request has no map with keys that aren't strings")
 }
 
-/// Every value of a file of little-endian `f64`.
+/// All values of a file of little-endian `f64`.
 pub(super) fn read(file: &Path) -> Result<Vec<f64>, String> {
     let bytes = std::fs::read(file).map_err(|error| format!("no output: {error}"))?;
     let (values, rest) = bytes.as_chunks::<8>();

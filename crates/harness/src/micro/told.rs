@@ -1,4 +1,4 @@
-//! The progress events of measuring the micro suites.
+//! Emits the progress events of measuring the micro suites.
 
 use super::{at_least, cases_left};
 use schema::key::CellKey;
@@ -10,11 +10,11 @@ use watch::emit;
 use watch::event::{Begin, Event, Expected, Group, MICRO_METERS, Mark, Sample};
 use watch::plan::{self, Fate, Planned};
 
-/// What a launch takes beside its samples and their warm-up (s): starting, and what is verified
-/// before and after. Published runs took it on two cores.
+/// Time that a launch takes in addition to its samples and their warm-up (s): for starting, and for
+/// verifying before and after. Measured in published runs on two cores.
 pub(super) const LAUNCH_S: f64 = 1.9;
 
-/// What the suites have to do: the launches planned, of which some are left.
+/// The groups of planned launches for the display, each item with its state and expected time.
 pub(super) fn groups(
     planned: &[(&MicroLaunch, &PlannedSuite)],
     logs: &[MicroLog],
@@ -53,7 +53,7 @@ pub(super) fn groups(
     groups
 }
 
-/// A launch begins; where in the log it is.
+/// Report that a launch begins; returns the log's span for it.
 pub(super) fn begin(launch: &MicroLaunch) -> Span {
     let (scenario, block) = (scenario_id(&launch.suite), launch.invocation + 1);
     let span = info_span!("launch", target = %launch.variant, %scenario, block);
@@ -67,12 +67,12 @@ pub(super) fn begin(launch: &MicroLaunch) -> Span {
     span
 }
 
-/// Where in the log a case is, of the launch that is entered.
+/// The log's span for a case of the launch that is entered.
 pub(super) fn span(case: &str) -> Span {
     info_span!("case", id = case)
 }
 
-/// A case of the launch begins.
+/// Report that a case of the launch begins.
 pub(super) fn case(suite: &PlannedSuite, case: &str) {
     emit(Event::Part {
         name: case.to_owned(),
@@ -80,7 +80,7 @@ pub(super) fn case(suite: &PlannedSuite, case: &str) {
     });
 }
 
-/// It was timed: the program tells of its readings when all are taken.
+/// Report the samples of a case, all at once: a program sends them when all are taken.
 pub(super) fn timed(sample: &MicroSample) {
     let mut t_ns = sample.start_ns;
     for &ns in &sample.ns {
@@ -97,8 +97,8 @@ pub(super) fn timed(sample: &MicroSample) {
     emit(Event::PartEnd);
 }
 
-/// A case of a launch has no numbers. That there was no time for it, or that a variant
-/// doesn't have it, is no error.
+/// Report that a case has no samples. It is not an error that there was no time for it, or that a
+/// variant doesn't have it.
 pub(super) fn failed(launch: &MicroLaunch, case: &str, status: Status, reason: &str) {
     if !matches!(
         status,
@@ -113,13 +113,13 @@ pub(super) fn failed(launch: &MicroLaunch, case: &str, status: Status, reason: &
     }
 }
 
-/// A launch ended.
+/// Report that a launch ended.
 pub(super) fn end(end: &End) {
     tracing::info!(status = end.status.id(), reason = end.reason, "over");
     emit(Event::ended(end.status, &end.reason));
 }
 
-/// A launch isn't made: all its cases were lost in earlier ones.
+/// Report that a launch isn't made, because all its cases were lost in earlier ones.
 pub(super) fn dropped(launch: &MicroLaunch) {
     emit(Event::Drop {
         group: scenario_id(&launch.suite),

@@ -1,5 +1,5 @@
-//! A model's chat template, found beside its files and filled as the library that it was written
-//! for fills it: the same names, trimmed blocks, and no escaping.
+//! A model's chat template: found beside its files, and rendered as the library for which it was
+//! written renders it, with the same names, trimmed blocks, and no escaping.
 
 use super::file::Message;
 use super::python;
@@ -9,25 +9,25 @@ use minijinja::{AutoEscape, Environment, Error};
 use serde_json::json;
 use std::path::Path;
 
-/// A template as a file of its own. It wins over the one in [`CONFIG`].
+/// The file that holds a template alone. It takes precedence over the one in [`CONFIG`].
 const FILE: &str = "chat_template.jinja";
-/// Where special tokens stand, and a template may.
+/// The file that holds special tokens, and perhaps a template.
 const CONFIG: &str = "tokenizer_config.json";
-/// The template in its environment.
+/// The template's name in its environment.
 const NAME: &str = "chat_template";
 /// The special tokens that a template may name.
 const TOKENS: [&str; 4] = ["bos_token", "eos_token", "unk_token", "pad_token"];
 
-/// A template that can be filled.
+/// A template that can be rendered.
 pub(super) struct Chat {
     environment: Environment<'static>,
-    /// Where it stands, for messages.
+    /// The name of the file that has the template, for messages.
     place: String,
     tokens: Vec<(&'static str, String)>,
 }
 
 impl Chat {
-    /// The template of the model in that directory.
+    /// Load the template of the model in `dir`; `Err` says why there is none.
     pub(super) fn load(dir: &Path, model: &str) -> Result<Self, String> {
         let read = |name: &str| {
             let path = dir.join(name);
@@ -86,12 +86,12 @@ impl Chat {
         })
     }
 
-    /// The text that a model is to go on with, or why there is none.
+    /// Render `messages` as the text that a model is to continue, or say why that fails.
     pub(super) fn render(&self, messages: &[Message]) -> Result<String, String> {
         let mut view = json!({
             "messages": messages,
             "add_generation_prompt": true,
-            // As the library fills them where it is given none.
+            // The library passes null where the caller gives none.
             "tools": null,
             "documents": null,
         });
@@ -109,7 +109,7 @@ impl Chat {
     }
 }
 
-/// What a template said and in which line of it, in one line.
+/// A template's error and the line of the template, as one line of text.
 fn said(place: &str, error: &Error) -> String {
     let line = error
         .line()
@@ -120,7 +120,7 @@ fn said(place: &str, error: &Error) -> String {
     format!("{place}{line}: {said}")
 }
 
-/// The template in a configuration: one, or several with names.
+/// The template in a configuration, which has one, or several with names.
 fn in_config(value: &serde_json::Value) -> Result<Option<String>, String> {
     if let Some(one) = value.as_str() {
         return Ok(Some(one.to_owned()));
@@ -139,7 +139,7 @@ fn in_config(value: &serde_json::Value) -> Result<Option<String>, String> {
     }
 }
 
-/// A special token: its text, or an object that has it.
+/// A special token: a string, or an object whose `content` is one.
 fn token(value: &serde_json::Value) -> Option<String> {
     let text = value.as_str().or_else(|| value["content"].as_str());
     text.map(str::to_owned)

@@ -1,5 +1,5 @@
-//! A file of prompts: a JSON object a line, text or a chat. Read line by line, so that a file of
-//! any size is refused before it fills the memory.
+//! Reads a file of prompts: one JSON object per line, a text or a chat. Read line by line, so that
+//! a file of any size is refused before it fills the memory.
 
 use base::names::Refused;
 use schema::own_prompts::{OwnPrompts, PROMPTS_MAX};
@@ -9,39 +9,39 @@ use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Most bytes of a line.
+/// The maximum length of a line (bytes).
 const LINE_BYTES_MAX: usize = 1 << 20;
-/// Most bytes of a file. As many tokens as a run holds are fewer.
+/// The maximum size of a file (bytes). The most tokens that a run may hold take fewer.
 const FILE_BYTES_MAX: usize = 64 << 20;
 /// The roles that a message may have.
 const ROLES: [&str; 3] = ["system", "user", "assistant"];
 
-/// A file that was read.
+/// A file of prompts that was read.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Where it lies, for messages alone.
+    /// The file's path, for messages alone.
     pub path: String,
-    /// Its name, which stands in records.
+    /// The file's name, which is kept in records.
     pub name: String,
-    /// Hash of its bytes.
+    /// SHA-256 of the file's bytes.
     pub sha256: String,
     pub(super) lines: Vec<Line>,
 }
 
-/// A line that is a prompt.
+/// A prompt and its line in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// From 1.
+    /// The line's number, from 1.
     pub(super) number: usize,
     pub(super) asked: Asked,
 }
 
-/// What a prompt is.
+/// The prompt of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// As it stands.
+    /// Text that is encoded as it is.
     Text(String),
-    /// For the model's chat template.
+    /// A chat, which the model's chat template renders.
     Messages(Vec<Message>),
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Message {
 }
 
 impl File {
-    /// Read it; refused at the first line that is no prompt.
+    /// Read the file; refused at the first line that is no prompt.
     pub fn read(path: &Path) -> Result<Self, Refused> {
         let shown = path.display().to_string();
         let unreadable = |error: std::io::Error| {
@@ -101,7 +101,7 @@ impl File {
         })
     }
 
-    /// What stands for its prompts until they can be encoded: a token each.
+    /// A placeholder for its prompts until they can be encoded, with one token each.
     pub fn unencoded(&self) -> OwnPrompts {
         OwnPrompts {
             file: self.name.clone(),
@@ -130,7 +130,7 @@ fn within(line_bytes: usize, bytes: usize, number: usize) -> Result<(), String> 
     }
 }
 
-/// A line as a prompt, or what is wrong with it.
+/// Parse a line as a prompt, or say what is wrong with it.
 fn asked(text: &str) -> Result<Asked, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
         let error = error

@@ -1,5 +1,5 @@
-//! Prompts of the user's: a file of text or chats, read, rendered by the model's chat template
-//! and encoded. What is left are token ids, which are all that a plan holds of it.
+//! Reads the user's own prompts: a file of texts or chats, rendered by the model's chat template
+//! and encoded. The result is token ids, which are all that a plan holds of them.
 
 mod chat;
 mod file;
@@ -19,9 +19,9 @@ use schema::own_prompts::{OwnPrompts, TOKENS_MAX};
 use std::path::Path;
 use tokenizers::Tokenizer;
 
-/// The prompts of a file as a model reads them, each with room for `new_tokens` after it.
-/// Encodes with the tokenizer alone: text gets the model's BOS token where it has one, and a
-/// chat what its template writes.
+/// The prompts of a file as the model's token ids, each with room for `new_tokens` after it.
+/// Encodes with the tokenizer alone: text gets the model's BOS token where it has one, and a chat
+/// has only the tokens that its template writes.
 pub fn encode(repo: &Repo, model: &str, file: &File, new_tokens: u32) -> Result<OwnPrompts> {
     let dir = repo.model_dir(model);
     let mut encoder = Encoder::open(&dir, model)?;
@@ -41,7 +41,7 @@ struct Encoder<'a> {
     tokenizer: Tokenizer,
     vocab_size: u64,
     bos: Option<u32>,
-    /// Read once a line has messages: a model for plain text may have none.
+    /// Loaded at the first line that has messages: a model for plain text may have no template.
     chat: Option<Chat>,
     positions: Option<u32>,
     new_tokens: u32,
@@ -50,7 +50,7 @@ struct Encoder<'a> {
 impl<'a> Encoder<'a> {
     fn open(dir: &'a Path, model: &'a str) -> Result<Self> {
         let mut tokenizer = tokenizer(dir)?;
-        // Some are saved with both on: a prompt is to be as long as it is.
+        // Some tokenizers are saved with both on, but a prompt must keep its length.
         tokenizer.with_padding(None);
         let off = tokenizer.with_truncation(None).map(drop);
         off.map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
@@ -95,7 +95,7 @@ impl<'a> Encoder<'a> {
         match &line.asked {
             Asked::Text(text) => {
                 let ids = self.ids(text)?;
-                // Text that was rendered elsewhere may begin with it.
+                // Text that was rendered elsewhere may begin with the BOS token.
                 let bos = self.bos.filter(|bos| ids.first() != Some(bos));
                 Ok(bos.into_iter().chain(ids).collect())
             }
@@ -140,13 +140,13 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// What is wrong: a line of the file, or the model whatever the line says.
+/// What is wrong: one line of the file, or the model, whichever line is encoded.
 enum Wrong {
     Line(String),
     Model(String),
 }
 
-/// The first `count` of an endless sequence: pass after pass over all prompts, each pass in
+/// The first `count` prompts of an endless sequence: pass after pass over all prompts, each pass in
 /// an order of its own, drawn from the seed and `stream`.
 pub fn in_order(prompts: &OwnPrompts, seed: u64, stream: &str, count: usize) -> Vec<Vec<u32>> {
     let mut all = Vec::with_capacity(count);

@@ -1,4 +1,4 @@
-//! What chat templates call of Python: methods of strings and dictionaries, JSON as Python
+//! The parts of Python that chat templates use: methods of strings and dictionaries, JSON as Python
 //! writes it, and the functions that the templates' own library adds to Jinja.
 
 use jiff::civil::{DateTime, date};
@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use std::io;
 
-/// What every template is told the time is. Prompts must be the same tokens on every day.
+/// The time that every template is given: prompts must have the same tokens on every day.
 const NOW: DateTime = date(2025, 1, 1).at(0, 0, 0, 0);
 
-/// Add all of it.
+/// Add all methods, filters and functions.
 pub(super) fn add(environment: &mut Environment) {
     environment.set_unknown_method_callback(method);
     environment.add_filter("tojson", to_json);
@@ -38,7 +38,7 @@ fn method(_: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Va
     found.ok_or_else(|| Error::from(ErrorKind::UnknownMethod))
 }
 
-/// `None` where strings have no such method here.
+/// Call a string's method; `None` where none of this name is implemented here.
 fn of_string(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     let string = |index: usize| -> Result<&str, Error> {
         let arg = args.get(index).and_then(Value::as_str);
@@ -52,7 +52,7 @@ fn of_string(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Er
         Ok(move |c: char| given.map_or(c.is_whitespace(), |chars| chars.contains(c)))
     };
     let begins = |is: fn(&str, &str) -> bool| -> Result<Value, Error> {
-        // A tuple means any of them.
+        // A tuple means any of its elements.
         let all: Vec<Value> = match args.first().map(Value::kind) {
             Some(ValueKind::Seq) => args[0].try_iter()?.collect(),
             _ => vec![Value::from(string(0)?)],
@@ -92,7 +92,7 @@ fn of_string(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Er
     }))
 }
 
-/// Split at every separator, or at the first `most`.
+/// Split at every separator, or at the first `most` of them.
 fn split(text: &str, separator: &str, most: Option<&Value>) -> Result<Value, Error> {
     if separator.is_empty() {
         return Err(invalid("split() wants a separator that is not empty"));
@@ -110,7 +110,7 @@ fn capitalized(text: &str) -> String {
     first.chain(chars.flat_map(char::to_lowercase)).collect()
 }
 
-/// Every letter after no letter large, the others small.
+/// Upper-case every letter that doesn't follow a letter, and lower-case the others.
 fn titled(text: &str) -> String {
     let mut title = String::with_capacity(text.len());
     let mut within = false;
@@ -124,7 +124,7 @@ fn titled(text: &str) -> String {
     title
 }
 
-/// `None` where dictionaries have no such method here.
+/// Call a dictionary's method; `None` where none of this name is implemented here.
 fn of_dictionary(value: &Value, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     let item = |key: Value| -> Result<Value, Error> {
         let item = value.get_item(&key)?;
@@ -151,7 +151,7 @@ fn of_dictionary(value: &Value, name: &str, args: &[Value]) -> Result<Option<Val
     }))
 }
 
-/// As Python's `json.dumps` writes it without escaping: a space after `,` and `:`.
+/// Write JSON as Python's `json.dumps` does without escaping: a space after `,` and `:`.
 fn to_json(value: Value, options: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = options.get("indent")?;
     let written = match indent {

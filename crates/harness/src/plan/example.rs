@@ -1,9 +1,9 @@
-//! A small plan, for tests: those of this crate and of who builds on it.
+//! A small plan for the tests of this crate and of those that depend on it.
 
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::scenario::{Axis, LoadShape};
 
-/// One target, a serial scenario with two cases, two blocks.
+/// A plan with one target, a serial scenario with two cases, and two blocks.
 pub fn plan() -> Plan {
     let case = |id: &str, prompt_tokens| Case {
         id: id.into(),

@@ -1,4 +1,4 @@
-//! Which targets run a scenario: where a profile names some, those alone.
+//! Decides which targets run a scenario: where a profile names some, only those.
 
 use super::{Choice, own};
 use anyhow::{Result, bail};
@@ -7,8 +7,8 @@ use schema::profile::Profile;
 use schema::registry::Target;
 use schema::scenario::LoadShape;
 
-/// The scenarios with the targets that run them. Engines named on the command line
-/// run them all: who names an engine wants to see it.
+/// The scenarios with the targets that run them. Engines named on the command line run them all,
+/// because the user wants to see results of a named engine.
 pub(super) fn narrow_targets(
     profile: &Profile,
     mut scenarios: Vec<PlannedScenario>,

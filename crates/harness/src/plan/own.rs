@@ -1,4 +1,4 @@
-//! Scenarios that ask the user's prompts: when they are in a plan, and what the file makes of
+//! Scenarios that use the user's own prompts: whether a plan has them, and how the file changes
 //! their sizes. Pure.
 
 use super::Choice;
@@ -9,7 +9,7 @@ use schema::plan::Case;
 use schema::profile::{Profile, Sizes};
 use schema::scenario::{PromptSource, Scenario};
 
-/// Refuse a scenario of the user's prompts without prompts, and prompts without such a scenario.
+/// Refuse a scenario of own prompts where no file is given, and a file without such a scenario.
 pub(super) fn check(
     profile: &Profile,
     scenarios: &[Scenario],
@@ -35,7 +35,7 @@ pub(super) fn check(
     }
 }
 
-/// Whether a plan has the scenario. Who names a file and no scenario wants to see that file's.
+/// Whether a plan has the scenario. A file named without scenarios selects those of own prompts.
 pub(super) fn is_in(scenario: &Scenario, wanted: &[String], choice: &Choice) -> bool {
     match (scenario.prompts, &choice.prompts) {
         (PromptSource::Own, prompts) => prompts.is_some(),
@@ -44,7 +44,7 @@ pub(super) fn is_in(scenario: &Scenario, wanted: &[String], choice: &Choice) -> 
     }
 }
 
-/// Refuse sizes that don't fit where a scenario's prompts come from.
+/// Refuse sizes that don't fit the source of a scenario's prompts.
 pub(super) fn check_sizes(
     profile: &Profile,
     scenario: &str,
@@ -65,8 +65,8 @@ pub(super) fn check_sizes(
     Ok(())
 }
 
-/// The sizes with what the file says: as long as its longest prompt, and whole passes over
-/// the file where a launch asks all of it, so that each prompt counts alike.
+/// The sizes adapted to the file: prompts as long as its longest, and whole passes over the file
+/// where a launch asks all of it, so that each prompt counts alike.
 pub(super) fn sizes(sizes: &Sizes, prompts: &OwnPrompts) -> Sizes {
     let count = u32::try_from(prompts.tokens.len()).unwrap_or(u32::MAX);
     Sizes {
@@ -79,7 +79,7 @@ pub(super) fn sizes(sizes: &Sizes, prompts: &OwnPrompts) -> Sizes {
     }
 }
 
-/// The cases with what their work is estimated by.
+/// The cases with the mean prompt length, by which their work is estimated.
 pub(super) fn cases(mut cases: Vec<Case>, prompts: &OwnPrompts) -> Vec<Case> {
     for case in &mut cases {
         case.prompt_tokens_mean = Some(prompts.lengths().mean);
@@ -94,7 +94,7 @@ mod tests {
     use base::repo::Repo;
     use schema::plan::Plan;
 
-    /// Prompts of these lengths.
+    /// Prompts of the given lengths.
     fn prompts(lengths: &[usize]) -> OwnPrompts {
         OwnPrompts {
             file: "mine.jsonl".into(),

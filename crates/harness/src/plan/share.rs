@@ -1,15 +1,15 @@
-//! Cases that offer the same load are measured once: one user of a closed loop sends one
-//! request at a time, and eight in flight are eight users, whichever scenario asks. Pure.
+//! Cases that offer the same load are measured once: a closed loop of one user sends one request at
+//! a time, and eight in flight are eight users, in whichever scenario. Pure.
 //!
-//! The case that is measured serves the others with its records; it is made as long as the
-//! longest of them asks. What a scenario reports of them stays its own business.
+//! The records of the case that is measured serve the others too; it is made as long as the longest
+//! of them asks for. Each scenario still reports its own metrics of them.
 
 use schema::plan::{Case, PlannedScenario};
 use schema::scenario::{LoadShape, PromptSource};
 use std::cmp::Reverse;
 
-/// Mark every case whose load another scenario measures, and give that one the most requests
-/// and the longest duration that any of them asks for.
+/// Mark every case whose load another scenario measures, and give the measuring case the most
+/// requests and the longest duration that any of them asks for.
 pub(super) fn share(scenarios: &mut [PlannedScenario]) {
     let mut order: Vec<usize> = (0..scenarios.len()).collect();
     order.sort_by_key(|&index| precedence(&scenarios[index]));
@@ -38,7 +38,7 @@ fn share_one(scenarios: &mut [PlannedScenario], source: usize, other: usize, at:
     let case = &scenarios[other].cases[at];
     let (measuring, asked) = (&scenarios[source], &scenarios[other].targets);
     let measures_all = match asked.is_empty() {
-        // None named are all.
+        // A list that is empty means all targets.
         true => measuring.targets.is_empty(),
         false => asked.iter().all(|target| measuring.runs(target)),
     };
@@ -62,9 +62,9 @@ fn share_one(scenarios: &mut [PlannedScenario], source: usize, other: usize, at:
     scenarios[other].cases[at].measured_by = Some(by);
 }
 
-/// Users, prompt and output length of a closed loop; `None` for other loads: a batch starts
-/// together in a fresh process, an open loop has its own arrivals, prompts of the user's are of
-/// several lengths, and where prompts are kept even one that shares nothing is another load.
+/// Users, prompt and output length of a closed loop; `None` for other loads, which are not shared:
+/// a batch starts together in a fresh process, an open loop has its own arrivals, own prompts have
+/// several lengths, and where prompts are cached even one that shares nothing is another load.
 fn load(scenario: &PlannedScenario, case: &Case) -> Option<(u32, u32, u32)> {
     if scenario.prompts == PromptSource::Own || scenario.reuses_prompts() {
         return None;
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!((single.requests, single.duration_s), (30, 1.0));
         let concurrent = &all[0].cases[1];
         assert_eq!((concurrent.requests, concurrent.duration_s), (40, 2.0));
-        // A peak of memory belongs to a process, so a batch shares with nobody.
+        // A process has one peak of memory, so a batch shares with no other scenario.
         assert_eq!(all[2].measured_cases().count(), 2);
     }
 

@@ -1,10 +1,10 @@
-//! Who looks at the tokens that an engine commits while it runs, and holds its stamps against
-//! what was there (see `protocol::witness`).
+//! Audits an engine's stamps: compares them with the tokens that it commits while it runs, as looks
+//! at random moments find them (see `protocol::witness`).
 //!
-//! The moments are a Poisson process: they come whatever the engine does, so what is seen at them is
-//! in the mean what is so all the time (R. W. Wolff, "Poisson arrivals see time averages", Operations
-//! Research 30, 1982). On a machine whose cores are all taken a look comes when the kernel lets
-//! it; whatever it finds wrong then is wrong all the same.
+//! The moments of the looks are a Poisson process. They don't depend on the engine, so the mean of
+//! what is seen at them is the mean over all time (R. W. Wolff, "Poisson arrivals see time
+//! averages", Operations Research 30, 1982). Where all cores are busy a look comes when the kernel
+//! schedules it; a contradiction that it finds then is still one.
 
 use crate::arrivals::exponential;
 use crate::engine::session::Session;
@@ -18,70 +18,70 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Looks a second: each takes some microseconds of a core.
+/// Looks per second: each takes some microseconds of a core.
 const LOOKS_PER_S: f64 = 100.0;
 
-/// What is known of the stamps of one process in a case; nothing where its tokens aren't committed.
+/// The audit of one process during a case; does nothing where its tokens aren't committed.
 pub struct Audit {
     auditor: Option<Auditor>,
     claims: Vec<RequestRecord>,
 }
 
 impl Audit {
-    /// The audit of a process; without effect where that wasn't started to be watched.
+    /// Create the audit of a session; it does nothing where that wasn't opened as watched.
     pub fn new(session: &Session, seed: u64) -> Self {
         Self {
             auditor: session.ring().map(|ring| {
                 let in_pieces = !session.hello.capabilities.score;
-                // The start time is part of the seed, so that an engine can't foresee the moments.
+                // The seed includes the present time, so that no engine can foresee the moments.
                 Auditor::new(ring, in_pieces, seed ^ now_ns())
             }),
             claims: Vec::new(),
         }
     }
 
-    /// A case begins.
+    /// Begin a case: forget the previous one.
     pub fn begin(&mut self) {
         self.claims.clear();
         self.auditor.iter_mut().for_each(Auditor::begin);
     }
 
-    /// Look from now on.
+    /// Start a thread that looks at random moments.
     pub fn watch(&mut self) {
         self.auditor.iter_mut().for_each(Auditor::watch);
     }
 
-    /// Look no more for now.
+    /// Stop looking for now.
     pub fn pause(&mut self) {
         self.auditor.iter_mut().for_each(Auditor::pause);
     }
 
-    /// A request was answered.
+    /// Keep the stamps of a request that was answered.
     pub fn answered(&mut self, request: &RequestRecord) {
-        // Of others nothing is asked.
+        // The stamps of untimed requests are not used.
         if !request.warmup {
             self.claims.push(request.clone());
         }
     }
 
-    /// The case is over, and all that it asked is answered.
+    /// End the case, and return what the audit found; `None` where tokens aren't committed.
     pub fn end(&mut self) -> Option<Witnessed> {
         let claims = std::mem::take(&mut self.claims);
         Some(self.auditor.as_mut()?.end(claims))
     }
 }
 
-/// Looks at one process.
+/// Looks at the commits of one process.
 struct Auditor {
     ring: Arc<Ring>,
-    /// Whether it commits pieces of a stream: it gives text, and no log-probabilities to be verified by.
+    /// Whether it commits pieces of a text stream, as engines without log-probabilities do.
     in_pieces: bool,
     seed: u64,
     watching: Option<(Sender<()>, JoinHandle<Seen>)>,
     seen: Seen,
 }
 
-/// A look.
+/// One look: the count of commits, and the time before and after it was read (ns).
 #[derive(Clone, Copy, Debug)]
 struct Look {
     before_ns: u64,
@@ -89,15 +89,15 @@ struct Look {
     after_ns: u64,
 }
 
-/// What was seen since the case began.
+/// The looks and commits seen since the case began.
 #[derive(Default)]
 struct Seen {
     looks: Vec<Look>,
     watched_ns: u64,
-    /// Commits from the `begin`th on, in order.
+    /// The number of commits before the case; `entries` are those from there on, in order.
     begin: u64,
     entries: Vec<Entry>,
-    /// Commits were overwritten before they were read: nothing can be said.
+    /// Whether commits were overwritten before they were read; then nothing can be concluded.
     is_lost: bool,
 }
 
@@ -173,8 +173,8 @@ impl Seen {
         let before_ns = now_ns();
         let committed = ring.committed();
         let after_ns = now_ns();
-        // A look behind: what was there then is written whole, whatever the processor's order
-        // of stores.
+        // Copy only up to the previous look: the entries before it are written completely, whatever
+        // the processor's order of stores.
         let last = self.looks.last().map_or(self.begin, |look| look.committed);
         self.copy(ring, last);
         self.looks.push(Look {
@@ -184,8 +184,8 @@ impl Seen {
         });
     }
 
-    /// Keep the commits before the `end`th. The count is the engine's to write, and believed only where
-    /// it can be true.
+    /// Copy the commits before number `end`, which the engine writes: it is believed only where it
+    /// can be true.
     fn copy(&mut self, ring: &Ring, end: u64) {
         let next = self.begin + self.entries.len() as u64;
         if self.is_lost || end < next || end - next > ENTRIES {
@@ -193,11 +193,11 @@ impl Seen {
             return;
         }
         self.entries.extend((next..end).map(|n| ring.entry(n)));
-        // Of what was read, none may have been overwritten meanwhile.
+        // The entries that were just read must not have been overwritten in the meantime.
         self.is_lost |= next < end && ring.committed().wrapping_sub(next) >= ENTRIES;
     }
 
-    /// Hold the stamps of answers against it.
+    /// Compare the stamps of answers with what was seen.
     fn against(&self, mut claims: Vec<RequestRecord>, in_pieces: bool) -> Witnessed {
         claims.sort_by_key(RequestRecord::begin_ns);
         let batch = claims.iter().map(|claim| claim.batch.into()).max();
@@ -230,7 +230,7 @@ impl Seen {
                 let begun = claim.stamped(look.after_ns, in_pieces);
                 apart[0] += due.min(1).saturating_sub(there.min(1));
                 apart[1] += behind_first(due).saturating_sub(behind_first(there));
-                // Not every piece of a stream brings a token.
+                // Skip this for pieces of a stream, because not every piece brings a token.
                 if !in_pieces {
                     apart[2] += there.min(1).saturating_sub(begun.min(1));
                     apart[3] += behind_first(there).saturating_sub(behind_first(begun));
@@ -255,7 +255,7 @@ impl Seen {
         found
     }
 
-    /// Commits that aren't the next of their request, or whose token isn't the answer's.
+    /// Count the commits that aren't their request's next, or whose token isn't the answer's.
     fn contradicted(&self, claims: &[RequestRecord], in_pieces: bool) -> u64 {
         let by_request: HashMap<u64, &RequestRecord> =
             claims.iter().map(|claim| (claim.id, claim)).collect();
@@ -274,7 +274,7 @@ impl Seen {
     }
 }
 
-/// One more token of its request is there, where it is the next: whether it is.
+/// Count one more token of the entry's request, if it is the next one; returns whether it is.
 fn count(there: &mut HashMap<u64, u64>, entry: &Entry) -> bool {
     let count = there.entry(entry.request).or_default();
     let is_next = u64::from(entry.index) == *count;
@@ -282,7 +282,7 @@ fn count(there: &mut HashMap<u64, u64>, entry: &Entry) -> bool {
     is_next
 }
 
-/// How many of `tokens` come after the first.
+/// The number of `tokens` after the first.
 fn behind_first(tokens: u64) -> u64 {
     tokens.saturating_sub(1)
 }
@@ -293,7 +293,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A request of four tokens that are there 10, 12, 14 and 16 ms after it was sent.
+    /// Times at which the four tokens of a request are committed, after it was sent.
     const TRUE_NS: [u64; 4] = [10 * MS, 12 * MS, 14 * MS, 16 * MS];
 
     fn claim(id: u64, token_ns: &[u64]) -> RequestRecord {
@@ -315,8 +315,8 @@ mod tests {
         }
     }
 
-    /// Looks at every tenth of a millisecond of 20 requests, one after the other, whose tokens are
-    /// committed at these times.
+    /// What looks every tenth of a millisecond see of 20 requests, one after the other, whose
+    /// tokens are committed at these times.
     fn seen(committed_ns: [u64; 4]) -> Seen {
         let mut seen = Seen {
             watched_ns: 400 * MS,
@@ -348,7 +348,8 @@ mod tests {
         (1..=20).map(|request| claim(request, &token_ns)).collect()
     }
 
-    /// Early and late tokens, first and others, in a request's time (ns).
+    /// Time that stamps are early (first token, others) and late (first, others), in a request
+    /// (ns).
     fn apart(found: &Witnessed) -> [u64; 4] {
         let [a, b] = [found.first, found.later];
         [a.early, b.early, a.late, b.late].map(|sum| sum.sum * MS / 10 / 20)
@@ -365,24 +366,24 @@ mod tests {
 
     #[test]
     fn every_way_to_stamp_what_is_not_so_shows() {
-        // Begun, and all but the last stamped at once.
+        // All tokens but the last are stamped at once after the start.
         let early = [MS, MS + 1000, MS + 2000, 16 * MS];
         let found = apart(&seen(TRUE_NS).against(claims(early), false));
         assert_eq!(found[0], 9 * MS, "{found:?}");
         assert!(found[1].abs_diff((11 + 13) * MS) < MS, "{found:?}");
-        // Spread over the request, so that the first token seems to come soon.
+        // Stamps are spread over the request, so that the first token seems to come soon.
         let spread = [4 * MS, 8 * MS, 12 * MS, 16 * MS];
         let found = apart(&seen(TRUE_NS).against(claims(spread), false));
         assert_eq!(found, [6 * MS, 6 * MS, 0, 0]);
-        // The first stamped late, so that decoding seems quick.
+        // The first token is stamped late, so that decoding seems fast.
         let late = [13 * MS, 14 * MS, 15 * MS, 16 * MS];
         let found = apart(&seen(TRUE_NS).against(claims(late), false));
         assert_eq!(found, [0, 0, 3 * MS, 3 * MS]);
-        // A clock that runs at three quarters of its speed.
+        // The engine's clock runs at three quarters of its speed.
         let scaled = TRUE_NS.map(|ns| ns * 3 / 4);
         let found = apart(&seen(TRUE_NS).against(claims(scaled), false));
         assert!(found[0] > 2 * MS && found[1] > 9 * MS, "{found:?}");
-        // Held back, and shown when all are there.
+        // Tokens are held back and committed when all are there.
         let found = apart(&seen([16 * MS; 4]).against(claims(TRUE_NS), false));
         assert_eq!(found, [6 * MS, 6 * MS, 0, 0]);
     }
@@ -392,7 +393,7 @@ mod tests {
         let mut other = seen(TRUE_NS);
         other.entries[3].id = 8;
         assert_eq!(other.against(claims(TRUE_NS), false).contradicted, 1);
-        // The first token over and over is no other token.
+        // Committing the first token again and again doesn't count as further tokens.
         let mut repeated = seen(TRUE_NS);
         repeated
             .entries
@@ -400,7 +401,7 @@ mod tests {
             .for_each(|entry| entry.index = 0);
         let found = repeated.against(claims(TRUE_NS), false);
         assert_eq!((found.contradicted, found.uncommitted), (60, 60));
-        // Nor is a piece one, where the engine gives tokens.
+        // A piece doesn't count as a token, where the engine gives tokens.
         let mut piece = seen(TRUE_NS);
         piece.entries[0].id = PIECE;
         assert_eq!(piece.against(claims(TRUE_NS), false).contradicted, 1);
@@ -414,7 +415,7 @@ mod tests {
     fn a_stream_is_held_to_the_pieces_that_had_come() {
         let mut pieces = seen([2 * MS, 10 * MS, 14 * MS, 17 * MS]);
         pieces.entries.iter_mut().for_each(|entry| entry.id = PIECE);
-        // The first piece brings no token, the second two, the last none.
+        // The first piece brings no token, the second brings two, the last none.
         let honest = [10 * MS, 10 * MS, 14 * MS, 14 * MS];
         assert_eq!(apart(&pieces.against(claims(honest), true))[..2], [0, 0]);
         let found = pieces.against(claims([MS, MS, 14 * MS, 14 * MS]), true);
@@ -436,7 +437,7 @@ mod tests {
         auditor.begin();
         let found = auditor.end(vec![claim(1, &TRUE_NS)]);
         assert_eq!(found.uncommitted, 4);
-        // A count that can't be true.
+        // A count that is impossible, larger than the ring.
         let mut seen = Seen::default();
         seen.copy(&ring, ENTRIES + 1);
         assert!(seen.is_lost && seen.entries.is_empty());

@@ -1,7 +1,7 @@
-//! The capacity stage: before any open loop, one launch of each of its targets under a
-//! closed loop at the case's concurrency. Requests a second in the steady window is
-//! what the plan's unit-rate arrivals are scaled by. Decided once and written down, so
-//! that a resumed run offers the load it began with; nothing it times is published.
+//! The capacity stage: before any open loop, it launches each of the loop's targets once under a
+//! closed loop at the case's concurrency. The requests per second in the steady window scale the
+//! plan's unit-rate arrivals. They are measured once and written down, so that a resumed run offers
+//! the same load; no time measured here is published.
 
 use super::case_prompts::PROMPTS_PER_S;
 use super::issue::issue;
@@ -27,25 +27,25 @@ use std::path::Path;
 use std::time::Duration;
 use watch::Control;
 
-/// What the stage needs.
+/// The inputs of the capacity stage.
 pub struct Stage<'a> {
-    /// The plan.
+    /// The run's plan.
     pub plan: &'a Plan,
     /// The model's directory.
     pub model_dir: &'a Path,
     /// The engines' programs.
     pub programs: &'a Programs,
-    /// Where prompts come from.
+    /// The text that prompts are cut from.
     pub prompts: &'a Prompts,
-    /// Who passed the gate.
+    /// The gate's judgement of each target.
     pub verify: &'a BTreeMap<String, VerifyRecord>,
-    /// Which cells have no time.
+    /// The cells that the budget leaves out, if the run has a budget.
     pub budget: Option<&'a Budget>,
-    /// What the user asks meanwhile.
+    /// The handle through which the user can stop the run.
     pub control: &'a Control,
 }
 
-/// Measure every capacity that the plan's open loops need and `known` lacks; all of them.
+/// Measure every capacity that the plan's open loops need and `known` lacks; returns all of them.
 pub fn run(stage: &Stage, known: Vec<Capacity>, run_dir: &Path) -> Result<Vec<Capacity>> {
     let mut all = known;
     let mut file = None;
@@ -98,7 +98,7 @@ fn wanted(stage: &Stage, target: &Target) -> Vec<Case> {
     cases
 }
 
-/// `Err` where nothing can be recorded, or the user asked to stop.
+/// Measure one capacity. `Err` where nothing can be recorded, or the user asked to stop.
 fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Result<Capacity> {
     let mut capacity = Capacity {
         target: target.id.clone(),
@@ -181,7 +181,7 @@ fn keep_busy(
     Ok(timed)
 }
 
-/// Requests, window (s) and requests a second; `None` where there is no steady window.
+/// The number of requests, the window (s) and requests per second; `None` without a steady window.
 fn rate(case: &Case, timed: &[RequestRecord]) -> Option<(u64, f64, f64)> {
     let timed: Vec<&RequestRecord> = timed.iter().collect();
     let window = steady(LoadShape::ClosedLoop, case.concurrency, &timed)?;

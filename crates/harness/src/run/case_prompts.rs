@@ -1,5 +1,6 @@
-//! The prompts of a case: cut and tokenised before the clock runs, the same for every target,
-//! and found again by the number that a record has of them. The user's prompts are the plan's.
+//! Prepares the prompts of a case: cut and tokenised before the clock runs, the same for every
+//! target, and found again by the index that a record has. The user's own prompts come from the
+//! plan.
 
 use super::load::{CasePrompts, PromptQueue};
 use crate::own_prompts::in_order;
@@ -9,17 +10,17 @@ use schema::own_prompts::OwnPrompts;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::scenario::PromptSource;
 
-/// Timed prompts prepared per second of a case that runs for a duration: more
-/// requests than that and the case ends early, with its floor of samples met.
+/// Timed prompts prepared per second of a case that runs for a duration: a case that uses more ends
+/// early, with its minimum of samples reached.
 pub const PROMPTS_PER_S: f64 = 2000.0;
 /// Untimed prompts prepared per case.
 const UNTIMED_PROMPTS: usize = 64;
-/// Prompt indices of one invocation: none is shared with another.
+/// The range of prompt indices of one invocation; no index belongs to two invocations.
 const PROMPTS_PER_INVOCATION: u64 = 1_000_000;
-/// Untimed prompts are numbered from here within an invocation.
+/// The first index of untimed prompts within an invocation.
 const UNTIMED_FROM: u64 = 900_000;
 
-/// Those of one invocation.
+/// The prompts of a case in one invocation.
 pub(super) fn case_prompts(
     plan: &Plan,
     prompts: &Prompts,
@@ -48,12 +49,12 @@ pub(super) fn case_prompts(
     })
 }
 
-/// How long the prompts of a case are, and how much of it all of them begin with.
+/// The length of a case's prompts, and the number of tokens that all of them begin with.
 fn lengths(case: &Case) -> (usize, usize) {
     (case.prompt_tokens as usize, case.shared_tokens() as usize)
 }
 
-/// The user's prompts that a scenario asks; `None` where its prompts are generated.
+/// The user's own prompts, for a scenario that uses them; `None` where its prompts are generated.
 fn own<'a>(plan: &'a Plan, scenario: &PlannedScenario) -> Result<Option<&'a OwnPrompts>> {
     if scenario.prompts == PromptSource::Generated {
         return Ok(None);
@@ -64,15 +65,15 @@ fn own<'a>(plan: &'a Plan, scenario: &PlannedScenario) -> Result<Option<&'a OwnP
 }
 
 /// The timed prompts of a case over all invocations: the same for every target, and the same
-/// whenever they are cut again. All are distinct, but for the user's, which come again where a
-/// case asks for more; these are the same for every case of a scenario.
+/// whenever they are cut again. All are distinct, except the user's own, which are repeated where a
+/// case asks for more than there are, and are the same for every case of a scenario.
 pub struct CellPrompts {
     per_invocation: usize,
     all: Vec<Vec<u32>>,
 }
 
 impl CellPrompts {
-    /// Cut them.
+    /// Cut or order the prompts of a case.
     pub fn new(
         plan: &Plan,
         prompts: &Prompts,
@@ -81,7 +82,7 @@ impl CellPrompts {
     ) -> Result<Self> {
         let own = own(plan, scenario)?;
         let per_invocation = match own {
-            // A launch takes exactly as many as it asks, and the next one goes on after them.
+            // A launch takes as many prompts as it has requests, and the next one goes on there.
             Some(_) => case.requests as usize,
             None => {
                 let more = (case.duration_s * PROMPTS_PER_S).ceil() as usize;
@@ -107,7 +108,7 @@ impl CellPrompts {
         &self.all[first..first + self.per_invocation]
     }
 
-    /// The prompt of a record's `prompt` index.
+    /// The prompt with the index that a record's `prompt` has.
     pub fn get(&self, index: u64) -> Option<&[u32]> {
         let (invocation, offset) = (
             index / PROMPTS_PER_INVOCATION,
@@ -128,7 +129,7 @@ mod tests {
     use schema::scenario::Axis;
     use std::collections::BTreeMap;
 
-    /// A plan of three prompts of the user's, asked six times in each of two blocks.
+    /// A plan with three prompts of the user's, used six times in each of two blocks.
     fn own_plan() -> Plan {
         let mut plan = plan();
         plan.prompts = Some(OwnPrompts {
@@ -185,7 +186,7 @@ mod tests {
         assert!(error.is_err_and(|error| error.to_string().contains("has no prompts")));
     }
 
-    /// Cut again for the reference's judgement, they are what was sent.
+    /// The prompts that are cut again for the reference's judgement are those that were sent.
     #[test]
     fn prompts_of_all_invocations_begin_alike_and_are_found_again() {
         let prompts = prompts();

@@ -1,16 +1,15 @@
-//! After the run: every timed output judged by the reference.
+//! The check after a run, in which the reference judges every timed output.
 //!
-//! Each distinct (prompt, output) is teacher-forced through the reference once.
-//! Where every token is the reference's own best, the output *is* the
-//! reference's greedy output; where not, each token must be within the tie width
-//! of the target's precision. Otherwise the cell's times don't count.
+//! Each distinct (prompt, output) is teacher-forced through the reference once. Where every token
+//! is the reference's own best, the output *is* the reference's greedy output; where not, each
+//! token must be within the tie width of the target's precision. Otherwise the cell's times don't
+//! count.
 //!
-//! An output that came as text is scored so where it encodes to as many ids as were
-//! generated, and those decode to it again: other ids of the same text can't make
-//! a wrong output right. Where it doesn't, or the reference rejects those ids
-//! (which needn't be the ones that were generated), it is held against the
-//! reference's own greedy text. If it leaves that at a tie, what follows can't be
-//! judged: the request is unchecked.
+//! An output that came as text is scored in the same way where it encodes to as many ids as were
+//! generated, and those decode to it again: other ids of the same text can't make a wrong output
+//! right. Where it doesn't, or the reference rejects those ids (which needn't be the ones that were
+//! generated), it is compared with the reference's own greedy text. Where it departs from that at a
+//! tie, what follows can't be judged, and the request is unchecked.
 
 mod asker;
 
@@ -36,13 +35,13 @@ use watch::Control;
 /// Time between two lines of progress.
 const BETWEEN_LINES: Duration = Duration::from_secs(30);
 
-/// Who judges.
+/// The target that judges outputs, and what it is started with.
 pub struct Judge<'a> {
-    /// The target.
+    /// The judging target.
     pub target: &'a Target,
-    /// Its program.
+    /// The target's program.
     pub program: &'a Program,
-    /// Directory of the model's files.
+    /// The directory of the model's files.
     pub model_dir: &'a Path,
 }
 
@@ -95,7 +94,7 @@ fn judgements(
     let mut of_case = ("", "");
     for (cell, put) in cells.iter().zip(&put) {
         base::interrupt::check()?;
-        // The first cell of a case has nearly all of it answered.
+        // Most outputs of a case are answered with its first cell, so a case is one piece of work.
         if of_case != (cell.scenario, cell.case) {
             of_case = (cell.scenario, cell.case);
             control.next_piece(Duration::ZERO)?;
@@ -154,7 +153,7 @@ fn judgements(
     Ok(judgements)
 }
 
-/// How far judging is: a bar, or where stderr is no terminal a line now and then.
+/// Displays how many outputs are judged: a bar, or a line at times where stderr is no terminal.
 struct Progress {
     bar: ProgressBar,
     said: Instant,
@@ -185,9 +184,9 @@ impl Progress {
     }
 }
 
-/// Put all outputs of `cells` to the reference, case by case and then prompt by prompt: it is
-/// asked in this order, so that it computes a prompt once for all outputs of it. An interrupted
-/// check loses no more than a case and what is in flight.
+/// Put all outputs of `cells` to the reference, case by case and then prompt by prompt: it is asked
+/// in this order, so that it can compute a prompt once for all its outputs. An interrupted check
+/// loses no more than a case and the questions in flight.
 fn put_all(
     asker: &mut Asker,
     run: &Run,
@@ -224,7 +223,7 @@ fn put_all(
     Ok(all)
 }
 
-/// Add what the reference says of one output.
+/// Count one output by its gap; `None` is an unchecked output.
 fn count(record: &mut CheckRecord, gap: Option<Gap>) {
     let Some(gap) = gap else {
         record.unchecked += 1;
@@ -256,7 +255,7 @@ impl OpenCell<'_> {
     }
 }
 
-/// Cells with timed requests and no judgement, in plan order.
+/// The cells that have timed requests and no judgement, in plan order.
 fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
     let plan = &run.header.plan;
     let mut cells = Vec::new();
@@ -287,7 +286,7 @@ fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
     cells
 }
 
-/// The timed requests of a cell or its twin, of launches that completed the case.
+/// The timed requests of a cell or its twin, from launches that completed the case.
 fn timed<'a>(logs: &'a [LaunchLog], cell: &CellKey) -> Vec<&'a RequestRecord> {
     logs.iter()
         .filter(|log| log.launch.target == cell.target && log.launch.scenario == cell.scenario)

@@ -1,8 +1,8 @@
-//! Closed loops: a number of users who each wait for an answer before the next request, or one
-//! batch after another.
+//! Generates the load of closed loops: a number of users who each wait for an answer before the
+//! next request, or one batch after another.
 //!
-//! One request at a time is a load that can be put down after any request and taken up
-//! again, as it is where targets take turns.
+//! One request at a time is a load that can be interrupted after any request and continued, as it
+//! is where targets take turns.
 
 use super::load::{CasePrompts, Open, Sink, Stop, Window};
 use crate::engine::session::Session;
@@ -41,7 +41,7 @@ impl<'a> Issuer<'a> {
         }
     }
 
-    /// So many users, each of whom sends the next request when the last is answered.
+    /// Run `users` users, each of whom sends the next request when the last is answered.
     pub(super) fn closed_loop(mut self, users: u32, warmup: u32) -> Result<Window, Stop> {
         let mut warmups_left = warmup;
         for _ in 0..users {
@@ -54,7 +54,7 @@ impl<'a> Issuer<'a> {
             let record = self.receive()?;
             let was_timed = !record.warmup;
             timed_open -= usize::from(was_timed);
-            // The user's next request is due the moment this answer was in.
+            // The user's next request is due when this answer was read.
             let due_ns = record.answered_ns;
             let want_more = !self.floors_reached(timed_open);
             if warmups_left > 0 {
@@ -66,8 +66,8 @@ impl<'a> Issuer<'a> {
             } else if timed_open > 0 {
                 self.send(due_ns, false)?;
             }
-            // Written after the answer to it: the others are running, and this user's think
-            // time is zero.
+            // Recorded only after the next request is sent: the other users' requests are running,
+            // and this user's think time is zero.
             self.record(record)?;
             if self.open.is_empty() {
                 return Ok(self.window.expect("a case times at least one request"));
@@ -75,7 +75,7 @@ impl<'a> Issuer<'a> {
         }
     }
 
-    /// Whether enough timed requests are done or on their way, and long enough.
+    /// Whether enough timed requests are answered or in flight, and over a long enough time.
     fn floors_reached(&self, timed_open: usize) -> bool {
         let enough = self.timed_done as usize + timed_open >= self.case.requests as usize;
         let long = self
@@ -84,7 +84,7 @@ impl<'a> Issuer<'a> {
         enough && (long || self.case.duration_s == 0.0)
     }
 
-    /// So many requests at once; the next ones when all are answered.
+    /// Send `rows` requests at once, and the next ones when all are answered.
     pub(super) fn batches(mut self, rows: u32) -> Result<Window, Stop> {
         let mut timed = false; // the first batch warms up
         loop {
@@ -153,7 +153,7 @@ impl<'a> Issuer<'a> {
     }
 }
 
-/// What has been done of a case.
+/// A case of one request at a time, and how far it is done.
 pub(super) struct Serial<'a> {
     case: &'a Case,
     prompts: CasePrompts,
@@ -163,7 +163,7 @@ pub(super) struct Serial<'a> {
 }
 
 impl<'a> Serial<'a> {
-    /// Nothing yet.
+    /// A case of which nothing is done.
     pub(super) fn new(case: &'a Case, prompts: CasePrompts) -> Self {
         Self {
             case,
@@ -174,7 +174,7 @@ impl<'a> Serial<'a> {
         }
     }
 
-    /// All of it, after at most `warmup` untimed requests.
+    /// Make all requests of the case, after at most `warmup` untimed ones.
     pub(super) fn all(
         mut self,
         session: &mut Session,
@@ -188,7 +188,7 @@ impl<'a> Serial<'a> {
         Ok(self.window())
     }
 
-    /// The requests before any that is timed: `most`, or fewer that take half a second together.
+    /// Make untimed requests before any timed one: `most`, or fewer that take half a second.
     pub(super) fn warm_up(
         &mut self,
         session: &mut Session,
@@ -198,7 +198,7 @@ impl<'a> Serial<'a> {
         self.untimed(session, most, WARM_NS, sink)
     }
 
-    /// Make `most` requests that aren't timed, or fewer that take `enough_ns` together.
+    /// Make `most` untimed requests, or fewer that take `enough_ns` together.
     fn untimed(
         &mut self,
         session: &mut Session,
@@ -218,12 +218,12 @@ impl<'a> Serial<'a> {
         Ok(())
     }
 
-    /// The requests of a turn before any that is timed.
+    /// Make the untimed requests at the start of a turn.
     pub(super) fn wake(&mut self, session: &mut Session, sink: Sink) -> Result<(), Stop> {
         self.untimed(session, WAKE_REQUESTS_MAX, WAKE_NS, sink)
     }
 
-    /// The next that is; how long it took (ns). There is one as long as it isn't done.
+    /// Make the next timed request; returns its time (ns). Call only while the case isn't done.
     pub(super) fn timed(&mut self, session: &mut Session, sink: Sink) -> Result<u64, Stop> {
         let next = self.prompts.timed.take();
         let new_tokens = self.case.new_tokens;
@@ -235,12 +235,12 @@ impl<'a> Serial<'a> {
         Ok(took_ns)
     }
 
-    /// Whether both floors of the case are reached, or its prompts are used up.
+    /// Whether the case has enough requests and time, or its prompts are used up.
     pub(super) fn is_done(&self) -> bool {
         self.progress() >= 1.0 || self.prompts.timed.is_empty()
     }
 
-    /// Which share of the case is done, 0 to 1: the smaller one of requests and time.
+    /// The done share of the case: the smaller one of requests and time; at least 1 when done.
     pub(super) fn progress(&self) -> f64 {
         let of_requests = f64::from(self.timed) / f64::from(self.case.requests);
         let of_time = match self.case.duration_s > 0.0 {
@@ -250,7 +250,7 @@ impl<'a> Serial<'a> {
         of_requests.min(of_time)
     }
 
-    /// When the first timed request was due and the last one answered.
+    /// The time from when the first timed request was due to when the last was answered.
     pub(super) fn window(&self) -> Window {
         self.window.expect("a case times at least one request")
     }

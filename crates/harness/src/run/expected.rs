@@ -1,5 +1,5 @@
-//! What each launch should take, by the pilot's estimates: for who looks, and for what is
-//! said before measuring starts. Pure.
+//! Estimates from the pilot how long each launch should take: for the display, and for the estimate
+//! that is printed before measuring starts. Pure.
 
 use super::pending::Pending;
 use super::residents::shares;
@@ -10,8 +10,8 @@ use schema::key::original;
 use schema::plan::{Launch, Plan};
 use watch::event::Expected;
 
-/// What the launches of an item that are left should take; `None` without a pilot of its
-/// target, or where none is left.
+/// The expected times of an item's remaining launches; `None` without a pilot of its target, or
+/// where no launch is left.
 pub(super) fn item(
     plan: &Plan,
     budget: Option<&Budget>,
@@ -40,7 +40,7 @@ pub(super) fn item(
     })
 }
 
-/// What all of these should take (s); `None` where one of them has no estimate.
+/// Time that all of `pending` should take (s); `None` where one of them has no estimate.
 pub fn all_s(plan: &Plan, budget: Option<&Budget>, pending: &[Pending]) -> Option<f64> {
     let each = pending
         .iter()
@@ -129,7 +129,7 @@ mod tests {
             pilots: vec![pilot(&first.target)],
             ..Budget::default()
         };
-        // 20 requests, and one before that warms up.
+        // 20 requests, and one before that for warm-up.
         let case_s = |i: usize| 21.0 * f64::from(cases[i].prompt_tokens) / 100.0;
         let alone = |launch: &Launch| {
             let item = Pending {
@@ -150,7 +150,7 @@ mod tests {
         let mut left = pending(&plan);
         let all = all_s(&plan, Some(&budget), &left).unwrap();
         assert!((all - 2.0 * of.launch_s).abs() < 1e-9);
-        // One that has a case left only is shorter: the item's launches take their mean.
+        // A launch with only one case left is shorter: the item's time is the mean of its launches.
         left[1].launch.cases.truncate(1);
         let item = item(&plan, Some(&budget), &left, &first.scenario, &first.target).unwrap();
         let mean_s = 2.0 + case_s(0) + case_s(1) / 2.0;

@@ -1,4 +1,4 @@
-//! A case's requests, in the scenario's shape.
+//! Issues a case's requests in the load shape of its scenario.
 
 use super::closed_loop::{Issuer, Serial};
 use super::load::{CasePrompts, Sink, Stop, Window};
@@ -7,7 +7,7 @@ use crate::engine::session::Session;
 use schema::plan::Case;
 use schema::scenario::LoadShape;
 
-/// Issue the requests of a case. An open loop must say what is `offered`.
+/// Issue the requests of a case. For an open loop, `offered` must give its rate.
 pub fn issue(
     session: &mut Session,
     shape: LoadShape,
@@ -21,10 +21,10 @@ pub fn issue(
         return open_loop::issue(session, shape, case, warmup, &offered, prompts, sink);
     }
     let users = case.concurrency;
-    // Every slot of a closed loop warms up, so that no batch size is met first while timed.
+    // Every user of a closed loop warms up, so that no batch size occurs first while timed.
     match shape {
         LoadShape::Serial => Serial::new(case, prompts).all(session, warmup, sink),
-        // One user sends one request at a time, too.
+        // A closed loop of one user is also one request at a time.
         LoadShape::ClosedLoop if users == 1 => {
             Serial::new(case, prompts).all(session, warmup.max(1), sink)
         }

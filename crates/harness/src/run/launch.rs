@@ -1,5 +1,5 @@
-//! One process from start to end: load, the cases of the launch, close; and its
-//! record file, which ends in how it ended.
+//! Makes one launch from start to end: load, the cases of the launch, close; and its record file,
+//! whose last line says how it ended.
 
 use super::audit::Audit;
 use super::case_prompts::case_prompts;
@@ -35,14 +35,14 @@ use std::path::Path;
 use tracing::Span;
 use watch::Control;
 
-/// Readings written as one line.
+/// Maximum number of readings in one line of the record.
 const READINGS_PER_LINE: usize = 512;
 
-/// What a launch is made with.
+/// The inputs of a launch.
 pub struct Context<'a> {
-    /// Whether the process serves another launch after this one.
+    /// Whether the process serves another launch after this one, and so isn't closed.
     pub stays: bool,
-    /// The plan.
+    /// The run's plan.
     pub plan: &'a Plan,
     /// The run's directory.
     pub run_dir: &'a Path,
@@ -50,46 +50,46 @@ pub struct Context<'a> {
     pub model_dir: &'a Path,
     /// The engine's program.
     pub program: &'a Program,
-    /// The target.
+    /// The target that is launched.
     pub target: &'a Target,
-    /// Where prompts come from.
+    /// The text that prompts are cut from.
     pub prompts: &'a Prompts,
-    /// The weights as the run began with them.
+    /// The model's weight files, as they were when the run began.
     pub weights: &'a Weights,
-    /// What tells how fast the machine is.
+    /// Measures the machine's present speed.
     pub canary: &'a Canary,
     /// The longest context (tokens) that the target is verified for.
     pub positions: u32,
-    /// What scales the open loops.
+    /// The measured capacities, which scale the open loops.
     pub capacities: &'a [Capacity],
-    /// What the user asks meanwhile.
+    /// The handle through which the user can stop or skip.
     pub control: &'a Control,
 }
 
-/// A launch under way; methods fail only where its record can't be written.
+/// A launch in progress; methods fail only where its record can't be written.
 pub(super) struct Running<'a> {
     context: &'a Context<'a>,
     launch: &'a Launch,
     scenario: &'a PlannedScenario,
     cases: VecDeque<(&'a Case, CasePrompts)>,
     record: Recorder<LaunchLog>,
-    /// Gone where it failed.
+    /// The process and its observers; `None` after a failure.
     engine: Option<Engine>,
-    /// How it failed, and the last lines of its stderr.
+    /// The failure, and the last lines of the process's stderr.
     fallen: Option<(EngineFailure, String)>,
-    /// How all of it ended.
+    /// The record's last line, once it is written.
     end: Option<End>,
-    /// Whether it ended because the user skipped it.
+    /// Whether the launch ended because the user skipped it.
     skipped: bool,
-    /// The process that goes on to another launch.
+    /// The session that goes on to another launch.
     stays: Option<Session>,
-    /// Where in the log it is.
+    /// The launch's span in the log.
     span: Span,
 }
 
 impl<'a> Running<'a> {
-    /// Begin its record, start the process and have it load; or go on with the one of an
-    /// earlier launch.
+    /// Begin the record, start the process and load the model; or go on with `resident`, the
+    /// session of an earlier launch.
     pub(super) fn begin(
         context: &'a Context,
         pending: &'a Pending,
@@ -102,7 +102,7 @@ impl<'a> Running<'a> {
         let per_case = scenario.load == LoadShape::Batch;
         let named = |attempt| launch_file(context.run_dir, launch, per_case, attempt);
         let (mut record, attempt) = Recorder::create(context.run_dir, pending.attempt, named)?;
-        // Cut and tokenised before the clock runs.
+        // Prompts are cut and tokenised before the clock runs.
         let cases = launch
             .cases
             .iter()
@@ -171,7 +171,7 @@ impl<'a> Running<'a> {
         Ok(running)
     }
 
-    /// Make all of its cases while no other engine is at work.
+    /// Make all cases, while no other engine is running.
     pub(super) fn alone(&mut self) -> Result<()> {
         let _inside = self.span.clone().entered();
         if let Some(engine) = &self.engine {
@@ -185,60 +185,60 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Its process, where that serves another launch; once.
+    /// Take the session, where it serves another launch; `None` after the first call.
     pub(super) fn stay(&mut self) -> Option<Session> {
         self.stays.take()
     }
 
-    /// All that was recorded of it.
+    /// The log of everything that was recorded.
     pub(super) fn into_log(self) -> Result<LaunchLog> {
         self.record.into_log()
     }
 
-    /// Where in the log it is.
+    /// The launch's span in the log.
     pub(super) fn span(&self) -> &Span {
         &self.span
     }
 
-    /// What was planned.
+    /// The planned launch.
     pub(super) fn launch(&self) -> &'a Launch {
         self.launch
     }
 
-    /// What it is made with.
+    /// The launch's inputs.
     pub(super) fn context(&self) -> &'a Context<'a> {
         self.context
     }
 
-    /// Stop its process where it is.
+    /// Stop the launch's process until it is resumed.
     pub(super) fn pause(&self) {
         if let Some(engine) = &self.engine {
             engine.session.pause();
         }
     }
 
-    /// Whether the user skipped it.
+    /// Whether the user skipped the launch.
     pub(super) fn was_skipped(&self) -> bool {
         let fallen = self.fallen.as_ref();
         self.skipped || fallen.is_some_and(|(failure, _)| failure.was_skipped())
     }
 
-    /// The most memory its process had (bytes), if that is known.
+    /// The peak resident memory of its process (bytes), if that is known.
     pub(super) fn peak_rss_bytes(&self) -> Option<u64> {
         peak_rss_bytes(self.engine.as_ref()?.session.pid())
     }
 
-    /// Its next case, if that is the one asked for.
+    /// Take the next case, if its id is `id`.
     pub(super) fn take_case(&mut self, id: &str) -> Option<(&'a Case, CasePrompts)> {
         self.cases.pop_front_if(|(case, _)| case.id == id)
     }
 
-    /// The process, where it hasn't failed, and its record.
+    /// The process and the record, unless the launch has failed.
     pub(super) fn at_work(&mut self) -> Option<(&mut Engine, &mut Recorder<LaunchLog>)> {
         Some((self.engine.as_mut()?, &mut self.record))
     }
 
-    /// All of its cases, one after the other.
+    /// Make all cases, one after the other.
     fn cases(&mut self) -> Result<(), Stop> {
         let (context, launch, load) = (self.context, self.launch, self.scenario.load);
         while let Some((case, prompts)) = self.cases.pop_front() {
@@ -265,7 +265,7 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// A case is over: its readings go into the record and, where it is complete, its end.
+    /// End a case: record its readings and, where it is complete, its end.
     pub(super) fn case_over(
         &mut self,
         case: &Case,
@@ -276,7 +276,7 @@ impl<'a> Running<'a> {
         };
         let peak_rss_bytes = engine.peak_rss_bytes();
         let witnessed = engine.audit.end();
-        // They are kept of a failed case too, because they may show why it failed.
+        // Readings are kept of a failed case too, because they may show why it failed.
         let readings = schema::telemetry::kept(engine.sampler.take());
         for readings in readings.chunks(READINGS_PER_LINE) {
             self.record
@@ -299,15 +299,15 @@ impl<'a> Running<'a> {
             .map_err(Stop::Record)
     }
 
-    /// It failed: its process goes at once.
+    /// Note a failure and kill the process at once.
     pub(super) fn fall(&mut self, failure: EngineFailure) {
         if let Some(engine) = self.engine.take() {
             self.fallen = Some((failure, engine.session.abort()));
         }
     }
 
-    /// End the process where it hasn't failed, and the record; how it ended, as often as
-    /// one asks.
+    /// End the process, unless it failed, and the record; returns how the launch ended. Later calls
+    /// return the same.
     pub(super) fn finish(&mut self) -> Result<End> {
         if let Some(end) = &self.end {
             return Ok(end.clone());
@@ -324,7 +324,7 @@ impl<'a> Running<'a> {
                 self.fallen = Some((failure, tail));
             }
         }
-        // If the model's files were changed meanwhile, a failure isn't the engine's.
+        // If the model's files changed during the launch, a failure isn't the engine's fault.
         let fallen = match (
             self.fallen.take(),
             self.context.weights.changed(self.context.target),
@@ -358,7 +358,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Start a process and have it load for everything that it will serve.
+/// Start a process and load the model for all cases that it will serve.
 fn open(context: &Context, scenario: &PlannedScenario, own: Vec<&Case>) -> Result<Session, Fallen> {
     let load = Load {
         prefix_cache: scenario.reuses_prompts(),
@@ -379,7 +379,7 @@ fn open(context: &Context, scenario: &PlannedScenario, own: Vec<&Case>) -> Resul
     Session::open_watched(context.program, &load, &patience)
 }
 
-/// Where the requests of a launch go, and what their stamps say.
+/// A sink that records requests, shows them, and passes their stamps to the audit.
 pub(super) fn kept(
     record: &mut Recorder<LaunchLog>,
     audit: &mut Audit,
@@ -393,7 +393,7 @@ pub(super) fn kept(
     }
 }
 
-/// A failure of the engine after its GPU was lost says so.
+/// Add to an engine's failure that its GPU was lost, if so.
 fn because_of_gpu(stop: Stop, lost: Option<String>) -> Stop {
     match (stop, lost) {
         (Stop::Engine(failure), Some(lost)) => Stop::Engine(EngineFailure {
@@ -404,7 +404,7 @@ fn because_of_gpu(stop: Stop, lost: Option<String>) -> Stop {
     }
 }
 
-/// What an open-loop case offers: its share of the capacity that this run measured.
+/// The rate that an open-loop case offers: its share of the capacity that this run measured.
 fn offered(context: &Context, launch: &Launch, case: &Case) -> Option<Offered> {
     let percent = case.load_percent?;
     let capacity = capacity::find(context.capacities, original(&launch.target), case)?;

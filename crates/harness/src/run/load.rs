@@ -1,14 +1,13 @@
-//! What every load has: prompts, requests in flight with the harness's own stamps beside the
-//! engine's, and when the timed part began and ended.
+//! The parts that all loads share: prompts, requests in flight with the harness's own stamps beside
+//! the engine's, and the start and end of the timed part.
 //!
-//! Load is held up around what is timed: warm-up requests come before, and in a
-//! closed loop fillers come after, until the last timed answer is in. Both are
-//! recorded with `warmup: true`, so throughput can count their tokens and
-//! latency never does.
+//! Load is held up around the timed requests: warm-up requests come before, and in a closed loop
+//! fillers come after, until the last timed answer is in. Both are recorded with `warmup: true`, so
+//! throughput can count their tokens and latency never does.
 //!
-//! `issue.rs` chooses the load's shape. Users who wait and batches stand in `closed_loop.rs`, open
-//! loops in `open_loop.rs`: they need a thread that sends. One request at a time stands in
-//! `serial.rs`: it can be put down and taken up again.
+//! `issue.rs` chooses the load's shape. `closed_loop.rs` has users who wait, batches, and one
+//! request at a time, which can be interrupted and continued; `open_loop.rs` has open loops, which
+//! need a thread that sends.
 
 use crate::engine::EngineFailure;
 use protocol::wire::Done;
@@ -16,11 +15,11 @@ use schema::plan::Case;
 use schema::record::{RecordEvent, RequestRecord};
 use std::collections::VecDeque;
 
-/// Prompts with their index in the cell.
+/// A queue of prompts with their indices in the cell.
 pub struct PromptQueue(VecDeque<(u64, Vec<u32>)>);
 
 impl PromptQueue {
-    /// Number `prompts` from `first`.
+    /// A queue of `prompts`, with indices from `first` on.
     pub fn new(first: u64, prompts: Vec<Vec<u32>>) -> Self {
         Self((first..).zip(prompts).collect())
     }
@@ -29,8 +28,8 @@ impl PromptQueue {
         self.0.pop_front()
     }
 
-    /// Take one and put it back at the end: how many fillers a case needs is the
-    /// engine's doing, and nothing is claimed of them.
+    /// Take a prompt and put it back at the end: the number of fillers that a case needs depends on
+    /// the engine, and fillers needn't be distinct.
     pub(super) fn rotate(&mut self) -> Option<(u64, Vec<u32>)> {
         let first = self.0.pop_front()?;
         self.0.push_back(first.clone());
@@ -48,29 +47,29 @@ impl PromptQueue {
 
 /// The prompts of one case in one invocation.
 pub struct CasePrompts {
-    /// Before the timed ones, and to hold up the load after them.
+    /// Prompts of untimed requests: before the timed ones, and to hold up the load after them.
     pub untimed: PromptQueue,
-    /// The timed ones. When they run out the case ends, whatever its duration.
+    /// Prompts of timed requests. When they run out the case ends, whatever its duration.
     pub timed: PromptQueue,
 }
 
-/// When the timed part of a case began and ended.
+/// The timed part of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// First timed request was due.
+    /// When the first timed request was due (ns).
     pub start_ns: u64,
-    /// Last timed answer was read.
+    /// When the last timed answer was read (ns).
     pub end_ns: u64,
 }
 
 impl Window {
-    /// How long it is (ns).
+    /// The window's length (ns).
     pub(super) fn took_ns(self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 }
 
-/// What stops a case: the engine, or the disk.
+/// Why a case was stopped.
 pub enum Stop {
     /// The engine failed.
     Engine(EngineFailure),
@@ -84,7 +83,7 @@ impl From<EngineFailure> for Stop {
     }
 }
 
-/// Where requests go when they are answered, or given up.
+/// A function that takes the events of requests that were answered or given up.
 pub type Sink<'a> = &'a mut dyn FnMut(RecordEvent) -> anyhow::Result<()>;
 
 /// A request in flight.
@@ -96,7 +95,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Its record, now that it is answered.
+    /// The record of this request, with the answer `done` to it.
     pub(super) fn answered(self, case: &Case, done: Done, answered_ns: u64) -> RequestRecord {
         RequestRecord {
             case: case.id.clone(),

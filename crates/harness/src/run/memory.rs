@@ -1,4 +1,4 @@
-//! Whether one more process fits in memory beside those that are there.
+//! Decides whether one more process fits in memory beside those that are there.
 
 use super::launch::{Context, Running};
 use super::residents::Residents;
@@ -6,14 +6,14 @@ use crate::machine::Memory;
 use crate::telemetry::peak_rss_bytes;
 use std::path::{Path, PathBuf};
 
-/// What loading may take, in sizes of the weight file: 8-bit weights that are kept as f32,
-/// beside the file itself.
+/// The memory that loading may take, as a multiple of the weight file's size: 8-bit weights that
+/// are kept as f32, beside the file itself.
 const FILES: u64 = 5;
-/// Bytes that the engines of a block may take together, where that is less than is free.
+/// The variable that limits the memory of a block's engines together (bytes).
 const LIMIT: &str = "BENCH_MEMORY_BYTES";
 
-/// Whether what a launch may need fits twice into what is free: whatever it needs, the
-/// machine shall not swap. Where it can't be told how much is free there is none to spare.
+/// Whether twice the memory that a launch may need is free: whatever it needs, the machine must not
+/// swap. False where the free memory isn't known.
 pub(super) fn has_room(context: &Context, beside: &[Running], idle: &Residents) -> bool {
     let file_bytes = bytes_of(context.model_dir, &context.target.weights);
     let taken = || {
@@ -35,7 +35,7 @@ pub(super) fn has_room(context: &Context, beside: &[Running], idle: &Residents) 
     fits(free.into_iter().flatten().min(), file_bytes, taken().max())
 }
 
-/// Bytes of weights, in one file or in shards.
+/// The size of the weights, in one file or in shards (bytes).
 fn bytes_of(model_dir: &Path, weights: &str) -> Option<u64> {
     let files = protocol::safetensors_files(model_dir, weights).ok()?;
     let bytes = |file: &PathBuf| Some(std::fs::metadata(file).ok()?.len());
@@ -50,8 +50,8 @@ fn fits(free: Option<u64>, file_bytes: Option<u64>, largest_beside: Option<u64>)
     free / 2 >= may_need
 }
 
-/// What a container's limit leaves: cgroup v2 (cgroups(7)), as it is seen from inside; files
-/// in memory can be dropped.
+/// The memory that a container's limit leaves (bytes), by cgroup v2 (cgroups(7)) as it is seen from
+/// inside; files cached in memory don't count, because they can be dropped.
 fn of_cgroup(dir: &Path) -> Option<u64> {
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
     let max: u64 = read("memory.max")?.trim().parse().ok()?;
@@ -74,7 +74,7 @@ mod tests {
     fn what_it_may_need_must_fit_twice() {
         assert!(fits(Some(10 * GIB), Some(GIB), None));
         assert!(!fits(Some(10 * GIB - 2), Some(GIB), None));
-        // Small weights, beside a process that shows what a runtime takes.
+        // Small weights, but a process beside it shows how much memory a runtime takes.
         assert!(fits(Some(2 * GIB), Some(1 << 20), Some(GIB)));
         assert!(!fits(Some(2 * GIB - 2), Some(1 << 20), Some(GIB)));
         assert!(!fits(None, Some(0), None));

@@ -1,12 +1,13 @@
-//! Measuring: the plan's launches, one after the other or in turns, each into its own
+//! Measures a run: makes the plan's launches, one after the other or in turns, each into its own
 //! append-only file.
 //!
-//! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `issue` offers a
-//! load (`load`, `closed_loop`, `open_loop`), `case_prompts` cuts what they send, `launch` is one
-//! process from start to end, `watched` what looks at it meanwhile, `residents` are those that stay for the next launch, `turns` are
-//! several that alternate, as many as `memory` has room for, `pending` says what is left to do, `expected` how long each launch should take,
-//! `weights` sees that the model stays, `told` is what all this tells, `check` judges the timed
-//! outputs afterwards, `trace` records the kernels of CUDA targets in launches that aren't timed.
+//! `pilot` measures each target's pace, `capacity` its throughput when kept busy; `issue` offers a
+//! load (`load`, `closed_loop`, `open_loop`), `case_prompts` cuts its prompts; `launch` runs one
+//! process from start to end, `watched` observes it meanwhile, `residents` keeps processes for the
+//! next launch, `turns` alternates between several, as many as `memory` has room for; `pending`
+//! lists the launches left to make, `expected` their estimated times; `weights` checks that the
+//! model's files stay the same, `told` reports progress, `check` judges the timed outputs
+//! afterwards, and `trace` records the kernels of CUDA targets in launches that aren't timed.
 
 pub mod audit;
 pub mod capacity;
@@ -48,10 +49,10 @@ use std::time::Duration;
 use watch::Control;
 use weights::Weights;
 
-/// What measuring needs.
+/// The inputs of measuring.
 #[derive(Clone, Copy)]
 pub struct Stage<'a> {
-    /// The plan.
+    /// The run's plan.
     pub plan: &'a Plan,
     /// The run's directory.
     pub run_dir: &'a Path,
@@ -59,18 +60,18 @@ pub struct Stage<'a> {
     pub model_dir: &'a Path,
     /// The engines' programs.
     pub programs: &'a Programs,
-    /// Where prompts come from.
+    /// The text that prompts are cut from.
     pub prompts: &'a Prompts,
-    /// Who passed the gate, and how far.
+    /// The gate's judgement of each target, and up to which position.
     pub verify: &'a BTreeMap<String, VerifyRecord>,
-    /// What scales the open loops.
+    /// The measured capacities, which scale the open loops.
     pub capacities: &'a [Capacity],
-    /// What the user asks meanwhile.
+    /// The handle through which the user can pause, skip or stop.
     pub control: &'a Control,
 }
 
-/// Measure everything in `pending`, and give what was recorded. A target's failure is recorded and
-/// the rest goes on; only what makes recording itself impossible is an error.
+/// Make all launches in `pending`, and return their records. A target's failure is recorded and the
+/// rest goes on; only what makes recording itself impossible is an error.
 pub fn run(stage: &Stage, pending: Vec<Pending>) -> Result<Vec<LaunchLog>> {
     let Stage {
         plan,
@@ -128,7 +129,7 @@ pub fn run(stage: &Stage, pending: Vec<Pending>) -> Result<Vec<LaunchLog>> {
             control.next_piece(left.iter().map(|(_, item)| at_least(plan, item)).sum())?;
             control.skippable();
             let ends = together(left, &mut residents)?;
-            control.skipped(); // nothing runs any more that could be
+            control.skipped(); // no launch runs that could be skipped
             let (done, rest) = left.split_at(ends.len());
             for ((_, item), ended) in done.iter().zip(&ends) {
                 lost.note(&item.launch, &ended.end);
@@ -146,16 +147,16 @@ pub fn run(stage: &Stage, pending: Vec<Pending>) -> Result<Vec<LaunchLog>> {
 
 /// How a launch ended.
 struct Ended {
-    /// What its record says.
+    /// The last line of its record.
     end: End,
     /// Whether the user skipped it; the run then goes on.
     skipped: bool,
-    /// All that its record says.
+    /// The log of its whole record.
     log: LaunchLog,
 }
 
-/// Make the first of these launches, and as many of the others with it as memory has room
-/// for: all of them may take turns. How each ended.
+/// Make the first of these launches, and as many of the others beside it as memory has room for:
+/// all of them may take turns. Returns how each ended.
 fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<Vec<Ended>> {
     let mut all: Vec<Running> = Vec::new();
     for (context, item) in left {
@@ -178,7 +179,7 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
         }
         let running = Running::begin(context, item, resident)?;
         if running.was_skipped() {
-            context.control.skippable(); // the others may go on
+            context.control.skippable(); // others may go on
         }
         if left.len() > 1 {
             running.pause();
@@ -204,8 +205,8 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
 
 /// The launches in the order in which they are made, grouped into rounds. A round is either all
 /// launches of a block and scenario that take turns, or one launch alone. Launches that use a GPU
-/// never take turns: the processes would have to share its memory, and its counters don't tell
-/// processes apart.
+/// never take turns: the processes would have to share its memory, and its counters don't
+/// distinguish processes.
 fn rounds<'a>(plan: &Plan, pending: &'a [Pending]) -> Vec<Vec<&'a Pending>> {
     let uses_gpu = |item: &&Pending| {
         let is_it = |target: &&Target| target.id == original(&item.launch.target);
@@ -228,9 +229,9 @@ fn rounds<'a>(plan: &Plan, pending: &'a [Pending]) -> Vec<Vec<&'a Pending>> {
     rounds
 }
 
-/// Targets and scenarios of which nothing more is measured. A cell needs every invocation,
-/// so after one failure the others would be measured in vain; what the user skips is left
-/// to a resumed run.
+/// Targets and scenarios of which no more launches are made. A cell needs every invocation, so
+/// after one failure the others would be measured in vain; launches that the user skips are left to
+/// a resumed run.
 #[derive(Default)]
 struct Lost(BTreeMap<(String, String), Status>);
 
@@ -248,15 +249,15 @@ impl Lost {
     }
 }
 
-/// What the cases of a launch take at the very least, by their own durations.
+/// The shortest time that the cases of a launch can take, by their own durations.
 fn at_least(plan: &Plan, item: &Pending) -> Duration {
     let cases = scenario(plan, &item.launch.scenario).cases.iter();
     let planned = cases.filter(|case| item.launch.cases.contains(&case.id));
     Duration::from_secs_f64(planned.map(|case| case.duration_s).sum())
 }
 
-/// Why a case of a target may not be timed, if so: the target is not verified, or
-/// not as far as the case goes.
+/// Why a case of a target may not be timed; `None` where it may. A case is refused where the target
+/// is not verified, or not up to the case's context.
 pub fn refusal(
     verify: &BTreeMap<String, VerifyRecord>,
     target: &str,
@@ -293,7 +294,7 @@ pub fn positions(verify: &BTreeMap<String, VerifyRecord>, target: &str) -> u32 {
         .unwrap_or(0)
 }
 
-/// A scenario of the plan by id.
+/// The scenario of the plan with this id.
 pub fn scenario<'a>(plan: &'a Plan, id: &str) -> &'a PlannedScenario {
     plan.scenarios
         .iter()

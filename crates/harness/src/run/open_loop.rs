@@ -1,13 +1,13 @@
-//! The open loop: requests are sent when they are due, whatever became of earlier ones.
+//! The open loop: requests are sent when they are due, whether earlier ones are answered or not.
 //!
-//! One thread sends and does nothing else: every line is ready before the clock runs,
-//! and it reads no answer and writes no record. This thread reads and records. A late
-//! send still counts from its due time, and how late it was follows from the stamps.
+//! One thread sends and does nothing else: every line is encoded before the clock runs, and the
+//! thread reads no answer and writes no record. The caller's thread reads and records. A late send
+//! still counts from its due time; its lateness follows from the stamps.
 //!
-//! An engine that can't keep up ends the case all the same: nothing more is sent with
-//! [`IN_FLIGHT_MAX`] in flight, and answers are awaited no longer than the schedule itself took.
-//! Timed requests without an answer then are recorded, and the case fails by timeout:
-//! percentiles over those that were answered would flatter the engine.
+//! A case ends even if the engine can't keep up: nothing more is sent with [`IN_FLIGHT_MAX`] in
+//! flight, and answers are awaited no longer than the schedule itself took. Timed requests without
+//! an answer are then recorded, and the case fails by timeout: percentiles over those that were
+//! answered would flatter the engine.
 
 use super::load::{CasePrompts, Open, Sink, Stop, Window};
 use crate::arrivals::{Counts, due_ns, unit_gaps};
@@ -22,30 +22,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Most requests in flight. Their lines fit in the widened pipe, so that even an engine
-/// that stops reading does not hold up the sender.
+/// The maximum number of requests in flight. Their lines fit in the widened pipe, so that even an
+/// engine that stops reading does not hold up the sender.
 pub const IN_FLIGHT_MAX: usize = 1024;
-/// From here on the sender spins: a sleep may end this late.
+/// The sender spins for the last part of a wait (ns), because a sleep may end this late.
 const SPIN_NS: u64 = 100_000;
-/// How often the sender and the reader look whether the other is done.
+/// How often the sender and the reader check whether the other is done.
 const LOOK: Duration = Duration::from_millis(20);
-/// From now until the first request is due: the sender has to be there.
+/// Time from now until the first request is due (ns), so that the sender thread is ready.
 const LEAD_NS: u64 = 20_000_000;
-/// How long a sender that was told to stop may take before its pipe is broken.
+/// How long a sender that must stop may take before its pipe is broken.
 const STOP_PATIENCE: Duration = Duration::from_millis(500);
 
-/// What an open loop offers.
+/// The arrivals that an open loop offers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offered {
-    /// Requests a second.
+    /// Requests per second.
     pub rate_per_s: f64,
-    /// Seed of the plan.
+    /// The plan's seed.
     pub seed: u64,
-    /// Tells apart arrivals that must not be equal: scenario, case and invocation.
+    /// Name of the arrivals, by scenario, case and invocation: each name has gaps of its own.
     pub name: String,
 }
 
-/// One request, ready to go.
+/// One request that is ready to be sent.
 struct Ready {
     id: u64,
     line: Vec<u8>,
@@ -54,21 +54,21 @@ struct Ready {
     due_ns: u64,
 }
 
-/// What sender and reader know of each other.
+/// The state that sender and reader share.
 struct Shared {
-    /// Requests that the sender began to write.
+    /// The number of requests that the sender began to write.
     begun: AtomicUsize,
-    /// When each had been written; 0 = not yet.
+    /// When each request had been written (ns); 0 = not yet.
     sent_ns: Vec<AtomicU64>,
-    /// Answers read.
+    /// The number of answers read.
     answered: AtomicUsize,
-    /// The reader wants no more to be sent.
+    /// Set by the reader: send no more.
     stop: AtomicBool,
-    /// The sender is done.
+    /// Set by the sender when it has ended.
     finished: AtomicBool,
 }
 
-/// Issue an open-loop case.
+/// Issue the requests of an open-loop case.
 pub(super) fn issue(
     session: &mut Session,
     shape: LoadShape,
@@ -97,7 +97,7 @@ pub(super) fn issue(
     run(session, case, &queue, sink)
 }
 
-/// As many as fit, at once, untimed: no batch size is met first while timed.
+/// Send as many untimed requests as fit, at once, so that no batch size occurs first while timed.
 fn fill_once(
     session: &mut Session,
     case: &Case,
@@ -163,7 +163,7 @@ fn make_ready(
         .collect()
 }
 
-/// Send on one thread, read on this one.
+/// Send on another thread and read on this one.
 fn run(session: &mut Session, case: &Case, queue: &[Ready], sink: Sink) -> Result<Window, Stop> {
     let shared = Shared {
         begun: AtomicUsize::new(0),
@@ -183,7 +183,7 @@ fn run(session: &mut Session, case: &Case, queue: &[Ready], sink: Sink) -> Resul
         let mut reader = Reader::new(case, queue, shared);
         let result = reader.read_all(session, sink);
         shared.stop.store(true, Ordering::Release);
-        // A sender that hangs in a write can only be freed by the end of its pipe.
+        // A sender that blocks in a write can only be freed by breaking its pipe.
         let deadline = Instant::now() + STOP_PATIENCE;
         while !shared.finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
@@ -204,14 +204,14 @@ impl Shared {
         self.finished.load(Ordering::Acquire)
     }
 
-    /// When a request had been written, waiting for the stamp of a write that is done;
-    /// `None` where it was not even begun, or failed.
+    /// When a request had been written (ns). Waits for the stamp of a write in progress; `None`
+    /// where the write was not begun, or failed.
     fn sent_ns(&self, index: usize) -> Option<u64> {
         if index >= self.begun.load(Ordering::Acquire) {
             return None;
         }
         loop {
-            // Asked first: what the sender stamped before it finished is then seen.
+            // Read `finished` first: stamps that the sender wrote before it ended are then visible.
             let finished = self.finished();
             match self.sent_ns[index].load(Ordering::Acquire) {
                 0 if finished => return None,
@@ -257,28 +257,28 @@ fn wait_until(due_ns: u64, stop: &AtomicBool) -> bool {
     }
 }
 
-/// Linux lets a sleep end 50 µs late to save power, unless the thread asks otherwise.
+/// Ask the kernel for exact sleeps: Linux lets a sleep end 50 µs late to save power otherwise.
 fn sleep_exactly() {
-    // SAFETY: plain system call that concerns this thread alone; where it is refused
-    // sleeps end a little later, which the spin covers.
+    // SAFETY: plain system call that concerns this thread alone; where it is refused sleeps end a
+    // little later, for which the spinning allows.
     #[cfg(target_os = "linux")]
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);
     }
 }
 
-/// The reading side.
+/// The state of the reader.
 struct Reader<'a> {
     case: &'a Case,
     queue: &'a [Ready],
     shared: &'a Shared,
     by_id: BTreeMap<u64, usize>,
-    /// Indices without an answer.
+    /// Indices of the requests that have no answer.
     open: BTreeSet<usize>,
     timed_open: usize,
     last_answer_ns: u64,
     window: Window,
-    /// Give up when this is past.
+    /// The time after which the reader gives up (ns).
     give_up_after_ns: u64,
 }
 
@@ -377,7 +377,7 @@ impl<'a> Reader<'a> {
         self.shared.begun.load(Ordering::Acquire) - self.shared.answered.load(Ordering::Acquire)
     }
 
-    /// How long something has been in flight without any answer.
+    /// How long requests have been in flight without any answer (ns).
     fn stuck_for_ns(&self) -> u64 {
         let oldest = self
             .open
@@ -392,7 +392,7 @@ impl<'a> Reader<'a> {
         timed.map(|request| request.due_ns).max().unwrap_or(0)
     }
 
-    /// Record what will have no answer and fail.
+    /// Record the timed requests that have no answer, and fail.
     fn give_up(&self, why: &str, sink: Sink) -> Result<Window, Stop> {
         let given_up_ns = now_ns();
         let timed = self.queue.iter().filter(|request| request.timed).count();

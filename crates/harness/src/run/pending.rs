@@ -1,5 +1,5 @@
-//! What is left to do: the plan less what is on disk. Pure, so that `--resume`
-//! is the same path as a fresh start.
+//! Computes which launches are left to make: the plan's, less those on disk. Pure, so that
+//! `--resume` takes the same path as a fresh start.
 
 use super::{refusal, scenario};
 use crate::twins;
@@ -15,13 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A launch to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pending {
-    /// With only the cases still missing.
+    /// The planned launch, with only the cases that are still missing.
     pub launch: Launch,
-    /// 0, or one more than the last attempt that could be read.
+    /// The attempt's number: 0, or one more than that of the last attempt that could be read.
     pub attempt: u32,
 }
 
-/// The launches of a run that this machine has still to make. `logs`: see [`pending`].
+/// The launches of a run that this machine still has to make. `logs`: see [`pending`].
 pub fn of_run(run: &Run, logs: &[LaunchLog]) -> Vec<Pending> {
     let header = &run.header;
     let budget = run.budget.as_ref();
@@ -30,12 +30,12 @@ pub fn of_run(run: &Run, logs: &[LaunchLog]) -> Vec<Pending> {
     left
 }
 
-/// The launches still to be made, in the plan's order, those of the budget's twins
-/// among them. `logs` are all records of the run, its twins' included.
+/// The launches still to be made, in the plan's order, those of the budget's twins among them.
+/// `logs` are all records of the run, its twins' included.
 ///
-/// Done is a case whose `case_end` is on disk. A launch that failed by the
-/// engine's own doing is not tried again: its failure is the result. One that
-/// was interrupted, or whose harness was killed, is.
+/// A case is done if its `case_end` is on disk. A launch that failed through the engine's own fault
+/// is not tried again: its failure is the result. One that was interrupted, or whose harness was
+/// killed, is tried again.
 pub fn pending(
     plan: &Plan,
     logs: &[LaunchLog],
@@ -92,7 +92,7 @@ pub fn pending(
             })
             .cloned()
             .collect();
-        // Cases that are held against each other within a launch are done together or not at all.
+        // Cases whose ratio is taken within a launch are done together or not at all.
         if !scenario.reuses_prompts() || cases.iter().all(done) {
             cases.retain(|id| !done(id));
         }
@@ -238,7 +238,7 @@ pub(crate) mod tests {
         assert!(why.contains("hello declares no prefix cache"), "{why}");
         verify.get_mut("t").unwrap().prefix_cache = true;
         assert_eq!(pending(&plan, &[], &verify, None, &[]).len(), 2);
-        // One case was done when the harness was killed: its ratio needs both of one process.
+        // One case was done when the harness was killed: a ratio needs both cases of one process.
         plan.scenarios[0].axis = schema::scenario::Axis::SharedPercent;
         let half = [log(0, 0, &["p10"], None)];
         let rest = pending(&plan, &half, &verify, None, &[]);
@@ -322,7 +322,7 @@ pub(crate) mod tests {
         };
         assert!(left(&[]).is_empty());
         assert!(left(&[capacity(Status::Crashed)]).is_empty());
-        // The long prompts are other work, whose capacity is not known.
+        // The long prompts are another kind of work, whose capacity is not known.
         assert_eq!(left(&[capacity(Status::Ok)]), [["p10"], ["p10"]]);
     }
 }

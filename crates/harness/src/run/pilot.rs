@@ -1,6 +1,5 @@
-//! The pilot: one launch of each verified target, to learn its pace before the
-//! run's time is shared out, and who runs twice. Nothing it times is
-//! published.
+//! The pilot: one launch of each verified target, to measure its pace before the run's time is
+//! shared out and the targets that run twice are chosen. No time measured here is published.
 
 use crate::engine::EngineFailure;
 use crate::engine::session::{Patience, Session};
@@ -21,31 +20,30 @@ use std::time::Duration;
 use watch::Control;
 use watch::event::Stage;
 
-/// A first round this long says enough; a shorter one is warm-up for a second.
+/// A first round of this length (s) or more is enough; a shorter one is warm-up for a second.
 const LONG_ROUND_S: f64 = 5.0;
 
-/// What the pilots need.
+/// The inputs of the pilots.
 pub struct Pilots<'a> {
-    /// The plan.
+    /// The run's plan.
     pub plan: &'a Plan,
-    /// The target that gives up nothing.
+    /// The id of the baseline, which keeps all its cells.
     pub baseline: &'a str,
     /// The model's directory.
     pub model_dir: &'a Path,
     /// The engines' programs.
     pub programs: &'a Programs,
-    /// Where prompts come from.
+    /// The text that prompts are cut from.
     pub prompts: &'a Prompts,
-    /// Who passed the gate.
+    /// The gate's judgement of each target.
     pub verify: &'a BTreeMap<String, VerifyRecord>,
-    /// What the user asks meanwhile.
+    /// The handle through which the user can stop the run.
     pub control: &'a Control,
 }
 
-/// Learn the pace of every verified target and decide what there is no time for,
-/// and who runs twice.
-/// The decision is written once and stands when the run is resumed; so does what each
-/// target showed, where a run is stopped before it can be made.
+/// Measure the pace of every verified target, and decide which cells there is no time for and which
+/// targets run twice. The decision is written once and stands when the run is resumed; so does each
+/// target's pilot, where a run is stopped before the decision.
 pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
     let plan = &answerable(setting.plan, setting.verify);
     let path = run_dir.join("pilot.jsonl");
@@ -82,7 +80,7 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
             planned_s: 0.0,
             failure: String::new(),
         };
-        // Of what it isn't verified for nothing is timed.
+        // Nothing is timed beyond the positions that the target is verified for.
         let positions = super::positions(setting.verify, &target.id);
         let mut shapes = budget::shapes(plan);
         let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
@@ -127,8 +125,8 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
     Ok(budget)
 }
 
-/// The plan without what its targets aren't asked, by the gate's word, and without targets that are
-/// asked nothing: no time is shared out to these, and none of them runs twice.
+/// The plan without the scenarios that its targets can't run, by the gate's record, and without
+/// targets that then run none: these get no share of the time, and none of them runs twice.
 fn answerable(plan: &Plan, verify: &BTreeMap<String, VerifyRecord>) -> Plan {
     let mut plan = plan.clone();
     let keeps = |id: &String| verify.get(id).is_some_and(|record| record.prefix_cache);
@@ -137,7 +135,7 @@ fn answerable(plan: &Plan, verify: &BTreeMap<String, VerifyRecord>) -> Plan {
         let runs: Vec<String> = runs.filter(|id| scenario.runs(id)).collect();
         scenario.targets = runs.into_iter().filter(keeps).collect();
     }
-    // No names would mean all targets.
+    // An empty list of names would mean all targets.
     plan.scenarios
         .retain(|s| !s.reuses_prompts() || !s.targets.is_empty());
     let scenarios = &plan.scenarios;
@@ -146,20 +144,20 @@ fn answerable(plan: &Plan, verify: &BTreeMap<String, VerifyRecord>) -> Plan {
     plan
 }
 
-/// What earlier goes of this run have learnt.
+/// Read the pilots that this run made before it was stopped.
 fn known(path: &Path) -> Result<Vec<Pilot>> {
     let text = match std::fs::read_to_string(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         text => text.with_context(|| format!("{} can't be read", path.display()))?,
     };
-    // A last line without its end was cut short by a kill.
+    // A last line without its newline was cut short by a kill.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let pilots = whole.lines().map(serde_json::from_str);
     let pilots: Result<Vec<Pilot>, _> = pilots.collect();
     pilots.with_context(|| format!("{} holds what is no pilot", path.display()))
 }
 
-/// Who runs twice, and what there is no time for.
+/// Choose the targets that run twice, and the cells that there is no time for.
 fn decide(plan: &Plan, pilots: Vec<Pilot>, baseline: &str) -> Budget {
     let mut twins = match plan.aa_pairs {
         true => twins::choose(&pilots),
@@ -183,7 +181,7 @@ fn decide(plan: &Plan, pilots: Vec<Pilot>, baseline: &str) -> Budget {
     }
 }
 
-/// The prompts of a round: of one length, or the user's own, which differ in it.
+/// The prompts of a round: of one length, or the user's own, whose lengths differ.
 fn texts(plan: &Plan, prompts: &Prompts, shape: &Round) -> Result<Vec<Vec<u32>>> {
     let count = shape.concurrency as usize;
     match plan.prompts.as_ref().filter(|_| shape.mixed) {
@@ -263,7 +261,7 @@ mod tests {
         assert_eq!(of[0], plan.scenarios[0], "the other is every target's");
         assert_eq!(of[1].targets, ["t"]);
         assert_eq!(answerable(&plan, &verify).targets, plan.targets);
-        // Where nothing else is asked, the other has no pilot, and is nobody's twin.
+        // Where nothing else is asked, the other has no pilot, and never runs twice.
         plan.scenarios.remove(0);
         let asked = answerable(&plan, &verify).targets;
         assert_eq!(asked, [target("t")]);

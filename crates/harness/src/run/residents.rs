@@ -1,7 +1,7 @@
-//! Processes that stay in memory between the launches of a block: a target is started once for
-//! all scenarios that don't need a fresh process. Between two launches it is stopped (SIGSTOP),
-//! so it takes no CPU time from the engine that is measured. On a GPU one stays only as long as no
-//! other process works there.
+//! Processes that stay in memory between the launches of a block: a target is started once for all
+//! scenarios that don't need a fresh process. Between two launches its process is stopped
+//! (SIGSTOP), so it takes no CPU time from the engine that is measured. A process on a GPU stays
+//! only as long as no other process uses the GPU.
 
 use super::pending::Pending;
 use super::scenario;
@@ -11,7 +11,7 @@ use schema::key::original;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::registry::Target;
 
-/// Who stays, each under its target's id or its twin's name, the longest unused first.
+/// The processes that stay, by target's id or twin's name, least recently used first.
 #[derive(Default)]
 pub(super) struct Residents {
     block: u32,
@@ -19,7 +19,7 @@ pub(super) struct Residents {
 }
 
 impl Residents {
-    /// A block begins, or goes on: processes of another one end.
+    /// Begin or continue a block: end the processes of any other block.
     pub(super) fn enter(&mut self, block: u32) {
         if self.block != block {
             self.leave();
@@ -27,24 +27,24 @@ impl Residents {
         }
     }
 
-    /// All processes end: what they hold of a GPU's memory would be missing to the next.
+    /// End all processes: memory of a GPU that they hold would be missing to the next process.
     pub(super) fn leave(&mut self) {
         self.idle.drain(..).for_each(|(_, session)| end(session));
     }
 
-    /// The process of `name`, if it stayed.
+    /// Take the process of `name`, if it stayed.
     pub(super) fn take(&mut self, name: &str) -> Option<Session> {
         let at = self.idle.iter().position(|(of, _)| of == name)?;
         Some(self.idle.remove(at).1)
     }
 
-    /// Let a process stay, stopped.
+    /// Stop a process and let it stay.
     pub(super) fn keep(&mut self, name: &str, session: Session) {
         session.pause();
         self.idle.push((name.to_owned(), session));
     }
 
-    /// End the one that was used longest ago, to make room; whether there was one.
+    /// End the least recently used process, to make room; returns whether there was one.
     pub(super) fn make_room(&mut self) -> bool {
         if self.idle.is_empty() {
             return false;
@@ -53,7 +53,7 @@ impl Residents {
         true
     }
 
-    /// Their process ids.
+    /// The ids of the processes that stay.
     pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
         self.idle.iter().map(|(_, session)| session.pid())
     }
@@ -65,19 +65,19 @@ impl Drop for Residents {
     }
 }
 
-/// It has served its launches: how it ends is no result of theirs.
+/// End a process that has served its launches; how it ends is no result of theirs.
 fn end(session: Session) {
     session.abort();
 }
 
-/// Whether launches of that scenario share a target's process with others of the block.
+/// Whether the scenario's launches share a target's process with other launches of the block.
 pub(super) fn shares(plan: &Plan, scenario: &PlannedScenario) -> bool {
     plan.one_process && scenario.may_share_process()
 }
 
-/// The launches in the order in which they are made: those that share a process on a GPU come last
-/// in their block, target by target as these first come, so that each process has the card to
-/// itself until it ends.
+/// Sort launches into the order in which they are made: those that share a process on a GPU come
+/// last in their block, grouped by target in the order of each target's first, so that each process
+/// has the GPU to itself until it ends.
 pub(super) fn in_order(plan: &Plan, launches: Vec<Pending>) -> Vec<Pending> {
     let shares_gpu = |item: &Pending| {
         let target = plan.targets.iter();
@@ -100,9 +100,9 @@ pub(super) fn in_order(plan: &Plan, launches: Vec<Pending>) -> Vec<Pending> {
     all
 }
 
-/// What a process of `target` must be loaded for that begins with a launch of the cases `own`
-/// of `scenario`. Contexts beyond the `positions` that it is verified for it isn't asked for, and may
-/// have no room for.
+/// The cases that a process of `target` must be loaded for, if its first launch is of the cases
+/// `own` of `scenario`. Contexts beyond the `positions` that the target is verified for are left
+/// out: they aren't requested, and it may have no room for them.
 pub(super) fn serves<'a>(
     plan: &'a Plan,
     scenario: &PlannedScenario,
@@ -121,8 +121,8 @@ pub(super) fn serves<'a>(
         .collect()
 }
 
-/// Whether the process of `item` has another launch to serve in its block, `later` ones being
-/// those after it.
+/// Whether the process of `item` has another launch to serve in its block, among the launches
+/// `later`, which are those after it.
 pub(super) fn is_needed_again<'a>(
     plan: &Plan,
     item: &Pending,
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Beside the serial scenario one with eight users and longer prompts, and one of batches.
+    /// A plan with a second scenario of eight users and longer prompts, and a third of batches.
     fn shared() -> Plan {
         let mut plan = plan();
         plan.one_process = true;

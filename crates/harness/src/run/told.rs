@@ -1,5 +1,5 @@
-//! The progress events of measuring. Between two requests an event is a few numbers that are put
-//! into a queue.
+//! Emits the progress events of measuring. Between two requests an event is a few numbers that are
+//! put into a queue.
 
 use super::pending::Pending;
 use super::{expected, refusal, scenario};
@@ -14,8 +14,8 @@ use watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Sample};
 use watch::plan::{Fate, Planned};
 use watch::{emit, error, plan};
 
-/// What a run has to do: all `planned` launches, each with its state. `pending` ones are still to
-/// be made; of the others that weren't made either, the reason is given.
+/// The groups of all `planned` launches for the display, each with its state: `pending` ones are
+/// still to be made; for the others that weren't made, the reason is given.
 pub fn groups(
     planned: &[Launch],
     pending: &[Pending],
@@ -74,14 +74,14 @@ pub fn groups(
     groups
 }
 
-/// Whether `a` is `b`, or has some of its cases: scenarios with a launch per case have
-/// several launches of one invocation.
+/// Whether the launches are one and the same, or `a` has some cases of `b`: scenarios with a launch
+/// per case have several launches of one invocation.
 fn is_of(a: &Launch, b: &Launch) -> bool {
     (&a.target, &a.scenario, a.invocation) == (&b.target, &b.scenario, b.invocation)
         && a.cases.iter().any(|case| b.cases.contains(case))
 }
 
-/// A launch begins; where in the log it is.
+/// Report that a launch begins; returns the log's span for it.
 pub(super) fn begin(launch: &Launch) -> Span {
     let (target, block) = (&launch.target, launch.invocation + 1);
     let span = info_span!("launch", %target, scenario = %launch.scenario, block);
@@ -95,19 +95,19 @@ pub(super) fn begin(launch: &Launch) -> Span {
     span
 }
 
-/// Launches take turns, and it is this one's.
+/// Report that it is this launch's turn, where launches take turns.
 pub(super) fn turn(launch: &Launch) {
     emit(Event::Turn {
         item: launch.target.clone(),
     });
 }
 
-/// Where in the log a case is, of the launch that is entered.
+/// The log's span for a case of the launch that is entered.
 pub(super) fn span(case: &Case) -> Span {
     info_span!("case", id = %case.id)
 }
 
-/// A case of the launch begins.
+/// Report that a case of the launch begins.
 pub(super) fn case(case: &Case) {
     emit(Event::Part {
         name: case.id.clone(),
@@ -115,7 +115,7 @@ pub(super) fn case(case: &Case) {
     });
 }
 
-/// A request is done.
+/// Report that a request was answered.
 pub(super) fn request(request: &RequestRecord) {
     let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e6;
     let (first, last) = (request.token_ns.first(), request.token_ns.last());
@@ -133,7 +133,7 @@ pub(super) fn request(request: &RequestRecord) {
     }));
 }
 
-/// The case is over, and complete.
+/// Report that a case ended and is complete.
 pub(super) fn case_end(end: &CaseEnd) {
     let took_ms = end.end_ns.saturating_sub(end.start_ns) / 1_000_000;
     let peak_rss_bytes = end.peak_rss_bytes;
@@ -141,7 +141,7 @@ pub(super) fn case_end(end: &CaseEnd) {
     emit(Event::PartEnd);
 }
 
-/// A launch ended. A failure is an error; what was skipped or interrupted is none.
+/// Report that a launch ended. A failure is an error; a skip or an interrupt is none.
 pub(super) fn end(launch: &Launch, end: &End) {
     tracing::info!(status = end.status.id(), reason = end.reason, "over");
     let event = Event::ended(end.status, &end.reason);
@@ -153,7 +153,7 @@ pub(super) fn end(launch: &Launch, end: &End) {
     emit(event);
 }
 
-/// A launch isn't made: an earlier one of the same cells failed or was skipped.
+/// Report that a launch isn't made, because an earlier one of its cells failed or was skipped.
 pub(super) fn dropped(launch: &Launch, status: Status) {
     emit(Event::Drop {
         group: launch.scenario.clone(),
@@ -165,7 +165,7 @@ pub(super) fn dropped(launch: &Launch, status: Status) {
     });
 }
 
-/// A stage has these items, each done in one go.
+/// Report the items of a stage, each of which is done at once.
 pub(super) fn group<'a>(name: &str, items: impl Iterator<Item = &'a str>) {
     emit(Event::Group(Group {
         name: name.to_owned(),
@@ -173,7 +173,7 @@ pub(super) fn group<'a>(name: &str, items: impl Iterator<Item = &'a str>) {
     }));
 }
 
-/// The timed outputs of a cell were judged: wrong ones are an error.
+/// Report that the timed outputs of a cell were judged: wrong ones are an error.
 pub(super) fn checked(record: &CheckRecord) {
     if record.wrong > 0 {
         let all = record.equal + record.rescored + record.wrong + record.unchecked;

@@ -1,7 +1,7 @@
-//! Kernel traces: each verified CUDA target of a run launched once more with the tracer
-//! inside (`crates/tracer`), for a few requests of one case. Nothing here is timed: the
-//! requests are recorded so that `stats` can tell which kernels made which token. The
-//! traces lie in the run's directory, apart from its samples.
+//! Records kernel traces: each verified CUDA target of a run is launched once more with the tracer
+//! inside (`crates/tracer`), for a few requests of one case. Nothing here is timed: the requests
+//! are recorded so that `stats` can tell which kernels made which token. The traces are in the
+//! run's directory, apart from its samples.
 
 mod choice;
 
@@ -31,28 +31,28 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use watch::Control;
 
-/// Variable by which the CUDA driver loads a library into a process.
+/// The variable by which the CUDA driver loads a library into a process.
 const INJECTION_VARIABLE: &str = "CUDA_INJECTION64_PATH";
-/// Requests before those that are analysed: graphs are captured and kernels tuned in them.
+/// Requests before the analysed ones: graphs are captured and kernels tuned in them.
 const WARMUP_REQUESTS: u32 = 2;
 
-/// What tracing needs of a run.
+/// The inputs of tracing a run.
 pub struct Tracing<'a> {
     /// The checkout.
     pub repo: &'a Repo,
     /// The run's plan.
     pub plan: &'a Plan,
-    /// Its directory.
+    /// The run's directory.
     pub run_dir: &'a Path,
     /// The engines' programs.
     pub programs: &'a Programs,
-    /// Where prompts come from.
+    /// The text that prompts are cut from.
     pub prompts: &'a Prompts,
-    /// What the user asks meanwhile.
+    /// The handle through which the user can stop the run.
     pub control: &'a Control,
 }
 
-/// Whether this machine has what is traced.
+/// Whether this machine has an NVIDIA device; `Err` says why not.
 pub fn here() -> Result<(), String> {
     let gpu = Gpu::read();
     match gpu.devices.is_empty() {
@@ -64,10 +64,10 @@ pub fn here() -> Result<(), String> {
 }
 
 impl Tracing<'_> {
-    /// Trace the targets of `run` of the engines named (or all) and say what was seen; those with
-    /// a usable trace only if `again`. `tracer` makes the library that traces, once there is
-    /// something to trace. Whether all could be traced. `Err` only where
-    /// the run's directory can't be written, or on an interrupt.
+    /// Trace the targets of `run` of the engines named (or all) and print what was seen; targets
+    /// with a usable trace are traced only if `again`. `tracer` provides the tracer's library, once
+    /// there is something to trace. Returns whether all could be traced. `Err` only where the run's
+    /// directory can't be written, or on an interrupt.
     pub fn of_run(
         &self,
         run: &Run,
@@ -102,7 +102,7 @@ impl Tracing<'_> {
                 continue;
             }
             let Ok(program) = programs.get(target) else {
-                continue; // said when it was built
+                continue; // a failed build was reported before
             };
             self.control.next_piece(Duration::ZERO)?;
             match self.of_target(target, program, &tracer, &run.verify)? {
@@ -116,7 +116,7 @@ impl Tracing<'_> {
         Ok(all)
     }
 
-    /// Launch a target with the tracer inside; what the trace says, or why it says nothing.
+    /// Launch a target with the tracer inside; returns the trace's analysis, or why there is none.
     pub fn of_target(
         &self,
         target: &Target,
@@ -155,7 +155,7 @@ impl Tracing<'_> {
         Ok(stats::kernels::analyse(newest))
     }
 
-    /// Where the requests go: a name that nothing has yet, and its attempt.
+    /// The first path of requests that is still free, and the number of its attempt.
     fn free_path(
         &self,
         target: &Target,
@@ -217,7 +217,7 @@ impl Tracing<'_> {
                     prompts,
                     &mut sink,
                 ) {
-                    // Its exit is when the tracer writes what it still has.
+                    // The tracer writes its last data when the process exits.
                     Ok(_) => match session.close() {
                         (Ok(()), _) => Ok(()),
                         (Err(failure), tail) => Err((failure, tail)),

@@ -1,15 +1,15 @@
-//! Launches that take turns: the processes of several targets are in memory together, and
-//! each sends a few requests and is stopped (SIGSTOP) until its turn comes again.
+//! Makes launches that take turns: the processes of several targets are in memory together, and
+//! each answers a few requests and is stopped (SIGSTOP) until its turn comes again.
 //!
-//! Where targets run one after the other, whatever the machine does for a while (another
-//! guest of the hypervisor, a clock that changes) falls on one of them, and may last as long
-//! as a case. In turns each is measured at many moments of the same minute, and what lasts
-//! falls on all. (Interleaving trials: Abedi, Brecht: Conducting Repeatable Experiments in
-//! Highly Variable Cloud Computing Environments, ICPE 2017.)
+//! Where targets run one after the other, a disturbance of the machine (another guest of the
+//! hypervisor, a clock that changes) affects one of them, and may last as long as a case. In turns
+//! each is measured at many moments of the same minute, and a lasting disturbance affects all.
+//! (Interleaving trials: Abedi, Brecht: Conducting Repeatable Experiments in Highly Variable Cloud
+//! Computing Environments, ICPE 2017.)
 //!
 //! A stopped process takes no CPU time, so threads that spin while they wait disturb no other.
 //! While it is stopped, its threads fall asleep and other processes fill the caches. So each turn
-//! begins with a request that isn't timed, and with more of them where it is over too soon.
+//! begins with a request that isn't timed, and with further ones where that is over too soon.
 
 use super::closed_loop::Serial;
 use super::launch::{Running, kept};
@@ -21,7 +21,7 @@ use base::random::{self, SplitMix64};
 use schema::plan::{Case, Launch, Plan};
 use tracing::Span;
 
-/// Make the launches of one round, loaded and stopped. `Err` only where a record can't be
+/// Make the launches of one round, which are loaded and stopped. `Err` only where a record can't be
 /// written.
 pub(super) fn run(all: &mut [Running]) -> Result<()> {
     let Some(first) = all.first() else {
@@ -49,18 +49,18 @@ fn case_order<'a>(plan: &'a Plan, launch: &Launch) -> &'a [String] {
     planned.map_or(&[], |planned| &planned.cases)
 }
 
-/// A launch in one of its cases.
+/// A launch while it takes turns in one of its cases.
 struct Player<'r, 'a> {
     running: &'r mut Running<'a>,
     case: &'a Case,
     serial: Serial<'a>,
     turns: u32,
-    /// Where in the log it is.
+    /// The case's span in the log.
     span: Span,
 }
 
 impl<'r, 'a> Player<'r, 'a> {
-    /// `None` where it hasn't that case, or has failed.
+    /// Begin the case `id`; `None` where the launch doesn't have that case, or has failed.
     fn new(running: &'r mut Running<'a>, id: &str) -> Option<Self> {
         let (case, prompts) = running.take_case(id)?;
         let span = running.span().in_scope(|| told::span(case));
@@ -75,7 +75,7 @@ impl<'r, 'a> Player<'r, 'a> {
         })
     }
 
-    /// The untimed requests of the case, before any turn.
+    /// Make the untimed requests of the case, before any turn.
     fn warm_up(&mut self, requests: u32) -> Result<(), Stop> {
         let _inside = self.span.clone().entered();
         told::turn(self.running.launch());
@@ -99,7 +99,7 @@ impl<'r, 'a> Player<'r, 'a> {
             return Ok(());
         };
         engine.look_before_turn(canary);
-        // Before it goes on, so that nothing stands between its requests.
+        // Called before the process is resumed, so that nothing stands between its requests.
         engine.sampler.begin_turn(self.turns);
         engine.audit.watch();
         self.turns += 1;
@@ -119,7 +119,7 @@ impl<'r, 'a> Player<'r, 'a> {
         Ok(())
     }
 
-    /// The case is over for it. What the engine failed at ends its launch.
+    /// End the case for this launch. A failure of the engine ends the launch.
     fn over(self, result: Result<Window, Stop>) -> Result<()> {
         let _inside = self.span.entered();
         match self.running.case_over(self.case, result) {
@@ -133,8 +133,8 @@ impl<'r, 'a> Player<'r, 'a> {
     }
 }
 
-/// Give turns until all are done or have failed. The next turn always goes to the player that is
-/// least far, so that the turns of each are spread over the same time.
+/// Give turns until all players are done or have failed. The next turn always goes to the player
+/// with the least progress, so that the turns of each are spread over the same time.
 fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) -> Result<()> {
     let mut at = 0;
     while at < players.len() {
@@ -148,7 +148,7 @@ fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) ->
         if let Err(Stop::Engine(failure)) = &result
             && failure.was_skipped()
         {
-            players[next].running.context().control.skippable(); // the others may go on
+            players[next].running.context().control.skippable(); // others may go on
         }
         if result.is_err() || players[next].serial.is_done() {
             let player = players.swap_remove(next);
@@ -159,7 +159,7 @@ fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) ->
     Ok(())
 }
 
-/// One of those with the least progress, drawn at random.
+/// The index of one of those with the least progress, drawn at random; `None` if there are none.
 fn least_far(progress: impl Iterator<Item = f64>, random: &mut SplitMix64) -> Option<usize> {
     let progress: Vec<f64> = progress.collect();
     let least = progress.iter().copied().reduce(f64::min)?;

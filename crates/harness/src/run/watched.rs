@@ -1,4 +1,4 @@
-//! A process that has loaded its model, and everything that watches it while it works.
+//! A process that has loaded its model, and everything that observes it while it works.
 
 use super::audit::Audit;
 use crate::engine::session::Session;
@@ -8,24 +8,24 @@ use ceilings::Canary;
 use schema::plan::Case;
 use schema::record::CanaryReading;
 
-/// A process that has loaded its model, and who watches it.
+/// A process that has loaded its model, and its observers.
 pub(super) struct Engine {
     pub(super) session: Session,
     pub(super) sampler: Sampler,
-    /// Holds its stamps against what it commits.
+    /// Compares the process's stamps with the tokens that it commits.
     pub(super) audit: Audit,
-    /// How fast the machine was beside the case.
+    /// Readings of the machine's speed around the case.
     pub(super) canary: Vec<CanaryReading>,
-    /// Whether the process serves other launches too, so that a peak of memory is one of a
-    /// case.
+    /// Whether the process serves several scenarios, so that a peak of memory must be counted from
+    /// the start of a case.
     shared: bool,
     /// Whether the peak is known: of the process, or since the case began.
     knows_peak: bool,
 }
 
 impl Engine {
-    /// Watch a process of this backend from now on, at moments drawn from `seed`; `shared`: it serves
-    /// several scenarios.
+    /// Observe a process of this backend from now on, at moments drawn from `seed`; `shared`: it
+    /// serves several scenarios.
     pub(super) fn new(session: Session, backend: &str, seed: u64, shared: bool) -> Self {
         Self {
             sampler: Sampler::start(session.pid(), gpu::device_of(backend)),
@@ -37,7 +37,7 @@ impl Engine {
         }
     }
 
-    /// A case begins, with a reading.
+    /// Begin a case with a reading of the machine's speed.
     pub(super) fn begin(&mut self, case: &Case, canary: &Canary) {
         self.canary.clear();
         self.look(canary);
@@ -47,7 +47,7 @@ impl Engine {
         self.audit.watch();
     }
 
-    /// A case in turns begins.
+    /// Begin a case in turns.
     pub(super) fn begin_turns(&mut self, case: &Case) {
         self.canary.clear();
         self.reset_peak();
@@ -55,7 +55,7 @@ impl Engine {
         self.audit.begin();
     }
 
-    /// Look how fast the machine is while the process is stopped: a library's threads may spin
+    /// Read the machine's speed while the process is stopped, because a library's threads may spin
     /// for a while after a request.
     pub(super) fn look(&mut self, canary: &Canary) {
         self.session.pause();
@@ -63,8 +63,8 @@ impl Engine {
         self.session.resume();
     }
 
-    /// A turn begins with the process stopped: look how fast the machine is, where that hasn't been
-    /// seen just now.
+    /// Read the machine's speed before a turn, with the process stopped, unless the last reading is
+    /// still fresh.
     pub(super) fn look_before_turn(&mut self, canary: &Canary) {
         if self.canary.is_empty() || canary.is_due() {
             self.canary.push(canary.look());
@@ -75,7 +75,7 @@ impl Engine {
         self.knows_peak = !self.shared || reset_peak_rss(self.session.pid());
     }
 
-    /// The most memory that the process had since it was started or, where it serves several
+    /// The peak resident memory of the process since it was started or, where it serves several
     /// scenarios, since the case began (bytes), if that is known.
     pub(super) fn peak_rss_bytes(&self) -> Option<u64> {
         peak_rss_bytes(self.session.pid()).filter(|_| self.knows_peak)

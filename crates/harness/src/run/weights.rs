@@ -1,5 +1,5 @@
-//! Whether the weights are still those the run began with. A model that goes away or
-//! is made anew while a run measures is this machine's doing and no engine's failure.
+//! Checks whether the weights are still those that the run began with. If a model is removed or
+//! made anew while a run measures, that is no engine's failure.
 
 use schema::plan::Plan;
 use schema::registry::Target;
@@ -8,18 +8,18 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What a file looks like without being read.
+/// Metadata that show whether a file changed: size, modification time (s, ns) and inode.
 type Look = (u64, i64, i64, u64);
 
-/// The weight files of a run as they were when it began. Their hashes were checked
-/// before; this only notices changes since then.
+/// The weight files of a run as they were when it began. Their hashes were checked before; this
+/// only notices changes since then.
 pub struct Weights {
-    /// By the name that targets give them: a file, or the shards in its place.
+    /// The files by the name that targets use: one file, or the shards in its place.
     began_as: BTreeMap<String, Vec<(PathBuf, Look)>>,
 }
 
 impl Weights {
-    /// Those of every target.
+    /// Note the weight files of every target.
     pub fn new(plan: &Plan, model_dir: &Path) -> Self {
         let look = |target: &Target| {
             let files = protocol::safetensors_files(model_dir, &target.weights).ok()?;
@@ -35,9 +35,9 @@ impl Weights {
         }
     }
 
-    /// What is wrong with those of a target, if anything.
+    /// What has changed about the weight files of a target; `None` if nothing has.
     pub fn changed(&self, target: &Target) -> Option<String> {
-        // A target whose file never was there fails by itself.
+        // A target whose file was never there fails when it loads.
         let files = self.began_as.get(&target.weights)?;
         let (path, what) = files.iter().find_map(|(path, began_as)| {
             let what = match std::fs::metadata(path) {

@@ -1,15 +1,15 @@
-//! The device's counters in a reading. A counter that the device lacks is asked
-//! once; a device that is lost is not asked again, and every later reading says so.
+//! Reads a GPU's counters into a reading. A counter that the device lacks is asked for only once; a
+//! device that is lost is not asked again, and every later reading says so.
 
 use crate::gpu::{Answer, Device, Refusal};
 use schema::record::Telemetry;
 use std::collections::BTreeSet;
 
-/// GPM is read once in this many readings. The hardware averages over the time between
-/// two samples, so nothing is lost, and it is made for 100 ms or more between them.
+/// GPM is read once in this many readings. The hardware averages over the time between two samples,
+/// so nothing is lost, and it is designed for samples 100 ms or more apart.
 const ACTIVITY_EVERY: u32 = 3;
 
-/// A device that is read again and again.
+/// A device that is read repeatedly.
 pub(super) struct GpuCounters {
     device: Option<Box<dyn Device>>,
     unsupported: BTreeSet<&'static str>,
@@ -18,7 +18,7 @@ pub(super) struct GpuCounters {
 }
 
 impl GpuCounters {
-    /// The counters of that device, if there is one.
+    /// The counters of `device`; all are absent without one.
     pub(super) fn new(device: Option<Box<dyn Device>>) -> Self {
         Self {
             device,
@@ -28,12 +28,12 @@ impl GpuCounters {
         }
     }
 
-    /// Why nothing can be read any more, if so.
+    /// Why the device can't be read any more; `None` where it can.
     pub(super) fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
     }
 
-    /// Read into `reading`; a reading that isn't thorough asks only what changes
+    /// Read the counters into `reading`; a reading that isn't thorough has only those that change
     /// fast. `engine` are the ids of the engine's processes.
     pub(super) fn read(
         &mut self,
@@ -53,7 +53,7 @@ impl GpuCounters {
             self.read_slow(device.as_ref(), engine, reading);
         }
         self.readings = self.readings.wrapping_add(1);
-        // A lost device is dropped with its handle; what it answered before stands.
+        // A lost device is dropped with its handle; counters that it gave before are kept.
         if self.lost.is_none() {
             self.device = Some(device);
         }
@@ -107,7 +107,7 @@ impl GpuCounters {
         }
     }
 
-    /// Ask one question, unless it was refused for good.
+    /// Ask one question, unless the device is lost or was found to lack the counter.
     fn ask<T>(
         &mut self,
         counter: &'static str,

@@ -1,30 +1,30 @@
-//! What the CPUs that the engine may use are doing, for the engine or for other processes: from
-//! /proc/stat, cpufreq and the counters of thermal throttling.
+//! Reads what the CPUs that the engine may use are doing, for the engine or for other processes:
+//! from /proc/stat, cpufreq and the counters of thermal throttling.
 //!
-//! Who else was at work is not told here: that is the difference between the host,
-//! the engine and the harness, and `stats` takes it.
+//! The CPU time of other programs is not computed here: it is the difference between the host, the
+//! engine and the harness, and `stats` takes it.
 
 use super::number;
 use super::process::ticks_per_s;
 use schema::record::Telemetry;
 use std::path::{Path, PathBuf};
 
-/// With more CPUs than this /proc/stat is long enough to be read less often.
+/// With more CPUs than this, /proc/stat is so long that it is read less often.
 const CPUS_QUICK_MAX: usize = 16;
-/// CPUs whose clock is read: asking a CPU may mean waking it.
+/// The number of CPUs whose clock is read: reading a CPU's clock may wake it.
 const CLOCKS_MAX: usize = 16;
 
-/// The CPUs of this process, and with it of the engines it starts.
+/// The CPUs of this process, and so of the engines that it starts.
 pub(super) struct Host {
     proc_stat: PathBuf,
-    /// `cpu7`, as /proc/stat calls them.
+    /// The CPUs' names in /proc/stat, such as `cpu7`.
     names: Vec<String>,
     clocks: Vec<PathBuf>,
     throttles: Vec<PathBuf>,
 }
 
 impl Host {
-    /// This machine's.
+    /// The CPUs that this process may run on.
     pub(super) fn here() -> Self {
         Self::open(
             Path::new("/proc/stat"),
@@ -55,7 +55,7 @@ impl Host {
         }
     }
 
-    /// Read into `reading`; a reading that isn't thorough asks only what is quick.
+    /// Read the counters into `reading`; a reading that isn't thorough has only the quick ones.
     pub(super) fn read(&self, thorough: bool, reading: &mut Telemetry) {
         if thorough || self.names.len() <= CPUS_QUICK_MAX {
             let text = std::fs::read_to_string(&self.proc_stat).unwrap_or_default();
@@ -69,7 +69,7 @@ impl Host {
         if thorough {
             let khz = self.clocks.iter().filter_map(number::<u64>).max();
             reading.cpu_clock_mhz = khz.map(|khz| (khz / 1000) as u32);
-            // A count that is missing would look like one that went down.
+            // The sum is absent if one count is missing, or it would seem to go down.
             let counts = self.throttles.iter().map(number::<u64>);
             let count = counts.sum::<Option<u64>>();
             reading.cpu_throttle_count = count.filter(|_| !self.throttles.is_empty());
@@ -84,9 +84,9 @@ struct CpuTimes {
     steal_ticks: u64,
 }
 
-/// Sums over the named CPUs; `None` unless all of them are there. The columns are
-/// proc(5)'s: user, nice, system, idle, iowait, irq, softirq, steal; guests' time
-/// stands in user already.
+/// Sum the times of the named CPUs; `None` unless all of them are there. The columns are those of
+/// proc(5): user, nice, system, idle, iowait, irq, softirq, steal; guests' time is included in
+/// user.
 fn parse_cpu_times(text: &str, names: &[String]) -> Option<CpuTimes> {
     let mut times = CpuTimes::default();
     let mut found = 0;
@@ -108,11 +108,11 @@ fn parse_cpu_times(text: &str, names: &[String]) -> Option<CpuTimes> {
     (found == names.len() && found > 0).then_some(times)
 }
 
-/// Numbers of the CPUs that this process may run on; none where it can't be known.
+/// Numbers of the CPUs that this process may run on; empty where they aren't known.
 pub fn cpus_allowed() -> Vec<usize> {
     // SAFETY: a cpu_set_t is plain bits, all zero is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is writable and as large as is said; 0 is this thread.
+    // SAFETY: `set` is writable and has the size that is passed; 0 is this thread.
     let failed = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } != 0;
     if failed {
         return Vec::new(); // more CPUs than the set has room for

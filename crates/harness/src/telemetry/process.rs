@@ -1,39 +1,39 @@
-//! One process, from `/proc/<pid>/stat` (proc(5)) and its CPU-time clock. The
-//! processes it started are `tree`'s business.
+//! Reads one process, from `/proc/<pid>/stat` (proc(5)) and its CPU-time clock; `tree` adds the
+//! processes that it started.
 
 use base::cpu_time;
 
-/// What `/proc/<pid>/stat` says, as far as we ask.
+/// The fields of `/proc/<pid>/stat` that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
-    /// Parent.
+    /// The parent's process id.
     pub(super) parent: u32,
-    /// When it started, in clock ticks after boot. Ids are used again, so a process is identified
-    /// by its id and its start.
+    /// When it started, in clock ticks after boot. Ids are reused, so a process is identified by
+    /// its id and its start.
     pub(super) started_ticks: u64,
-    /// Threads.
+    /// Number of threads.
     pub(super) threads: u32,
     /// Resident set, bytes.
     pub(super) rss_bytes: u64,
-    /// What the process itself has used.
+    /// CPU time and page faults of the process itself.
     pub(super) own: Usage,
-    /// What its descendants used that have ended and were waited for.
+    /// CPU time and page faults of its descendants that have ended and were waited for.
     pub(super) waited: Usage,
 }
 
 /// Counters that only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
-    /// User + system CPU time.
+    /// User and system CPU time.
     pub(super) cpu_ns: u64,
-    /// Page faults without disk.
+    /// Page faults that needed no disk.
     pub(super) minor_faults: u64,
-    /// Page faults with disk.
+    /// Page faults that needed the disk.
     pub(super) major_faults: u64,
 }
 
 impl Usage {
-    /// Both together.
+    /// The sum of both, counter by counter.
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             cpu_ns: self.cpu_ns + other.cpu_ns,
@@ -42,7 +42,7 @@ impl Usage {
         }
     }
 
-    /// The larger of each.
+    /// The larger value of each counter.
     pub(super) fn max(self, other: Self) -> Self {
         Self {
             cpu_ns: self.cpu_ns.max(other.cpu_ns),
@@ -56,7 +56,7 @@ impl Usage {
 pub(super) fn stat(pid: u32) -> Option<Stat> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut stat = parse_stat(&text)?;
-    // Ticks are 10 ms; the clock counts ns. Where it can't be asked, ticks stay.
+    // Ticks are 10 ms; the clock counts ns. Where the clock can't be read, ticks are used.
     if let Some(ns) = cpu_clock_ns(pid) {
         stat.own.cpu_ns = stat.own.cpu_ns.max(ns);
     }
@@ -74,8 +74,8 @@ fn cpu_clock_ns(pid: u32) -> Option<u64> {
     cpu_time::of_clock(clock)
 }
 
-/// The command's name may hold anything, so fields count from the last closing
-/// parenthesis; the state, field 3 of proc(5), is the first after it.
+/// Parse `/proc/<pid>/stat`. The command's name may contain anything, so fields count from the last
+/// closing parenthesis; the state, field 3 of proc(5), is the first after it.
 fn parse_stat(text: &str) -> Option<Stat> {
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
@@ -106,8 +106,8 @@ pub fn peak_rss_bytes(pid: u32) -> Option<u64> {
     parse_status_bytes(&status, "VmHWM:")
 }
 
-/// Let [`peak_rss_bytes`] count from what is resident now; whether that was allowed.
-/// (`proc_pid_clear_refs(5)`: 5 resets the peak.)
+/// Restart the peak of [`peak_rss_bytes`] at what is resident now; returns whether that was
+/// allowed. (`proc_pid_clear_refs(5)`: 5 resets the peak.)
 pub fn reset_peak_rss(pid: u32) -> bool {
     std::fs::write(format!("/proc/{pid}/clear_refs"), "5").is_ok()
 }
@@ -118,7 +118,7 @@ fn parse_status_bytes(status: &str, key: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// How many clock ticks, as /proc counts them, a second has.
+/// Number of clock ticks in a second, as /proc counts them.
 pub(super) fn ticks_per_s() -> u64 {
     // SAFETY: sysconf takes no pointer.
     unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64
@@ -169,7 +169,7 @@ mod tests {
         std::hint::black_box(&mut held);
         drop(held);
         let before = peak_rss_bytes(pid).unwrap();
-        // Where the kernel has it not, there is no number rather than a wrong one.
+        // Where the kernel can't reset the peak, there is no number rather than a wrong one.
         if reset_peak_rss(pid) {
             let after = peak_rss_bytes(pid).unwrap();
             assert!(after + BYTES as u64 / 2 < before, "{after} of {before}");

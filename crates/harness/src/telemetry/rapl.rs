@@ -1,22 +1,22 @@
-//! Energy of processor packages and memory, from the kernel's powercap files
-//! (RAPL). Most machines let only root read them, and virtual ones have none: then
-//! there is no energy, not an energy of zero.
+//! Reads the energy of processor packages and memory, from the kernel's powercap files (RAPL). Most
+//! machines let only root read them, and virtual ones have none: then the energy is absent, not
+//! zero.
 
 use super::number;
 use schema::record::Telemetry;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel shows them.
+/// The directory in which the kernel shows the counters.
 pub(super) const POWERCAP: &str = "/sys/class/powercap";
 
-/// The counters of this machine.
+/// The energy counters of this machine.
 pub(super) struct Rapl {
     packages: Vec<Zone>,
     dram: Vec<Zone>,
 }
 
 impl Rapl {
-    /// Those that can be read under `powercap`.
+    /// Open the counters that can be read under `powercap`.
     pub(super) fn open(powercap: &Path) -> Self {
         let mut rapl = Self {
             packages: Vec::new(),
@@ -29,14 +29,14 @@ impl Rapl {
             let Ok(name) = std::fs::read_to_string(dir.join("name")) else {
                 continue;
             };
-            // Packages hold cores, and `psys` holds packages: only these two are
-            // parts of nothing else that is read.
+            // Packages contain cores, and `psys` contains packages: only these two are not part of
+            // another zone that is read.
             let zones = match name.trim() {
                 name if name.starts_with("package-") => &mut rapl.packages,
                 "dram" => &mut rapl.dram,
                 _ => continue,
             };
-            // The same zone may be offered twice, through MSRs and through MMIO.
+            // The same zone may be there twice, through MSRs and through MMIO.
             let mmio = dir
                 .file_name()
                 .is_some_and(|name| name.to_string_lossy().contains("mmio"));
@@ -47,7 +47,7 @@ impl Rapl {
         rapl
     }
 
-    /// Read them into `reading`.
+    /// Read the counters into `reading`.
     pub(super) fn read(&mut self, reading: &mut Telemetry) {
         reading.package_energy_uj = sum(&mut self.packages);
         reading.dram_energy_uj = sum(&mut self.dram);
@@ -55,12 +55,12 @@ impl Rapl {
 }
 
 fn sum(zones: &mut [Zone]) -> Option<u64> {
-    // One that can't be read makes the sum unknown, not smaller.
+    // A counter that can't be read makes the sum unknown, not smaller.
     let total = zones.iter_mut().map(Zone::read).sum::<Option<u64>>()?;
     (!zones.is_empty()).then_some(total)
 }
 
-/// One counter, unwrapped.
+/// One counter, with its wrapping around undone.
 struct Zone {
     energy: PathBuf,
     range_uj: u64,
@@ -79,11 +79,11 @@ impl Zone {
         })
     }
 
-    /// Energy since it was opened.
+    /// Energy since the zone was opened (µJ).
     fn read(&mut self) -> Option<u64> {
         let now_uj: u64 = number(&self.energy)?;
-        // Wrapping around takes one unit of the counter (some 61 µJ) more than its
-        // range; the kernel doesn't say how large the unit is, and it is nothing.
+        // Wrapping around takes one unit of the counter (some 61 µJ) more than its range; the
+        // kernel doesn't say how large the unit is, and it is negligible.
         self.total_uj += if now_uj >= self.last_uj {
             now_uj - self.last_uj
         } else {

@@ -1,8 +1,7 @@
-//! The thread that takes the readings, and how the harness gets at them.
+//! Takes the readings on a thread of its own, and hands them to the harness.
 //!
-//! Readings are due at fixed times, not a fixed time after one another, so the
-//! rate does not sink with what a reading costs. One that is late is not made up
-//! for: its time is in the record.
+//! Readings are due at fixed times, not a fixed time after one another, so the rate does not depend
+//! on how long a reading takes. A late reading is not made up for; its time is in the record.
 
 use super::gpu::GpuCounters;
 use super::host::Host;
@@ -20,15 +19,15 @@ use watch::event::{Event, Reading};
 /// Time between two readings: 25 a second, so that there are 20 even where one in
 /// five comes late.
 const PERIOD: Duration = Duration::from_millis(40);
-/// What changes slowly, or takes long to read, is read once in this many readings (2.5 times a
-/// second), and in the first of a case.
+/// Counters that change slowly, or take long to read, are read once in this many readings (2.5
+/// times a second), and in the first reading of a case.
 const THOROUGH_EVERY: u32 = 10;
-/// How long to wait for the thread: a driver that hangs must not hang us.
+/// How long to wait for the thread: a driver that hangs must not make the harness hang.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How often to look whether it has read.
+/// How often to check whether the thread has read.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// A running sampler; stops when dropped.
+/// A running sampler, which stops when it is dropped.
 pub struct Sampler {
     shared: Arc<Mutex<Shared>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -37,22 +36,22 @@ pub struct Sampler {
 #[derive(Default)]
 struct Shared {
     case: String,
-    /// Which turn of it, where targets take turns.
+    /// The turn of the case, where targets take turns.
     turn: Option<u32>,
     readings: Vec<Telemetry>,
     thorough_next: bool,
-    /// Readings that were wanted at once, and how many of them there are.
+    /// The number of immediate readings that were requested; `taken` is how many of them are done.
     wanted: u64,
     taken: u64,
-    /// Nothing is read but what is wanted at once.
+    /// Whether only readings that are requested are taken.
     resting: bool,
     gpu_lost: Option<String>,
     stop: bool,
 }
 
 impl Sampler {
-    /// What reads the counters of `pid` and its descendants, of the host, and of the device
-    /// that it works on, if any, as soon as a case begins.
+    /// Start a thread that reads the counters of `pid` and its descendants, of the host, and of
+    /// `device`, if there is one, as soon as a case begins.
     pub fn start(pid: u32, device: Option<Box<dyn Device>>) -> Self {
         let shared = Arc::new(Mutex::new(Shared {
             resting: true,
@@ -66,7 +65,7 @@ impl Sampler {
         }
     }
 
-    /// Readings from now on are of `case`; those since the last case are of none.
+    /// Begin `case`: readings since the last case are discarded, later ones belong to this one.
     /// Returns when the first is there.
     pub fn begin(&self, case: &str) {
         self.begin_case(case, false);
@@ -74,23 +73,24 @@ impl Sampler {
         self.now();
     }
 
-    /// Readings are of `case` as soon as its first turn begins.
+    /// Begin `case`, of which readings are taken as soon as its first turn begins.
     pub fn begin_turns(&self, case: &str) {
         self.begin_case(case, true);
     }
 
-    /// A turn begins with a reading.
+    /// Begin a turn with a reading.
     pub fn begin_turn(&self, turn: u32) {
         lock(&self.shared).turn = Some(turn);
         self.end_of_turn(false);
     }
 
-    /// And ends with one: there are none until the next.
+    /// End the turn with a reading; none is taken until the next turn.
     pub fn end_turn(&self) {
         self.end_of_turn(true);
     }
 
-    /// Both ends have all counters: what is read seldom would be missing at one of them.
+    /// Take the reading at an end of a turn. It is thorough at both ends, so that no counter is
+    /// missing at one of them.
     fn end_of_turn(&self, resting: bool) {
         {
             let mut shared = lock(&self.shared);
@@ -109,7 +109,7 @@ impl Sampler {
         shared.resting = resting;
     }
 
-    /// Have a reading taken at once, and wait for it.
+    /// Request a reading at once, and wait for it.
     fn now(&self) {
         let wanted = {
             let mut shared = lock(&self.shared);
@@ -123,12 +123,12 @@ impl Sampler {
         }
     }
 
-    /// Take the readings of the case.
+    /// Take the readings of the case so far.
     pub fn take(&self) -> Vec<Telemetry> {
         std::mem::take(&mut lock(&self.shared).readings)
     }
 
-    /// Why the GPU can't be read any more, if so.
+    /// Why the GPU can't be read any more; `None` where it can, or there is none.
     pub fn gpu_lost(&self) -> Option<String> {
         lock(&self.shared).gpu_lost.clone()
     }
@@ -151,7 +151,7 @@ impl Drop for Sampler {
         while !thread.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // One that hangs in the driver is left behind: it only holds what is its own.
+        // A thread that hangs in the driver is left behind: it holds only its own data.
         if thread.is_finished() {
             let _ = thread.join();
         }
@@ -175,7 +175,7 @@ fn sample(mut counters: Counters, shared: &Mutex<Shared>) {
                 return;
             }
             if shared.wanted > shared.taken {
-                due = began; // the next one a whole period later
+                due = began; // the next one is due a whole period later
             }
             let thorough = std::mem::take(&mut shared.thorough_next);
             (shared.case.clone(), shared.turn, shared.wanted, thorough)
@@ -198,7 +198,7 @@ fn sample(mut counters: Counters, shared: &Mutex<Shared>) {
     }
 }
 
-/// Wait until it is time, or somebody wants a reading now, or none any more.
+/// Wait until a reading is due or requested, or the sampler must stop.
 fn wait(due: Instant, shared: &Mutex<Shared>) {
     loop {
         let left = due.saturating_duration_since(Instant::now());
@@ -217,7 +217,7 @@ fn wait(due: Instant, shared: &Mutex<Shared>) {
     }
 }
 
-/// Everything that a reading asks.
+/// All counters of a reading.
 struct Counters {
     tree: Tree,
     host: Host,
@@ -258,7 +258,7 @@ impl Counters {
     }
 }
 
-/// Counters were read: for those who look, not for the record.
+/// Show the reading on the display; the record is made elsewhere.
 fn tell(reading: &Telemetry) {
     if !watch::is_live() {
         return;
@@ -283,7 +283,7 @@ mod tests {
     use crate::gpu::Refusal;
     use crate::gpu::scripted::ScriptedDevice;
 
-    /// Take readings until there are some that `enough` likes.
+    /// Collect readings until `enough` accepts them.
     fn until(sampler: &Sampler, enough: impl Fn(&[Telemetry]) -> bool) -> Vec<Telemetry> {
         let mut all = Vec::new();
         while !enough(&all) {
@@ -308,7 +308,7 @@ mod tests {
         assert!(of_a.iter().all(|reading| reading.case == "a"));
         assert!(of_b.iter().all(|reading| reading.case == "b"));
         assert!(of_a.iter().chain(&of_b).is_sorted_by_key(|r| r.t_ns));
-        // The first of a case is thorough: it has what is read less often, too.
+        // The first reading of a case is thorough: it has the counters that are read less often.
         assert!(of_b[0].host_busy_ns.is_some());
         assert!(of_b[0].rss_bytes > Some(0) && of_b[0].cpu_ns > Some(0));
         assert!(of_b[0].sampler_cpu_ns < of_b[0].harness_cpu_ns);
@@ -325,7 +325,7 @@ mod tests {
             assert!(of_turn.len() >= 2, "{of_turn:?}");
             let belongs = |r: &Telemetry| r.turn == Some(turn) && r.case == "p10";
             assert!(of_turn.iter().all(belongs), "{of_turn:?}");
-            // Long enough for one that nobody wants.
+            // Long enough for a reading that must not be taken.
             std::thread::sleep(2 * PERIOD);
             assert_eq!(sampler.take(), []);
         }
@@ -358,6 +358,6 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(sampler.take(), []);
-        drop(sampler); // comes back, or the test never ends
+        drop(sampler); // returns, or the test never ends
     }
 }

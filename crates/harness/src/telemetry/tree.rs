@@ -1,29 +1,28 @@
-//! A process and all that it started, summed so that processes may come and go
+//! Reads a process and all processes that it started, summed so that processes may come and go
 //! without losing CPU time or making it run backwards.
 //!
-//! **What is counted.** The living: their own use. Of those that are gone, the
-//! kernel adds what they used to the parent that waits for them, processes between
-//! two readings included; but not where no parent waits (an orphan, or a parent that
-//! ignores SIGCHLD). So the tree also keeps the last reading of each. Both are
-//! lower bounds of what the departed used; the larger one counts, so nothing
-//! counts twice. A process that ends between the reading of its parent and its own
-//! would make the sum dip until the next reading; the last sum stands instead.
+//! **What is counted.** Of living processes, what they used themselves. What a process used that
+//! has ended, the kernel adds to the parent that waits for it, even if the process came and went
+//! between two readings; but not where no parent waits (an orphan, or a parent that ignores
+//! SIGCHLD). So the tree also keeps the last reading of each process. Both are lower bounds of what
+//! ended processes used; the larger one counts, so nothing counts twice. A process that ends
+//! between the reading of its parent and its own would make the sum dip until the next reading; the
+//! last sum is reported instead.
 //!
-//! **What belongs to it.** Every process that was once found under the root, even after its
-//! parent died. The kernel lists children by the thread that started them; the
-//! first threads are asked each time, all of them only in a thorough reading,
-//! because an engine may have hundreds.
+//! **What belongs to the tree.** Every process that was once found under the root, even after its
+//! parent died. The kernel lists children by the thread that started them; the first threads are
+//! asked each time, all threads only in a thorough reading, because an engine may have hundreds.
 
 use super::process::{Stat, Usage, stat};
 use schema::record::Telemetry;
 use std::collections::BTreeMap;
 
-/// More processes than this are not an engine.
+/// The maximum number of processes that are read.
 const PROCESSES_MAX: usize = 1000;
 
-/// A process tree, read again and again.
+/// A process tree that is read repeatedly.
 pub(super) struct Tree {
-    /// Parents stand before their children, so that one that ends while we read
+    /// The living processes, parents before their children, so that one that ends during a reading
     /// is missed rather than counted twice.
     living: Vec<Member>,
     departed: Usage,
@@ -56,7 +55,7 @@ impl Tree {
         self.living.iter().map(|member| member.pid)
     }
 
-    /// Read the tree into `reading`; nothing where no process of it is left.
+    /// Read the tree into `reading`; nothing is set where no process of it is left.
     pub(super) fn read(&mut self, thorough: bool, reading: &mut Telemetry) {
         self.discover(thorough);
         let stats = std::mem::take(&mut self.living)
@@ -73,7 +72,7 @@ impl Tree {
         }
     }
 
-    /// Sum what was read of each member, `None` for those that are gone.
+    /// Sum the readings of all members, of which `None` belongs to one that has ended.
     fn account(&mut self, stats: Vec<(Option<Stat>, Member)>) -> Option<Sum> {
         let mut sum = Sum::default();
         let mut waited = Usage::default();
@@ -138,7 +137,7 @@ struct Sum {
     usage: Usage,
 }
 
-/// Children that a process's first thread started, or that any thread did.
+/// The children that a process's first thread started or, with `any_thread`, any of its threads.
 fn children_by_thread(pid: u32, any_thread: bool) -> Vec<u32> {
     let list = |path: String| -> Vec<u32> {
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -158,7 +157,7 @@ fn children_by_thread(pid: u32, any_thread: bool) -> Vec<u32> {
         .collect()
 }
 
-/// Parent → children, of every process of the machine.
+/// The children of each process of the machine, by the parent's id.
 fn children_of_all() -> BTreeMap<u32, Vec<u32>> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let Ok(entries) = std::fs::read_dir("/proc") else {
@@ -251,7 +250,7 @@ mod tests {
     fn the_sum_never_runs_backwards() {
         let mut tree = empty();
         cpu(&mut tree, vec![alive(1, 10, 0), alive(2, 50, 20)]);
-        // 2 ended, unwaited for, and with it what it had waited for.
+        // Process 2 ended and wasn't waited for, so what it had waited for is lost with it.
         assert_eq!(cpu(&mut tree, vec![alive(1, 10, 0), gone(2, 50)]), 80);
         assert_eq!(cpu(&mut tree, vec![alive(1, 15, 0)]), 80);
         assert_eq!(cpu(&mut tree, vec![alive(1, 45, 0)]), 95);
@@ -274,7 +273,7 @@ mod tests {
         assert_eq!(tree.account(vec![gone(1, 5)]), None);
     }
 
-    /// A shell that does as it is told, a line at a time.
+    /// A shell that runs one line at a time.
     struct Shell(Child, BufReader<std::process::ChildStdout>);
 
     impl Shell {
@@ -288,7 +287,7 @@ mod tests {
             Self(child, out)
         }
 
-        /// Run a line that ends in printing a line.
+        /// Run a line that ends with printing a line.
         fn run(&mut self, line: &str) {
             writeln!(self.0.stdin.as_mut().unwrap(), "{line}").unwrap();
             self.1.read_line(&mut String::new()).unwrap();

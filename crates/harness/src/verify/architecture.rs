@@ -1,22 +1,22 @@
-//! Whether a target can be asked about a model at all, by the model's architecture: known from
-//! the registry and the model's `config.json`, before any program is started. An engine
-//! refuses by itself too what it can't compute; this spares it the start.
+//! Decides by a model's architecture whether a target can run it at all: known from the registry
+//! and the model's `config.json`, before any program is started. An engine also refuses by itself
+//! what it can't compute; this check saves starting it.
 
 use crate::engine::EngineFailure;
 use schema::record::Status;
 use schema::registry::{Registry, Target};
 use std::path::Path;
 
-/// What `model_dir`'s `config.json` calls its architecture (`model_type`). `None` where it says
-/// nothing, or can't be read: an engine will say what is wrong with it.
+/// The architecture (`model_type`) in the `config.json` of `model_dir`. `None` where there is none,
+/// or the file can't be read: an engine will then say what is wrong with it.
 pub fn of_model(model_dir: &Path) -> Option<String> {
     let text = std::fs::read(model_dir.join("config.json")).ok()?;
     let config: serde_json::Value = serde_json::from_slice(&text).ok()?;
     config["model_type"].as_str().map(str::to_owned)
 }
 
-/// Why `target` isn't asked about the model in `model_dir`: its engine doesn't list the model's
-/// architecture. `None`: it is asked.
+/// Why `target` can't run the model in `model_dir`: its engine doesn't list the model's
+/// architecture. `None` where it can be tried.
 pub fn refused(registry: &Registry, target: &Target, model_dir: &Path) -> Option<EngineFailure> {
     let architecture = of_model(model_dir)?;
     let listed = registry.architectures_of(target);

@@ -1,17 +1,15 @@
-//! Requests in company: what a target generates alone must be what the reference
-//! generates and what its own scores say, and what it generates in a batch must be what it
-//! generates alone.
+//! Checks requests in a batch: what a target generates alone must be what the reference generates
+//! and what its own scores say, and what it generates in a batch must be what it generates alone.
 //!
-//! A batch is judged against the target's own single outputs, not against the
-//! golden: the tie width of a coarse precision is so wide that a wrong mask could
-//! pass for a tie. Against itself only the order of summation differs, and how
-//! near two ids are is asked of the target's own log-probabilities.
+//! A batch is judged against the target's own single outputs, not against the golden: the tie width
+//! of a coarse precision is so wide that a wrong mask could pass for a tie. Between the target's
+//! own outputs only the order of summation differs, and its own log-probabilities say how near two
+//! ids are.
 //!
-//! A target that gives none is asked for more of the same instead. What it says in
-//! company may differ from what it says alone only by leaving the reference where
-//! its own single output may, at a tie; and at each batch size the outputs must
-//! agree for [`JUDGED_MIN`] tokens on average, half of what is generated. A
-//! tie now and then passes, a mask that is wrong for every row does not.
+//! A target that gives no log-probabilities must meet two other conditions. Its output in a batch
+//! may differ from its output alone only by leaving the reference where its own single output may,
+//! at a tie; and at each batch size the outputs must agree for [`JUDGED_MIN`] tokens on average,
+//! half of those generated. Occasional ties pass, a mask that is wrong for every row does not.
 
 use super::gate::JUDGED_MIN;
 use super::output::{self, Output};
@@ -23,11 +21,12 @@ use schema::record::Status;
 use std::collections::BTreeMap;
 use tokenizers::Tokenizer;
 
-/// Output tokens checked per request: enough for a wrong mask to show.
+/// Output tokens that are checked per request: enough for a wrong mask to show.
 pub(super) const NEW_TOKENS: u32 = 16;
 
-/// Generate alone and at every batch size asked for; the first failure, in words.
-/// Beyond `verified_positions` the golden is no measure, but consistency is.
+/// Generate alone and at every batch size of the question; returns a description of the first
+/// failure. Beyond `verified_positions` outputs aren't compared with the golden, only with each
+/// other.
 pub fn check(
     session: &mut Session,
     question: &Question,
@@ -69,9 +68,9 @@ pub fn check(
     Ok(None)
 }
 
-/// Why what was said in company or after other prompts, (row, output) each, is not what each
-/// row says alone, where `session` is asked how near two tokens are. An output may leave the lone one
-/// at a tie; every token of it must still be what the target's own scores say there.
+/// Why outputs in a batch or after other prompts, given as (row, output), differ from those of each
+/// row alone; `session` scores how near two tokens are. An output may depart from the one alone at
+/// a tie; every token of it must still be what the target's own scores say there.
 pub(super) fn differ_scored(
     session: &mut Session,
     question: &Question,
@@ -87,7 +86,7 @@ pub(super) fn differ_scored(
             ));
         };
         if output == alone {
-            continue; // its tokens have been scored
+            continue; // its tokens have been scored before
         }
         if let Some(reason) = differs(session, question, rows[*row], alone, output)? {
             return Ok(Some(reason));
@@ -99,7 +98,7 @@ pub(super) fn differ_scored(
     Ok(None)
 }
 
-/// The same as far as outputs tell, for a target that does not score.
+/// The same as [`differ_scored`], judged by outputs alone, for a target that does not score.
 pub(super) fn differ_unscored(
     outputs: &[(usize, Output)],
     alone: &[Output],
@@ -122,10 +121,10 @@ pub(super) fn differ_unscored(
     })
 }
 
-/// Generate with `batch` requests in flight: (row, output) of each.
+/// Generate with `batch` requests in flight; returns (row, output) of each.
 ///
-/// A request of another shape goes first, so that the rest are all queued when
-/// the engine next looks: that is what makes a batching engine form the full batch.
+/// A request of another shape is sent first, so that the rest are all queued when the engine next
+/// looks: then a batching engine forms the full batch.
 fn generate(
     session: &mut Session,
     question: &Question,
@@ -154,9 +153,9 @@ fn generate(
     Ok(outputs)
 }
 
-/// Where an output is not what the target's own scores say, unless they hold the two ids for equal
-/// there. Only scores are held against the reference position by position, and an engine may answer by
-/// another way than it scores: with a smaller cache, say.
+/// The first token of an output that isn't the best by the target's own scores, unless those hold
+/// the two ids for equal. Only scores are compared with the reference position by position, and an
+/// engine may generate by another path than it scores, for example with a smaller cache.
 fn unlike_scores(
     session: &mut Session,
     question: &Question,
@@ -187,14 +186,14 @@ fn unlike_scores(
     }))
 }
 
-/// The first position whose token is further behind the best than a tie, or can't be told.
+/// The first position whose token is behind the best by more than a tie, or by NaN.
 fn first_beyond(behind_nats: &[f64], tie_nats: f64) -> Option<usize> {
     let is_tie = |behind: &f64| *behind <= tie_nats;
     behind_nats.iter().position(|behind| !is_tie(behind))
 }
 
-/// Where an output leaves what the target generated alone, unless the target
-/// itself holds the two ids for equal there.
+/// The first token of an output that differs from what the target generated alone, unless the
+/// target itself holds the two ids for equal there.
 fn differs(
     session: &mut Session,
     question: &Question,
@@ -219,7 +218,7 @@ fn differs(
     )))
 }
 
-/// The largest group of goldens with prompts of one length: what can share a batch.
+/// The largest group of goldens with prompts of one length, which can share a batch.
 pub(super) fn equal_length_prompts(prompts: &[GoldenPrompt]) -> Vec<&GoldenPrompt> {
     let mut groups: BTreeMap<usize, Vec<&GoldenPrompt>> = BTreeMap::new();
     for prompt in prompts {

@@ -1,37 +1,36 @@
-//! The judgement, pure: distributions against a golden, and what may be claimed of
-//! a target given all prompts. Outputs are `output`'s.
+//! Judges a target, pure: its distributions against a golden, and the scope for which it is
+//! verified given all prompts. `output` judges generated outputs.
 //!
-//! A prompt passes if the target's argmax agrees wherever the reference's margin
-//! exceeds the tie width of the precision, and the mean KL divergence of its
-//! distributions stays under the precision's limit. Limits: `data/parity.toml`.
+//! A prompt passes if the target's argmax agrees wherever the reference's margin exceeds the tie
+//! width of the precision, and the mean KL divergence of its distributions stays under the
+//! precision's limit. Limits: `data/parity.toml`.
 
 use protocol::wire::Scored;
 use schema::golden::{GoldenPrompt, Limit};
 
-/// Positions that must be judged of a prompt before anything is claimed of it, and
-/// on average of all prompts. Scores always have all of theirs; an output is judged
-/// until it leaves the reference at a tie, and then no more. An engine that agrees
-/// at a share q of the positions gets q/(1−q) of them on average: 8 are 89 %.
-/// Measured at q8_0 on the two tiny models: targets that pass by their scores have
-/// 21 to 25, the mutants 0.0 to 2.1, an engine without RoPE scaling 0.9.
+/// The minimum number of judged positions: of each prompt that counts, and on average over all
+/// prompts. Scores always have all of their positions; an output is judged until it departs from
+/// the reference at a tie, and no further. An engine that agrees at a share q of the positions gets
+/// q/(1−q) of them on average: 8 are 89 %. Measured at q8_0 on the two tiny models: targets that
+/// pass by their scores have 21 to 25, the mutants 0.0 to 2.1, an engine without RoPE scaling 0.9.
 pub const JUDGED_MIN: usize = 8;
 
-/// What was found at one prompt.
+/// The judgement of one prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptJudgement {
     /// The prompt's name.
     pub name: String,
-    /// Context (tokens) the prompt and its positions span.
+    /// The context that the prompt and its positions span (tokens).
     pub context_tokens: u32,
-    /// Positions that could be judged.
+    /// The number of positions that could be judged.
     pub judged: usize,
     /// Mean KL divergence over the positions, nats; `None` without log-probabilities.
     pub kl_nats: Option<f64>,
-    /// Positions where the reference's margin exceeds the tie width.
+    /// The number of positions where the reference's margin exceeds the tie width.
     pub decisive: usize,
-    /// Of those, where the target's argmax agrees.
+    /// The number of decisive positions where the target's argmax agrees.
     pub agreed: usize,
-    /// Why it fails; empty where it passes.
+    /// Why the prompt fails; empty where it passes.
     pub failure: String,
 }
 
@@ -87,13 +86,13 @@ pub fn judge_scores(golden: &GoldenPrompt, scored: &Scored, limit: &Limit) -> Pr
     }
 }
 
-/// KL divergence (nats) from the reference to the target over the reference's
-/// likeliest ids and everything else as one bin: Σ p·ln(p/q). Coarsening to bins
-/// never raises a KL divergence (data-processing inequality; Cover & Thomas,
-/// Elements of Information Theory, 2006, §2.8), so this is a lower bound of the
-/// whole one. Infinite where the target says something that is no probability.
+/// KL divergence (nats) from the reference to the target over the reference's likeliest ids and
+/// everything else as one bin: Σ p·ln(p/q). Coarsening to bins never raises a KL divergence
+/// (data-processing inequality; Cover & Thomas, Elements of Information Theory, 2006, §2.8), so
+/// this is a lower bound of the whole one. Infinite where a value of the target is no
+/// log-probability.
 pub fn kl_divergence_nats(reference: &[f64], target: &[f64]) -> f64 {
-    // Rounded log-probabilities can sum to a hair over 1; the rest is never under this.
+    // Rounded log-probabilities can sum to slightly over 1; the rest is kept at this or above.
     const REST_MIN: f64 = 1e-9;
     if reference.len() != target.len() || target.iter().any(|lp| !lp.is_finite() || *lp > 1e-6) {
         return f64::INFINITY;
@@ -110,20 +109,20 @@ pub fn kl_divergence_nats(reference: &[f64], target: &[f64]) -> f64 {
     (kl + p_rest * (p_rest / q_rest).ln()).max(0.0)
 }
 
-/// What may be claimed of a target, given all prompts.
+/// The contexts for which a target is verified, given the judgements of all prompts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scope {
-    /// Verified up to this many positions, the longest golden's.
+    /// Verified up to this many positions, those of the longest golden prompt.
     Whole(u32),
-    /// A declared gap shows beyond this many positions.
+    /// Verified up to this many positions, beyond which a gap that the engine declares shows.
     Limited(u32),
     /// Not verified.
     None,
 }
 
-/// From judgements to scope. A limited scope needs a gap that the engine itself
-/// declares; without one, any failing prompt fails the target. A prompt of which
-/// too little could be judged neither fails nor counts.
+/// Derive the scope from the judgements. A limited scope needs a gap that the engine itself
+/// declares; without one, any failing prompt fails the target. A prompt of which too little could
+/// be judged neither fails nor counts.
 pub fn scope(judgements: &[PromptJudgement], declares_position_gap: bool) -> Scope {
     if judged_mean(judgements) < JUDGED_MIN as f64 {
         return Scope::None;
@@ -159,8 +158,7 @@ pub fn scope(judgements: &[PromptJudgement], declares_position_gap: bool) -> Sco
     }
 }
 
-/// How many positions of a prompt could be judged on average, over those that
-/// didn't fail.
+/// The mean number of positions judged per prompt, over the prompts that didn't fail.
 pub fn judged_mean(judgements: &[PromptJudgement]) -> f64 {
     let passing = judgements.iter().filter(|j| j.failure.is_empty());
     let (sum, count) = passing.fold((0, 0), |(sum, count), j| (sum + j.judged, count + 1));
@@ -228,7 +226,7 @@ mod tests {
     fn what_fails_under_limits_fails_under_tighter_ones() {
         let golden = golden(&[0.1, 0.4, 1.0, 2.0]);
         let wide = limit();
-        // Wrong at one position or another, or everywhere a little beside the reference.
+        // One argmax is wrong, and all log-probabilities of the best id are off by `beside`.
         for wrong in 0..4 {
             for beside in [0.0, 1e-3, 0.1, 0.5] {
                 let mut argmax = [7; 4];
@@ -301,7 +299,7 @@ mod tests {
         };
         let long_left_early = [judged(96, 20), judged(264, 8), judged(960, 7)];
         assert_eq!(scope(&long_left_early, false), Scope::Whole(264));
-        // Three ties in a row at every prompt are no agreement.
+        // Prompts of which 3 and 12 positions could be judged, 7.5 on average, are not enough.
         assert_eq!(scope(&[judged(96, 3), judged(264, 12)], false), Scope::None);
         assert_eq!(judged_mean(&[judged(96, 3), judged(264, 12)]), 7.5);
     }

@@ -1,7 +1,7 @@
-//! Making goldens: the reference generates and scores, an independent target must agree, and only
-//! then is there one. Who is asked is `judges`' business, which golden holds `goldens`'.
+//! Makes goldens: the reference generates and scores, and an independent target must agree, or
+//! there is no golden. `judges` chooses the targets that are asked, `goldens` which golden holds.
 //!
-//! A model trained on stories is asked for some too, in the reference's words, for the site to show.
+//! A model trained on stories also generates some with the reference, for the site to show.
 
 use super::gate::judge_scores;
 use super::judges;
@@ -21,8 +21,8 @@ use schema::registry::{Registry, Target};
 use schema::train::{Stories, Written};
 use std::path::PathBuf;
 
-/// Prompt lengths (tokens) of the goldens but the long one. Four are equal, so
-/// that they can share a batch.
+/// Names and lengths (tokens) of the golden prompts, except the long one. Four lengths are equal,
+/// so that these prompts can share a batch.
 const LENGTHS: [(&str, u32); 7] = [
     ("row0", 32),
     ("row1", 32),
@@ -32,33 +32,33 @@ const LENGTHS: [(&str, u32); 7] = [
     ("medium", 50),
     ("page", 200),
 ];
-/// Seed of the golden prompts' text: not a profile's, which may change.
+/// The seed of the golden prompts' text: not a profile's, which may change.
 const SEED: u64 = 1;
 
-/// What it takes to make a model's golden.
+/// The inputs for making a model's golden.
 pub struct Maker<'a> {
     /// The checkout, with the model's files.
     pub repo: &'a Repo,
-    /// Who makes it.
+    /// The registry, which names the reference and the target that it is checked against.
     pub registry: &'a Registry,
-    /// Their programs, those of [`judges::to_build`] among them.
+    /// The programs of these targets, those of [`judges::to_build`] among them.
     pub programs: &'a Programs,
-    /// Model id.
+    /// The model's id.
     pub model: &'a str,
-    /// Compute threads.
+    /// The number of compute threads.
     pub threads: u32,
 }
 
 impl Maker<'_> {
-    /// The prompts that every golden of the model has, and those that end where far contexts
-    /// (tokens) do; with what the model writes, where it was trained on stories.
+    /// Make the golden with the prompts that every model has and those that end at the far contexts
+    /// (tokens); with stories by the model, where it was trained on them.
     pub fn whole(&self, far: &[u32]) -> Result<Asked> {
         let mut lengths = usual(self.positions()?)?;
         lengths.extend(far.iter().map(|&context| of_context(context)));
         self.make(&lengths, true)
     }
 
-    /// The prompts that end where far contexts (tokens) do.
+    /// Make a golden with only the prompts that end at far contexts (tokens).
     pub fn far(&self, contexts: &[u32]) -> Result<Golden> {
         let lengths: Vec<_> = contexts
             .iter()
@@ -67,7 +67,7 @@ impl Maker<'_> {
         Ok(self.make(&lengths, false)?.golden)
     }
 
-    /// The prompts that every golden of the model has.
+    /// Make a golden with only the prompts that every model has.
     pub fn usual(&self) -> Result<Golden> {
         Ok(self.make(&usual(self.positions()?)?, false)?.golden)
     }
@@ -79,8 +79,8 @@ impl Maker<'_> {
         Ok(u32::try_from(positions).unwrap_or(u32::MAX))
     }
 
-    /// Ask the reference for prompts of these names and lengths (tokens), and the cross-check
-    /// whether it agrees.
+    /// Make a golden with prompts of these names and lengths (tokens) by the reference, and check
+    /// that the other target agrees.
     fn make(&self, lengths: &[(String, u32)], with_stories: bool) -> Result<Asked> {
         let Self { repo, model, .. } = *self;
         let model_dir = repo.model_dir(model);
@@ -129,8 +129,8 @@ impl Maker<'_> {
         })
     }
 
-    /// Who agrees with all prompts, and the largest mean KL divergence (nats); an error where it
-    /// doesn't agree.
+    /// The target that agrees with all prompts, and the largest mean KL divergence (nats); an error
+    /// where it doesn't agree.
     fn cross_check(
         &self,
         judge: &[Target],
@@ -170,8 +170,8 @@ impl Maker<'_> {
     }
 }
 
-/// Names and lengths (tokens) of the usual prompts of a model that has so many positions: one ends
-/// at the last of them, or at [`USUAL_POSITIONS`]; the others are those that there is room for.
+/// Names and lengths (tokens) of the usual prompts of a model with this many positions: one ends at
+/// the last of them, or at [`USUAL_POSITIONS`]; of the others, those that there is room for.
 fn usual(positions: u32) -> Result<Vec<(String, u32)>> {
     let room = positions
         .min(USUAL_POSITIONS)
@@ -190,13 +190,13 @@ fn usual(positions: u32) -> Result<Vec<(String, u32)>> {
     Ok(lengths)
 }
 
-/// Name and length (tokens) of the prompt that ends where a context of so many tokens does.
+/// Name and length (tokens) of the prompt whose golden ends at a context of `context` tokens.
 fn of_context(context: u32) -> (String, u32) {
     let length = context.saturating_sub(POSITIONS as u32).max(1);
     (format!("context-{context}"), length)
 }
 
-/// The reference's continuation of a prompt, and what it thinks at each position of it.
+/// The reference's continuation of a prompt, and its likeliest ids at each position of it.
 fn ask(session: &mut Session, name: &str, prompt_ids: Vec<u32>) -> Result<GoldenPrompt> {
     session.send_generate(prompt_ids.clone(), POSITIONS as u32)?;
     let (done, _) = session.next_done()?;
@@ -216,18 +216,18 @@ fn ask(session: &mut Session, name: &str, prompt_ids: Vec<u32>) -> Result<Golden
     Ok(golden)
 }
 
-/// What the reference was asked.
+/// A golden that was just made, and the stories.
 pub struct Asked {
-    /// The goldens.
+    /// The golden.
     pub golden: Golden,
-    /// What the model writes, where it was trained on stories.
+    /// Stories that the model wrote; empty where it was not trained on stories.
     pub stories: Vec<Written>,
 }
 
-/// Openings that it is given, and what it may write on each (tokens).
+/// The number of stories, and the maximum length of each (tokens).
 const STORIES: u64 = 8;
 const TOKENS: usize = 250;
-/// Number of the first story that an opening is taken of: training saw none of its split.
+/// Number of the first story that an opening is taken from; training used none of its split.
 const FIRST: u64 = 2_000_000;
 
 /// The shape of `model`, if it is one that was trained on stories.
@@ -235,7 +235,7 @@ pub fn spec_of(model: &str) -> Option<ModelSpec> {
     ModelSpec::named(model).filter(|spec| spec.corpus == Corpus::Stories)
 }
 
-/// Ask the reference, which has the model loaded for at least `room` positions.
+/// Have the reference write stories; its session has room for at least `room` positions.
 fn stories(spec: &ModelSpec, session: &mut Session, room: usize) -> Result<Vec<Written>> {
     let windows = Windows::new(spec, spec.max_position)?;
     let mut written = Vec::new();
@@ -257,7 +257,7 @@ fn stories(spec: &ModelSpec, session: &mut Session, room: usize) -> Result<Vec<W
     Ok(written)
 }
 
-/// Put them beside the model's weights.
+/// Write the stories beside the model's weights.
 pub fn write(repo: &Repo, asked: &Asked) -> Result<()> {
     let golden = &asked.golden;
     let (false, Some(path)) = (asked.stories.is_empty(), path(repo, &golden.model)?) else {

@@ -1,6 +1,6 @@
-//! Which golden holds for a model: the committed one; where there is none, or where it doesn't reach
-//! as far as a plan, what this machine makes of it and keeps beside the model's files. How one is
-//! made is `golden`'s business.
+//! Finds the golden that holds for a model: the committed one; where there is none, or where it
+//! doesn't reach as far as a plan, the one that this machine makes and keeps beside the model's
+//! files. `golden` makes it.
 
 use super::golden::Maker;
 use crate::positions;
@@ -16,26 +16,26 @@ use schema::registry::Registry;
 use schema::run::RunHeader;
 use std::collections::BTreeMap;
 
-/// The fact of a run that holds the sha256 of all that its golden asks.
+/// The fact of a run that holds the SHA-256 of its golden, as far as its plan needs it.
 const SHA256: &str = "golden_sha256";
 
-/// What a golden lacks that a plan needs.
+/// The parts of a golden that a plan needs and that are missing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Lacking {
-    /// There is none.
+    /// Whether there is no golden with the usual prompts.
     pub usual: bool,
-    /// Contexts (tokens) beyond the usual ones that it doesn't reach, and the model does.
+    /// Contexts (tokens) beyond the usual ones that the model reaches and the golden doesn't.
     pub far: Vec<u32>,
 }
 
 impl Lacking {
-    /// Whether it lacks nothing.
+    /// Whether nothing is missing.
     pub fn is_nothing(&self) -> bool {
         !self.usual && self.far.is_empty()
     }
 }
 
-/// What holds for a model.
+/// The goldens that there are for a model.
 struct Kept {
     committed: Option<Golden>,
     made_here: Option<Golden>,
@@ -61,7 +61,7 @@ impl Kept {
         }
     }
 
-    /// Of these contexts (tokens), those for which only this machine's has a prompt.
+    /// Those of the contexts (tokens) for which only the golden made here has a prompt.
     fn far_made_here(&self, contexts: &[u32]) -> Vec<String> {
         let reaches = |golden: &Option<Golden>, context: u32| {
             golden
@@ -78,8 +78,8 @@ impl Kept {
     }
 }
 
-/// The golden of a model as far as there is one, with the prompts that contexts of these lengths
-/// (tokens) need; refused where the model's weights aren't those it was made from.
+/// Load the golden of a model as far as there is one, with the prompts that contexts of these
+/// lengths (tokens) need; refused where it was made from other weights than the model's.
 pub fn load(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Golden> {
     let golden = Kept::read(repo, model)?.golden();
     let golden = golden.with_context(|| {
@@ -92,8 +92,8 @@ pub fn load(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Golden> {
     Ok(golden.for_contexts(contexts))
 }
 
-/// What is lacking for contexts of these lengths (tokens), as far as can be said while the model
-/// may not be here.
+/// The parts that are missing for contexts of these lengths (tokens), as far as that is known while
+/// the model's files may not be here.
 pub fn lacking(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Lacking> {
     let golden = Kept::read(repo, model)?.golden();
     let positions = positions::of_model(repo, model)?.unwrap_or(u32::MAX);
@@ -108,9 +108,9 @@ pub fn lacking(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Lacking> {
     })
 }
 
-/// See to it that a model has a golden for contexts of these lengths (tokens), its files and the
-/// programs of [`to_build`](super::judges::to_build) being there. An error is only that it has none at all: contexts
-/// that can't be reached stay unverified.
+/// Make sure that a model has a golden for contexts of these lengths (tokens). Its files and the
+/// programs of [`to_build`](super::judges::to_build) must be there. `Err` only where there is no
+/// golden at all: contexts that can't be reached stay unverified.
 pub fn ensure(maker: &Maker, contexts: &[u32]) -> Result<()> {
     let (repo, model) = (maker.repo, maker.model);
     let lacking = lacking(repo, model, contexts)?;
@@ -150,7 +150,7 @@ pub fn ensure(maker: &Maker, contexts: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// The same for a plan; one without targets needs none.
+/// Make sure that a plan's model has a golden; a plan without targets needs none.
 pub fn ensure_for(
     repo: &Repo,
     registry: &Registry,
@@ -170,8 +170,8 @@ pub fn ensure_for(
     ensure(&maker, &positions::of_plan(plan))
 }
 
-/// The same for a run that is gone on with, refused where the rest of its targets would be held
-/// against another golden than those that were judged before.
+/// The same as [`ensure_for`] for a run that is resumed; refused where the rest of its targets
+/// would be compared with another golden than the targets before.
 pub fn ensure_as_recorded(
     repo: &Repo,
     registry: &Registry,
@@ -198,8 +198,9 @@ pub fn ensure_as_recorded(
     Ok(())
 }
 
-/// What a run's provenance says of the golden that its targets are held against: the sha256 of all
-/// that is asked, where it comes from, and how far it reaches (tokens).
+/// The facts of a run's provenance about the golden that its targets are compared with: the SHA-256
+/// of as much of the golden as the plan needs, where it comes from, and how far it reaches
+/// (tokens).
 pub fn facts(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
     if plan.targets.is_empty() {
         return Ok(BTreeMap::new());
@@ -233,7 +234,7 @@ pub fn facts(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
     Ok(facts.map(|(key, value)| (key.to_owned(), value)).into())
 }
 
-/// The committed golden, refused where the model's weights aren't those it was made from.
+/// Load the committed golden; refused where it was made from other weights than the model's.
 fn committed(repo: &Repo, model: &str) -> Result<Golden> {
     let path = repo.golden_path(model);
     let golden = Golden::load(&path)?;
@@ -248,7 +249,7 @@ fn committed(repo: &Repo, model: &str) -> Result<Golden> {
 }
 
 /// The golden that was made here, if it may be used: of these weights, by the registry's reference
-/// and its cross-check. Another is none, and is made anew.
+/// and its cross-check. Any other is ignored, and made anew.
 fn made_here(repo: &Repo, model: &str) -> Result<Option<Golden>> {
     let path = repo.own_golden_path(model);
     let Ok(golden) = Golden::load(&path) else {
@@ -284,7 +285,7 @@ fn is_of_weights(repo: &Repo, model: &str, golden: &Golden) -> Result<bool> {
     Ok(files.values().any(is_it) || whole().as_ref().is_some_and(is_it))
 }
 
-/// Keep what was made here beside the model's files, with what was kept of it before.
+/// Write the golden that was made here beside the model's files, merged with the one there before.
 fn write(repo: &Repo, made: &Golden) -> Result<()> {
     let mut golden = made.clone();
     if let Some(before) = made_here(repo, &made.model)? {

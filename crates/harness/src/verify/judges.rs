@@ -1,5 +1,6 @@
-//! Who makes goldens: the registry's reference and the target that it is checked against, each on a
-//! device where the registry has it there and one is here, else on the processor.
+//! Chooses the targets that make goldens: the registry's reference and the target that it is
+//! checked against, each on a device where the registry has such a target and one is here, else on
+//! the processor.
 
 use crate::devices;
 use crate::engine::session::{Patience, Session};
@@ -10,10 +11,11 @@ use schema::registry::{Registry, Target};
 use std::time::Duration;
 use watch::Control;
 
-/// A reference that reads 8 K tokens of a large model on a processor takes minutes over it.
+/// How long loading and answering may take: on a processor, a reference takes minutes to read 8 K
+/// tokens with a large model.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// Where the reference may run, and the target it is checked against: the fastest place first.
+/// The targets that can be the reference, and those that can check it, each with the fastest first.
 pub fn candidates(registry: &Registry) -> [Vec<Target>; 2] {
     let found = devices::of_backends(registry);
     let is_here = |backend: &str| found.get(backend).is_some_and(Result::is_ok);
@@ -36,8 +38,8 @@ fn candidates_where(registry: &Registry, is_here: impl Fn(&str) -> bool) -> [Vec
     })
 }
 
-/// Those whose programs are wanted where a golden is to be made: the first of each, and whoever
-/// shares its program.
+/// The targets whose programs are needed to make a golden: the first of each list, and those of the
+/// list that share its program.
 pub fn to_build(registry: &Registry) -> Vec<Target> {
     let mut all = Vec::new();
     for judge in candidates(registry) {
@@ -51,7 +53,7 @@ pub fn to_build(registry: &Registry) -> Vec<Target> {
     all
 }
 
-/// The first of `judge` that starts and loads; otherwise why each does not.
+/// Start the first of `judge` that loads; otherwise say why each does not.
 pub(super) fn open<'a>(
     programs: &Programs,
     judge: &'a [Target],

@@ -1,16 +1,17 @@
-//! Contexts of other lengths than the usual ones.
+//! Verifies contexts of other lengths than the usual ones.
 //!
-//! Prompts of every length modulo 64: kernels work on tiles, and one that is wrong for what is left
-//! over is right at the few lengths that a golden's prompts have.
+//! Prompts of every length modulo 64: kernels work on tiles, and one that is wrong for the rest of
+//! a prompt that fills no tile is right at the few lengths that a golden's prompts have.
 //!
-//! Nothing more is asked of the reference for it. The shortest golden prompt and the first `n` of its
-//! 64 forced tokens are, taken together, a prompt of another length, after which the golden knows the
-//! distributions too. So prompts of 64 lengths in a row are fed at once, each with a step after it.
+//! The reference needn't be asked anything more for this. The shortest golden prompt and the first
+//! `n` of its 64 forced tokens are, taken together, a prompt of another length, after which the
+//! golden knows the distributions too. So prompts of 64 consecutive lengths are fed at once, each
+//! with a step after it.
 //!
-//! Contexts beyond the usual ones, asked only where a plan needs them: in a process of their own
-//! that has room for them, the nearest first. What can't be asked that far (no memory, no time, a
-//! shorter table of positions) is verified as far as it goes, and is wrong only where it answers
-//! wrongly.
+//! Contexts beyond the usual ones are asked about only where a plan needs them: in a process of its
+//! own that has room for them, the nearest first. A target that can't be asked that far (no memory,
+//! no time, a shorter table of positions) is verified as far as it goes, and is wrong only where it
+//! answers wrongly.
 
 use super::gate::{JUDGED_MIN, PromptJudgement, judge_scores};
 use super::output;
@@ -24,17 +25,18 @@ use schema::record::Status;
 use schema::registry::Target;
 use tokenizers::Tokenizer;
 
-/// Positions judged after each prompt: what it left in the cache shows at the second.
+/// Positions judged after each prompt: an error in the cache shows at the second.
 const POSITIONS: usize = 2;
-/// Output tokens compared after each, where there are no scores.
+/// Output tokens compared after each prompt, where there are no scores.
 const NEW_TOKENS: usize = 4;
-/// The precisions' limits are about means over 64 positions; those of two spread more. Measured on
-/// tiny-llama, the widest of 64 was 1.6 limits at q4_k_m, 1.0 at bf16 and 0.4 at q8_0. A prompt that is
-/// read wrongly is 4 nats away, ten times what even q4_k_m may be.
+/// Factor by which limits are raised. The precisions' limits are about means over 64 positions;
+/// those of two spread more. Measured on tiny-llama, the widest of 64 was 1.6 limits at q4_k_m, 1.0
+/// at bf16 and 0.4 at q8_0. A prompt that is read wrongly is 4 nats away, ten times what even
+/// q4_k_m may be.
 const SLACK: f64 = 4.0;
 
-/// Ask about prompts of every length modulo 64, within `verified_positions`; the first failure, in
-/// words.
+/// Check prompts of every length modulo 64, within `verified_positions`; returns a description of
+/// the first failure.
 pub fn check(
     session: &mut Session,
     question: &Question,
@@ -73,7 +75,7 @@ pub fn check(
     Ok(None)
 }
 
-/// What is wrong with what is generated after a prompt; empty where nothing is.
+/// What is wrong with the output after a prompt; empty where nothing is.
 fn generated(
     session: &mut Session,
     prompt: &GoldenPrompt,
@@ -87,7 +89,7 @@ fn generated(
                 output::judge(prompt, &Output::from(done), limit.tie_width_nats, tokenizer);
             Ok(judged.err().unwrap_or_default())
         }
-        // A prompt that it can't be asked is one of which nothing is known.
+        // Where the target can't take a prompt, nothing is known of it.
         Err(failure) if failure.status == Status::Unsupported => Ok(String::new()),
         Err(failure) => Err(failure),
     }
@@ -107,16 +109,16 @@ fn longer_by(golden: &GoldenPrompt, taken: usize, positions: usize) -> GoldenPro
     }
 }
 
-/// What was found out.
+/// The judgements of the far contexts.
 #[derive(Default)]
 pub(super) struct Found {
-    /// By prompt, nearest first; none after one that fails.
+    /// The judgements by prompt, nearest first; none after one that fails.
     pub judgements: Vec<PromptJudgement>,
-    /// Why the farther ones were not asked.
+    /// Why the farther prompts were not asked.
     pub not_asked: Option<String>,
 }
 
-/// Ask `prompts`. An error is only that nobody wants to know any more.
+/// Ask about `prompts`. `Err` only where the run was interrupted or the user skipped the target.
 pub(super) fn ask(
     target: &Target,
     program: &Program,
@@ -140,7 +142,7 @@ pub(super) fn ask(
         for prompt in prompts {
             told::context(prompt);
             match judge(&mut session, question, tokenizer, prompt) {
-                // Of an output that leaves the reference at once, at a tie, nothing is known.
+                // An output that departs from the reference at a tie so early says nothing.
                 Ok(judgement) if judgement.failure.is_empty() && judgement.judged < JUDGED_MIN => {
                     found.not_asked = Some(format!(
                         "at {} positions {} output tokens could be judged, and {JUDGED_MIN} must be",
@@ -179,7 +181,7 @@ impl Found {
         if failure.status == Status::NotRun {
             return Err((failure, tail));
         }
-        // The nearest that fails says most.
+        // Of the contexts that fail, the nearest one says most.
         self.not_asked = Some(format!("at {context_tokens} positions {failure}"));
         Ok(())
     }
@@ -206,7 +208,7 @@ mod tests {
         assert_eq!(prompts[3].prompt_ids[10..], [100, 101, 102]);
         assert_eq!(prompts[3].output_ids, [103, 104]);
         assert_eq!(prompts[3].top_ids[0], [103, 0]);
-        // Its last forced token has one position after it, not two.
+        // The last forced token has one position after it, not two.
         assert_eq!(prompts[63].output_ids, [163]);
         assert_eq!(prompts[63].forced_ids().len(), 73);
     }

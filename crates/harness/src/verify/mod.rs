@@ -1,11 +1,12 @@
-//! The parity gate: does a target do the same work as the reference?
+//! The parity gate: checks that a target does the same work as the reference.
 //!
-//! `architecture` says who isn't asked at all, `gate` judges scores and `output` what was
-//! generated (both pure), `target` drives one engine through the questions, `lengths` asks
-//! about contexts beyond the usual ones and prompts of every length, `batch` about requests in
-//! company, `repeats` about prompts that were asked before, `prefix` about prompts that begin alike,
-//! `golden` makes the answers and asks for stories, `judges` says who is asked for them, `goldens` which of them hold, `mutants` tests the gate itself, `of_run` is the gate within a run, `command` is
-//! `cargo xtask verify`, `told` what both tell.
+//! `architecture` refuses targets that can't run the model, `gate` judges scores and `output`
+//! generated outputs (both pure), `target` takes one engine through all checks, `question` loads it
+//! and asks one prompt, `lengths` checks contexts beyond the usual ones and prompts of every
+//! length, `batch` requests in a batch, `repeats` prompts that were asked before, `prefix` prompts
+//! that begin alike. `golden` makes the reference's answers and stories, `judges` chooses the
+//! targets that make them, `goldens` finds the golden that holds, `of_run` is the gate within a
+//! run, and `told` reports progress.
 
 pub mod architecture;
 pub mod batch;

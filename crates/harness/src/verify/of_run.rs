@@ -1,5 +1,5 @@
-//! The gate within a run: each target that has no judgement yet is put through it,
-//! and its record written.
+//! Runs the gate within a run: verifies targets that have no judgement yet, and writes their
+//! records.
 
 use super::question::{Question, limit};
 use super::target::{not_verified, verify};
@@ -18,9 +18,10 @@ use std::time::Duration;
 use watch::Control;
 use watch::event::Stage;
 
-/// Put every target of `plan` that is not among those `judged` through the gate. One that the
-/// user skips isn't either, and a resumed run asks again. The programs come back as they were
-/// judged. By `control` the user pauses, skips or ends it.
+/// Verify every target of `plan` that is not among those `judged`, and add their records. A target
+/// that the user skips gets none, and a resumed run verifies it. Returns the programs, each limited
+/// to the instructions that it was judged with. Through `control` the user pauses, skips or ends
+/// it.
 pub fn verify_targets(
     repo: &Repo,
     plan: &Plan,
@@ -84,7 +85,7 @@ pub fn verify_targets(
         } else {
             record.status.id()
         };
-        // What could not be built was an alert then.
+        // A program that could not be built was reported at that time.
         let was_said = record.status == Status::Ok || refused.is_none() && program.is_err();
         if was_said {
             eprintln!(
@@ -101,7 +102,7 @@ pub fn verify_targets(
     Ok(programs.clone().as_judged(judged))
 }
 
-/// A verdict and what there is to say of it, which may begin with the verdict.
+/// A verdict and its reason as one text; the reason may begin with the verdict.
 fn in_words(verdict: &str, reason: &str) -> String {
     match reason {
         "" => verdict.to_owned(),

@@ -1,14 +1,13 @@
-//! The judgement of what was generated, pure: a greedy output, as ids or as text,
-//! against the reference's. They are equal, or the output leaves the reference for
-//! an id that the reference itself holds for as good within the tie width. What
-//! follows another choice can't be judged against this continuation: it doesn't
-//! count as judged.
+//! Judges generated outputs, pure: a greedy output, as ids or as text, against the reference's.
+//! Either they are equal, or the output departs from the reference at an id that the reference
+//! itself holds for as good within the tie width. Tokens after such a departure can't be judged
+//! against this continuation, so they don't count as judged.
 
 use protocol::wire::Done;
 use schema::golden::GoldenPrompt;
 use tokenizers::Tokenizer;
 
-/// What a target generated.
+/// The output that a target generated.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Token ids.
@@ -18,7 +17,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// Of an answer, or of its record.
+    /// The output of an answer, or of its record; `text` counts only where there are no ids.
     pub fn new(ids: Vec<u32>, text: Option<String>) -> Self {
         match text {
             Some(text) if ids.is_empty() => Output::Text(text),
@@ -36,16 +35,16 @@ impl From<Done> for Output {
 /// An output that the reference doesn't reject.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Agreement {
-    /// Tokens up to where it leaves the reference.
+    /// The number of tokens before the output departs from the reference.
     pub judged: usize,
-    /// Of those, where the reference's margin exceeds the tie width.
+    /// The number of these tokens where the reference's margin exceeds the tie width.
     pub decisive: usize,
-    /// By how much (nats) the reference prefers its own choice where the output
-    /// leaves it; 0 where it doesn't.
+    /// By how much the reference prefers its own choice where the output departs from it (nats); 0
+    /// where it doesn't.
     pub gap_nats: f64,
 }
 
-/// Judge an output; `golden` has as many positions as it. `Err` says where it went wrong.
+/// Judge an output; `golden` has as many positions as the output. `Err` says where it is wrong.
 pub fn judge(
     golden: &GoldenPrompt,
     output: &Output,
@@ -64,7 +63,7 @@ pub fn judge(
     })
 }
 
-/// The first `positions` of a golden.
+/// A golden cut to its first `positions` positions.
 pub fn head(golden: &GoldenPrompt, positions: usize) -> GoldenPrompt {
     GoldenPrompt {
         name: golden.name.clone(),
@@ -75,7 +74,7 @@ pub fn head(golden: &GoldenPrompt, positions: usize) -> GoldenPrompt {
     }
 }
 
-/// How far an output agrees, and the gap where it leaves the golden.
+/// The number of tokens that agree, and the gap at the departure (nats).
 type Left = (usize, f64);
 
 fn judge_ids(golden: &GoldenPrompt, ids: &[u32], tie: f64) -> Result<Left, String> {
@@ -100,15 +99,15 @@ fn judge_ids(golden: &GoldenPrompt, ids: &[u32], tie: f64) -> Result<Left, Strin
     ))
 }
 
-/// By how much the reference prefers its best id to `id`; of an id that isn't
-/// among the likeliest at least what it prefers it by to the last of them.
+/// By how much the reference prefers its best id to `id` (nats). For an id that isn't among the
+/// likeliest, the gap to the last of them, which is a lower bound.
 fn gap_nats(golden: &GoldenPrompt, position: usize, id: u32) -> f64 {
     let (ids, logprobs) = (&golden.top_ids[position], &golden.top_logprobs[position]);
     let rank = ids.iter().position(|&known| known == id);
     logprobs[0] - logprobs[rank.unwrap_or(logprobs.len() - 1)]
 }
 
-/// Judge a text as it is, or with a blank before it: some servers cut that off.
+/// Judge a text as it is, or with a space before it, because some servers cut that off.
 fn judge_text(
     golden: &GoldenPrompt,
     text: &str,
@@ -125,10 +124,9 @@ fn judge_text(
     }
 }
 
-/// A text says less than ids: it may differ only some characters after the token
-/// that differs, where another token begins like it. So where it differs, each
-/// earlier token is asked too, the latest first, whether an id that is as good
-/// there would have begun like this.
+/// Judge a text after [`fold`]. A text says less than ids: it may differ only some characters after
+/// the token that differs, where another token begins like it. So where it differs, each earlier
+/// token is tried too, the latest first: whether an id that is as good there begins like the text.
 fn judge_folded(
     golden: &GoldenPrompt,
     text: &str,
@@ -173,13 +171,13 @@ fn judge_folded(
             let mut other = ids[..position].to_vec();
             other.push(id);
             let other = decode(&other)?;
-            // No text of its own at all: a special token, after which anything may come.
+            // A token without text of its own is a special token, after which anything may come.
             let piece = other.get(start..).unwrap_or_default();
             let closed = piece.trim_end_matches(LOST);
             let Some(after) = rest.strip_prefix(closed) else {
                 continue;
             };
-            // Bytes that are no character yet: what follows decides which.
+            // The piece ends in an incomplete character, which the next bytes complete.
             let is_whole = closed.len() == piece.len();
             if is_whole || after.chars().next().is_none_or(|next| !next.is_ascii()) {
                 return Ok((position, gap));
@@ -196,10 +194,10 @@ fn judge_folded(
     ))
 }
 
-/// What stands where bytes are no character.
+/// The character that decoders write for bytes that are no character.
 const LOST: char = char::REPLACEMENT_CHARACTER;
 
-/// Several such in a row as one: how many there are is the decoder's taste.
+/// Replace several such characters in a row by one, because their number depends on the decoder.
 fn fold(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     for char in text.chars() {
@@ -210,7 +208,7 @@ fn fold(text: &str) -> String {
     folded
 }
 
-/// Bytes that two texts have in common, whole characters.
+/// The length of the common beginning of two texts (bytes), in whole characters.
 fn common(a: &str, b: &str) -> usize {
     let pairs = a.chars().zip(b.chars());
     pairs
@@ -227,7 +225,7 @@ fn excerpt(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Byte-level, so that pieces of characters are tokens, as in the real ones.
+    /// A byte-level tokenizer, so that parts of characters are tokens, as in real ones.
     fn tokenizer() -> Tokenizer {
         let vocab = [
             ("<s>", 0),
@@ -255,7 +253,7 @@ mod tests {
         json.to_string().parse().expect("it is a tokenizer")
     }
 
-    /// The likeliest ids of each position with how far each is behind.
+    /// A golden of each position's likeliest ids and how far they are behind the best (nats).
     fn golden(positions: &[&[(u32, f64)]]) -> GoldenPrompt {
         let ids = |row: &&[(u32, f64)]| row.iter().map(|(id, _)| *id).collect();
         GoldenPrompt {
@@ -289,7 +287,7 @@ mod tests {
         assert_eq!(ids(&[7, 7, 7]), Ok(3));
         assert_eq!(ids(&[7, 8, 9]), Ok(1));
         assert!(ids(&[8, 7, 7]).unwrap_err().contains("output token 0"));
-        // The reference ties there, but with another.
+        // The reference has a tie there, but with another id.
         assert!(ids(&[7, 9, 7]).unwrap_err().contains("by 1.00 nats"));
         assert!(ids(&[7, 3, 7]).unwrap_err().contains("1.00 nats or more"));
         let found = judge(&golden, &Output::Ids(vec![7, 8, 9]), 0.3, &tokenizer()).unwrap();
@@ -312,7 +310,7 @@ mod tests {
                 .unwrap_err()
                 .contains("after 2 tokens")
         );
-        // Shorter than its own token count: something is missing.
+        // Shorter than its number of tokens: something is missing.
         assert!(text(&golden, " the cat").is_err());
         assert_eq!(
             text(&golden, "the cat it"),
@@ -323,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_token_that_begins_like_another_is_found_where_it_is() {
-        // " the" + "n" is told from " then" by nothing but what comes after.
+        // " the" + "n" differs from " then" only in what comes after.
         let tie = golden(&[&[(1, 0.0), (2, 0.1)], &[(3, 0.0), (8, 1.0)]]);
         assert_eq!(text(&tie, " then is"), Ok(0));
         let decisive = golden(&[&[(1, 0.0), (2, 1.0)], &[(3, 0.0), (8, 0.1)]]);
@@ -332,7 +330,7 @@ mod tests {
 
     #[test]
     fn what_is_no_character_is_compared_as_far_as_it_shows() {
-        // é of two bytes; then a byte that stays alone.
+        // é is two bytes, each a token; then comes a byte that is no character by itself.
         let golden = golden(&[
             &[(4, 0.0), (6, 1.0)],
             &[(5, 0.0), (6, 1.0)],

@@ -1,12 +1,12 @@
-//! Prompts that begin alike, asked only of a target that declares a prefix cache and where a plan
+//! Checks prompts that begin alike, only for a target that declares a prefix cache and where a plan
 //! uses it: in a process of its own that is told to keep what it computed.
 //!
-//! Each prompt comes after two others that begin like it and end otherwise. A first one lacks its
-//! last token, and a second one leaves it two tokens before its end: whoever keeps a position too
-//! many of the second, or lets it overwrite what is kept of the first, reads a wrong token just
-//! where the output begins. What it generates is held against what the same target generates
-//! where nothing is kept, as requests in company are, because sums may be rounded otherwise. How
-//! near two tokens are is asked of a process that keeps nothing, of a target that scores.
+//! Each prompt comes after two others that begin like it and end differently. The first one lacks
+//! its last token, and the second one departs from it two tokens before its end: a cache that keeps
+//! a position too many of the second, or lets it overwrite entries of the first, reads a wrong
+//! token just where the output begins. The output is compared with what the same target generates
+//! without a cache, as requests in a batch are, because sums may be rounded differently. For a
+//! target that scores, a process without a cache says how near two tokens are.
 
 use super::batch::{NEW_TOKENS, differ_scored, differ_unscored, equal_length_prompts};
 use super::output::{self, Output};
@@ -18,7 +18,7 @@ use schema::golden::GoldenPrompt;
 use schema::registry::Target;
 use tokenizers::Tokenizer;
 
-/// What a target generates after each prompt where nothing is kept.
+/// The target's output after each prompt where nothing is cached.
 pub(super) fn alone(
     session: &mut Session,
     question: &Question,
@@ -29,7 +29,7 @@ pub(super) fn alone(
         .collect()
 }
 
-/// What is wrong with what it generates where prompts are kept, given what it says `alone`.
+/// What is wrong with the target's outputs with its prefix cache on, compared with those `alone`.
 pub(super) fn check(
     target: &Target,
     program: &Program,
@@ -67,7 +67,7 @@ pub(super) fn check(
     Ok(failure.map(|why| format!("with its prefix cache, after prompts that begin alike: {why}")))
 }
 
-/// What is asked in a process of its own; where that fails, with the last lines it wrote.
+/// Ask in a process of its own; `Err` also has the last lines of its stderr.
 fn in_session<T>(
     program: &Program,
     load: &Load,
@@ -84,7 +84,7 @@ fn in_session<T>(
     }
 }
 
-/// (row, output) of each prompt after two that begin like it.
+/// The output of each prompt after two that begin like it, as (row, output).
 fn after_others(
     session: &mut Session,
     prompts: &[&GoldenPrompt],
@@ -101,7 +101,7 @@ fn after_others(
 }
 
 /// Prompts that begin like `ids`: one that lacks its last token, and one whose last two differ.
-/// None where it is too short for that.
+/// Empty where `ids` is too short for that.
 fn others(ids: &[u32]) -> Vec<Vec<u32>> {
     let [beginning @ .., last_but_one, last] = ids else {
         return Vec::new();
@@ -109,7 +109,7 @@ fn others(ids: &[u32]) -> Vec<Vec<u32>> {
     if beginning.is_empty() {
         return Vec::new();
     }
-    // Some token of its own, so that the vocabulary has it.
+    // Another token of the prompt, so that the vocabulary surely has it.
     let different = |from: u32| ids.iter().copied().find(|&id| id != from).unwrap_or(from);
     let mut leaves = beginning.to_vec();
     leaves.extend([different(*last_but_one), different(*last)]);

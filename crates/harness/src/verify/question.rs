@@ -1,5 +1,5 @@
-//! What a target is asked: against which golden, under which limits, loaded how; and one prompt of a
-//! golden, asked and judged.
+//! Describes what a target is verified with: which golden, which limits, and how it is loaded; and
+//! asks and judges one prompt of a golden.
 
 use super::gate::PromptJudgement;
 use super::output::Output;
@@ -17,21 +17,21 @@ use std::time::Duration;
 use tokenizers::Tokenizer;
 use watch::Control;
 
-/// What to verify against.
+/// The inputs of a verification.
 pub struct Question<'a> {
-    /// The goldens of the model.
+    /// The golden of the model.
     pub golden: &'a Golden,
     /// The limit of the target's precision.
     pub limit: &'a Limit,
-    /// Directory of the model's files, its tokenizer among them.
+    /// The directory of the model's files, its tokenizer among them.
     pub model_dir: &'a Path,
-    /// Compute threads.
+    /// The number of compute threads.
     pub threads: u32,
-    /// Batch sizes that will be timed, at least one.
+    /// The batch sizes that will be timed, at least one.
     pub batches: &'a [u32],
-    /// Whether it is asked about prompts that begin alike, where its hello declares a prefix cache.
+    /// Whether to check prompts that begin alike, where `hello` declares a prefix cache.
     pub prefix_cache: bool,
-    /// How long things may take.
+    /// How long loading and answering may take.
     pub patience: Patience,
 }
 
@@ -72,8 +72,8 @@ pub fn load_for_cases<'a>(
     load_request(target, model_dir, threads, max_context, max_batch)
 }
 
-/// The patience of a verification outside a run. A first start may compile and tune every kernel
-/// for a device, and keep what it found: on a software device that takes ten minutes.
+/// The time limits of a verification outside a run. A first start may compile and tune every kernel
+/// for a device, and keep the results: on a software device that takes ten minutes.
 pub fn default_patience() -> Patience {
     Patience {
         load: Duration::from_secs(1200),
@@ -82,15 +82,15 @@ pub fn default_patience() -> Patience {
     }
 }
 
-/// Batch sizes checked outside a run.
+/// The batch sizes that are checked outside a run.
 pub const BATCHES: [u32; 3] = [1, 4, 8];
 
-/// CPUs this process may use.
+/// The number of CPUs that this process may use.
 pub fn threads() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }
 
-/// The limit of a precision.
+/// The limit of a precision, or an error where `data/parity.toml` has none.
 pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit> {
     limits
         .precision
@@ -98,7 +98,7 @@ pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit>
         .with_context(|| format!("data/parity.toml has no [precision.{precision}]: add its limits, with the measurement they come from"))
 }
 
-/// Judge one prompt: by scores, or by what the target generates where it gives none.
+/// Judge one prompt: by scores, or by the output where the target gives no scores.
 pub(super) fn judge(
     session: &mut Session,
     question: &Question,
@@ -112,7 +112,7 @@ pub(super) fn judge(
     Ok(gate::judge_scores(prompt, &scored, question.limit))
 }
 
-/// Judge one prompt by what the target generates.
+/// Judge one prompt by the target's output.
 fn judge_generated(
     session: &mut Session,
     question: &Question,
@@ -126,7 +126,7 @@ fn judge_generated(
             let tie_width_nats = question.limit.tie_width_nats;
             output::judge(prompt, &Output::from(done), tie_width_nats, tokenizer)
         }
-        // A prompt that it can't be asked is one of which nothing is known.
+        // Where the target can't take a prompt, nothing is known of it.
         Err(failure) if failure.status == Status::Unsupported => Ok(output::Agreement::default()),
         Err(failure) => return Err(failure),
     };
@@ -134,7 +134,7 @@ fn judge_generated(
         Ok(agreement) => (agreement, String::new()),
         Err(failure) => (output::Agreement::default(), failure),
     };
-    // Only what was compared is claimed; a failure counts against all of its length.
+    // Only the positions compared are claimed; a failure counts at the prompt's whole length.
     let reached = if failure.is_empty() {
         agreement.judged
     } else {

@@ -1,29 +1,30 @@
-//! Prompts asked twice: a target that is told to keep nothing has to compute them twice.
+//! Checks prompts asked twice: a target that is told to keep nothing has to compute them twice.
 //!
-//! A table of answers, or a cache of prompts that nobody asked for, answers without the work that is
-//! timed. The shortest of the usual prompts that takes long enough to be timed, with all but its first
-//! token turned round by some places, gives new prompts of one length. Each is asked for one token, and again after another one, and both
-//! are timed by the harness's own clock; the median over three prompts counts. Three rounds must say the
-//! same before a target fails: a busy machine seldom slows the first requests alone, over and over.
+//! A table of answers, or an unrequested cache of prompts, answers without the work that is timed.
+//! The shortest of the usual prompts that takes long enough to be timed, with all tokens but the
+//! first rotated by some places, gives new prompts of one length. Each is asked for one token, and
+//! again after another one, and both are timed by the harness's own clock; the median over three
+//! prompts counts. Three rounds must show it before a target fails: a busy machine seldom slows the
+//! first requests alone, several times in a row.
 //!
-//! Only targets that score are asked: an endpoint's server may keep prompts whatever it is told.
+//! Only targets that score are checked: an endpoint's server may keep prompts whatever it is told.
 
 use super::question::Question;
 use crate::engine::EngineFailure;
 use crate::engine::session::Session;
 use schema::golden::GoldenPrompt;
 
-/// Prompts of a round.
+/// Number of prompts in a round.
 const PROMPTS: usize = 3;
-/// Rounds that must say the same before a target fails.
+/// Number of rounds that must all fail before a target fails.
 const ROUNDS: usize = 3;
-/// Tokens of a prompt that takes long enough to be timed.
+/// Minimum length of a prompt that takes long enough to be timed (tokens).
 const TOKENS_MIN: usize = 128;
-/// The least share of the time that it took at first, where it is computed again.
+/// The minimum ratio of the second time to the first, if a prompt is computed again.
 const SHARE_MIN: f64 = 0.5;
 
-/// How long prompts take that were asked before, relative to what they took at first; `None` for a
-/// target that isn't asked, or isn't verified for a prompt that is long enough.
+/// Time that prompts take when asked again, relative to the first time; `None` for a target that
+/// isn't checked, or isn't verified for a prompt that is long enough.
 pub(super) fn ratio(
     session: &mut Session,
     question: &Question,
@@ -53,7 +54,7 @@ pub(super) fn ratio(
     Ok(found)
 }
 
-/// What is wrong with a ratio, if anything is.
+/// Why a ratio fails the target; `None` where it doesn't.
 pub(super) fn failure(ratio: f64) -> Option<String> {
     (ratio < SHARE_MIN).then(|| {
         format!(
@@ -63,8 +64,8 @@ pub(super) fn failure(ratio: f64) -> Option<String> {
     })
 }
 
-/// Each prompt, and again after the next one: the median of how long it took, relative to the first
-/// time.
+/// Ask each prompt, and again after the next one: returns the median ratio of the second time to
+/// the first.
 fn ask_twice(session: &mut Session, prompts: &[Vec<u32>]) -> Result<f64, EngineFailure> {
     let (mut first_ns, mut again_ns) = (Vec::new(), Vec::new());
     for (index, prompt) in prompts.iter().enumerate() {
@@ -79,14 +80,14 @@ fn ask_twice(session: &mut Session, prompts: &[Vec<u32>]) -> Result<f64, EngineF
     Ok(median_ratio(&first_ns, &again_ns))
 }
 
-/// How long it takes to answer a prompt with one token.
+/// Time from sending a prompt to its answer of one token (ns).
 fn answer_ns(session: &mut Session, prompt: &[u32]) -> Result<u64, EngineFailure> {
     let (_, sent_ns) = session.send_generate(prompt.to_vec(), 1)?;
     let (_, answered_ns) = session.next_done()?;
     Ok(answered_ns.saturating_sub(sent_ns))
 }
 
-/// The median of what the second time of each is of its first.
+/// The median ratio of each second time to its first.
 fn median_ratio(first_ns: &[u64], again_ns: &[u64]) -> f64 {
     let pairs = first_ns.iter().zip(again_ns);
     let ratios = pairs.map(|(first, again)| *again as f64 / (*first).max(1) as f64);
@@ -95,7 +96,7 @@ fn median_ratio(first_ns: &[u64], again_ns: &[u64]) -> f64 {
     ratios[ratios.len() / 2]
 }
 
-/// The same first token, and the others turned round by some places.
+/// The same first token, and the others rotated by `places`.
 fn turned(ids: &[u32], places: usize) -> Vec<u32> {
     let mut ids = ids.to_vec();
     if let Some((_, others)) = ids.split_first_mut()
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn what_takes_as_long_again_is_computed_again() {
-        // One slow first request, for whatever is compiled then, says nothing.
+        // One slow first request, in which something is compiled, doesn't move the median.
         let ratio = median_ratio(&[900, 100, 102], &[100, 99, 103]);
         assert!((ratio - 0.99).abs() < 1e-9, "{ratio}");
         assert_eq!(failure(ratio), None);

@@ -1,7 +1,7 @@
-//! One target through the gate: score every golden prompt, or compare what it
-//! generates where it can't; ask about prompts of every length; generate at every batch size that
-//! will be timed; ask the same prompts twice; ask about the longer contexts that a plan needs, and
-//! about prompts that begin alike; and say what was found as a record.
+//! Takes one target through the gate: scores every golden prompt, or compares outputs where it
+//! can't score; checks prompts of every length, generation at every batch size that will be timed,
+//! prompts asked twice, the longer contexts that a plan needs, and prompts that begin alike; and
+//! makes a record of the result.
 
 use super::gate::{JUDGED_MIN, PromptJudgement, Scope};
 use super::output::Output;
@@ -15,15 +15,15 @@ use schema::registry::Target;
 use tokenizers::Tokenizer;
 use watch::warn;
 
-/// What was found: the record, and each prompt's judgement for whoever asks why.
+/// The result of a verification: the record, and each prompt's judgement for the user.
 pub struct Verified {
-    /// For `verify.jsonl`.
+    /// The record for `verify.jsonl`.
     pub record: VerifyRecord,
-    /// By prompt, shortest first.
+    /// The judgements by prompt, shortest first.
     pub judgements: Vec<PromptJudgement>,
 }
 
-/// A record of a target that could not be asked.
+/// The record of a target that could not be verified.
 pub fn not_verified(target: &Target, model: &str, failure: &EngineFailure) -> VerifyRecord {
     VerifyRecord {
         target: target.id.clone(),
@@ -42,8 +42,8 @@ pub fn not_verified(target: &Target, model: &str, failure: &EngineFailure) -> Ve
     }
 }
 
-/// Put one target through the gate. One that dies of an illegal instruction is asked once
-/// more, its library kept to fewer; the record says to what, for all launches that follow.
+/// Verify one target. One that dies of an illegal instruction is tried once more, its library
+/// limited to fewer; the record has that limit, for all launches that follow.
 pub fn verify(target: &Target, program: &Program, question: &Question) -> Verified {
     let first = match ask(target, program, question) {
         Err(first) => first,
@@ -64,7 +64,7 @@ pub fn verify(target: &Target, program: &Program, question: &Question) -> Verifi
     kept_to(&lower, verified)
 }
 
-/// Say what the program's library was kept to when this was found.
+/// Note the limit of the program's library with which this result was found.
 fn kept_to(program: &Program, mut verified: Verified) -> Verified {
     verified.record.isa_limit = program.isa_limit().cloned();
     verified
@@ -128,13 +128,14 @@ fn ask(
                 answers.prefix_cache = failure.is_none();
                 answers.failure = failure;
             }
-            // Nobody's fault, or one that a lower instruction set may mend: asked again as a whole.
+            // Interrupted, skipped, or dead of an instruction that a lower limit may avoid: nothing
+            // is judged.
             Err((failure, tail))
                 if failure.status == Status::NotRun || failure.is_illegal_instruction() =>
             {
                 return Err((failure, tail));
             }
-            // Its cache is what failed. All else it is verified for.
+            // The cache alone is what failed; the target is verified for everything else.
             Err((failure, _)) => answers.prefix_cache_failure = failure.to_string(),
         }
     }
@@ -150,22 +151,22 @@ fn ask(
     Ok(conclude(target, question, scope, answers, gap))
 }
 
-/// What a target answered.
+/// The results of all checks of a target.
 struct Answers {
-    /// By prompt, shortest first.
+    /// The judgements by prompt, shortest first.
     judgements: Vec<PromptJudgement>,
-    /// What is wrong with prompts of other lengths, with requests in company or with prompts asked
-    /// twice.
+    /// What is wrong with prompts of other lengths, with requests in a batch, with prompts asked
+    /// twice or with prompts that begin alike.
     failure: Option<String>,
-    /// How long prompts take that were asked before.
+    /// Time that prompts take when asked again, relative to the first time.
     repeat_ratio: Option<f64>,
-    /// Why it was not asked about longer contexts that the plan needs.
+    /// Why longer contexts that the plan needs were not asked.
     not_asked: Option<String>,
-    /// What it generates where no prompt is kept, if it is to be asked where some are.
+    /// The outputs without a prefix cache, if the cache is to be checked.
     alone: Option<Vec<Output>>,
-    /// Whether it was asked there, and answered rightly.
+    /// Whether the prefix cache was checked and passed.
     prefix_cache: bool,
-    /// How its process failed there; empty: it didn't.
+    /// How its process with the prefix cache failed; empty where it didn't.
     prefix_cache_failure: String,
 }
 
@@ -267,7 +268,7 @@ fn conclude(
         Scope::None => {
             let why = first_failure;
             match position_gap {
-                // By its own word the engine doesn't do what this model needs.
+                // The engine itself declares that it doesn't do what this model needs.
                 Some(gap) => (Status::Unsupported, None, format!("{gap}; {why}")),
                 None => (Status::WrongOutput, None, why),
             }
@@ -285,7 +286,7 @@ fn conclude(
         positions = None;
         say(failure);
     }
-    // What the record says of closeness is about what may be timed.
+    // The record's closeness is about the contexts that may be timed.
     let within: Vec<_> = judgements
         .iter()
         .filter(|j| positions.is_none_or(|limit| j.context_tokens <= limit))

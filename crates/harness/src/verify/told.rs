@@ -1,4 +1,4 @@
-//! What the gate tells whoever looks: a group a model, an item a target.
+//! Emits the progress events of the gate: a group for each model, an item for each target.
 
 use schema::golden::GoldenPrompt;
 use schema::record::{Status, VerifyRecord};
@@ -10,7 +10,7 @@ fn group_name(model: &str) -> String {
     format!("parity on {model}")
 }
 
-/// There are these targets to be judged, some of which were before.
+/// Report the targets to be judged; those that `is_judged` accepts were judged before.
 pub fn group<'a>(
     model: &str,
     targets: impl Iterator<Item = &'a Target>,
@@ -29,7 +29,7 @@ pub fn group<'a>(
     }));
 }
 
-/// A target is asked.
+/// Report that a target's verification begins.
 pub fn begin(model: &str, target: &Target) {
     emit(Event::Begin(Begin {
         group: group_name(model),
@@ -40,7 +40,7 @@ pub fn begin(model: &str, target: &Target) {
     }));
 }
 
-/// What it is asked now, in a few words.
+/// Report what the target is asked now, in a few words.
 pub fn part(name: &str) {
     emit(Event::Part {
         name: name.into(),
@@ -48,12 +48,12 @@ pub fn part(name: &str) {
     });
 }
 
-/// It is asked about a prompt and what follows it.
+/// Report that the target is asked about a prompt and the positions after it.
 pub fn context(prompt: &GoldenPrompt) {
     part(&format!("a context of {} tokens", prompt.context_tokens()));
 }
 
-/// The user doesn't want it asked.
+/// Report that the user skipped the target.
 pub fn skipped() {
     emit(Event::End {
         mark: Mark::Skipped,
@@ -61,8 +61,8 @@ pub fn skipped() {
     });
 }
 
-/// It is judged. Not passing is an error where it is the target's fault, else a
-/// warning, unless it `was_said`.
+/// Report a target's judgement. Not passing is an error where it is the target's fault, else a
+/// warning; neither is reported where it `was_said` before.
 pub fn end(record: &VerifyRecord, was_said: bool) {
     let fault = is_failure(record.status);
     let mark = match record.status {
@@ -90,7 +90,7 @@ pub fn end(record: &VerifyRecord, was_said: bool) {
     emit(Event::End { mark, reason });
 }
 
-/// Whether a status is the target's fault, rather than this machine's lack.
+/// Whether a status is the target's fault, rather than something that this machine lacks.
 pub fn is_failure(status: Status) -> bool {
     !matches!(
         status,

@@ -1,7 +1,7 @@
-//! The instrument under load: closed loops whose reported latencies are compared with
-//! the emitted ones, and an open loop whose schedule lag is read off.
+//! Measures the harness's error under load: closed loops whose reported latencies are compared with
+//! the true ones, and an open loop whose requests may be sent late.
 //!
-//! What the instrument says it really emitted, found again by prompt.
+//! The instrument writes down when it emitted each token; its records are found by prompt.
 
 use super::{Effort, Instrument};
 use anyhow::{Context, Result, bail};
@@ -22,15 +22,15 @@ use std::path::Path;
 use std::time::Duration;
 use watch::Control;
 
-/// The open loop's rate.
+/// Rate of the open loop (requests per second).
 const RATE_PER_S: f64 = 1000.0;
 /// Length of every prompt (tokens).
 const PROMPT_TOKENS: u32 = 4;
-/// Ids of prompts are below this; the instrument's vocabulary is larger.
+/// Prompts consist of ids below this; the instrument's vocabulary is larger.
 const IDS: u32 = 256;
 
 impl Instrument<'_> {
-    /// A closed loop at `concurrency`, reported against emitted.
+    /// Run a closed loop at `concurrency`, and compare reported times with those of emission.
     pub fn level(&self, concurrency: u32, effort: Effort) -> Result<Level> {
         let dir = tempfile::tempdir().context("there is no room for a temporary directory")?;
         let path = dir.path().join("truth.jsonl");
@@ -71,7 +71,7 @@ impl Instrument<'_> {
         })
     }
 
-    /// How late an open loop's requests are sent.
+    /// Run an open loop, and measure how late its requests are sent.
     pub fn schedule(&self, effort: Effort) -> Result<ScheduleLag> {
         let dir = tempfile::tempdir().context("there is no room for a temporary directory")?;
         let case = Case {
@@ -137,7 +137,7 @@ impl Instrument<'_> {
             Err(Stop::Engine(failure)) => return Err(failure.into()),
             Err(Stop::Record(error)) => return Err(error),
         }
-        // Its last words include the last batch's truth.
+        // The instrument writes the last batch's times before it ends.
         session.close().0?;
         Ok(timed)
     }
@@ -162,20 +162,21 @@ fn case(concurrency: u32, requests: u32, new_tokens: u32) -> Case {
     }
 }
 
-/// Distinct prompts, so that each is found again: the index in base [`IDS`].
+/// Return a prompt that is different for every index, so that it can be found again: the index in
+/// base [`IDS`].
 fn prompt(index: u64) -> Vec<u32> {
     let digit = |place| (index / u64::from(IDS).pow(place) % u64::from(IDS)) as u32;
     (0..PROMPT_TOKENS).map(digit).collect()
 }
 
-/// One line of its file: a batch.
+/// One line of the instrument's file, which is one batch.
 #[derive(Debug, Deserialize)]
 struct Batch {
     prompt_ids: Vec<Vec<u32>>,
     token_ns: Vec<u64>,
 }
 
-/// When each request's tokens were emitted.
+/// The times at which the instrument emitted each request's tokens.
 #[derive(Debug)]
 pub struct Truth {
     batches: Vec<Vec<u64>>,
@@ -183,7 +184,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Read the file. Of equal prompts the last counts, so ask for distinct ones.
+    /// Read the instrument's file. Of equal prompts only the last is kept, so prompts must differ.
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| {
             format!(
@@ -209,7 +210,7 @@ impl Truth {
         Ok(truth)
     }
 
-    /// When the tokens of the request with that prompt were emitted.
+    /// Return when each token of the request with that prompt was emitted (ns).
     pub fn token_ns(&self, prompt_ids: &[u32]) -> Option<&[u64]> {
         let index = self.by_prompt.get(prompt_ids)?;
         Some(&self.batches[*index])

@@ -1,10 +1,11 @@
-//! `cargo xtask calibrate`: the harness's own error, against the engine that the registry
-//! names as its instrument, whose timing is known and which notes what it really emitted.
+//! `cargo xtask calibrate`: measures the harness's own error with the engine that the registry
+//! names as the instrument. Its timing is known, and it writes down when it really emitted each
+//! token.
 //!
-//! Everything runs through what measures any engine: session, load generator, runtime.
-//! Only the comparison is new. In short form it is part of every run.
+//! The requests go through the same session, load generator and runtime as any engine's; only the
+//! comparison is new. A short form is part of every run.
 //!
-//! A calibration in words: a table for the terminal, a line for a run.
+//! The result is a table for the terminal, or a line for a run.
 
 mod levels;
 
@@ -22,14 +23,14 @@ use schema::registry::{Registry, Target};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// How much is asked.
+/// The number and size of the requests.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
-    /// Requests at each level: a 99th percentile needs a thousand.
+    /// Requests at each level; a 99th percentile needs a thousand.
     requests: u32,
     /// Output length (tokens).
     new_tokens: u32,
-    /// Requests of the open loop.
+    /// Number of requests of the open loop.
     open_requests: u32,
 }
 
@@ -86,7 +87,7 @@ pub struct Options {
     pub json: bool,
 }
 
-/// Calibrate and print. Exit status 3 where a limit is not kept.
+/// Calibrate and print the result. Exit status 3 where a limit is exceeded.
 pub fn instrument(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let Some(known) = &registry.instrument else {
@@ -105,9 +106,9 @@ pub fn instrument(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
     })
 }
 
-/// Calibrate in short form, and write the result into the run's directory. A limit that isn't
-/// kept stops nothing: the error stands beside the results. Without an instrument there is no
-/// calibration.
+/// Calibrate in short form, and write the result into the run's directory. A limit that is exceeded
+/// doesn't end the run: the error is shown beside the results. `None` where the registry has no
+/// instrument, or calibrating failed.
 pub fn of_run(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Option<Calibration>> {
     let Some(known) = registry.instrument.as_ref() else {
         return Ok(None);
@@ -130,7 +131,7 @@ pub fn of_run(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Option
     }
 }
 
-/// The engine of known timing, built.
+/// The instrument with its program built.
 struct Instrument<'a> {
     known: &'a registry::Instrument,
     target: Target,
@@ -171,7 +172,7 @@ impl<'a> Instrument<'a> {
     }
 }
 
-/// The table that `calibrate` prints.
+/// Format the table that `calibrate` prints.
 pub fn table(calibration: &Calibration) -> String {
     let mut text = format!(
         "Instrument error against {}\n\n{:>9} {:>8}  {:4} {:>12} {:>10} {:>12} {:>10} {:>12} {:>20}\n",
@@ -224,7 +225,7 @@ pub fn table(calibration: &Calibration) -> String {
     text
 }
 
-/// What a run says of it.
+/// Format the line that a run prints.
 pub fn line(calibration: &Calibration) -> String {
     let lag = us(calibration.schedule.lag_ns_p99);
     match calibration.failures.as_slice() {

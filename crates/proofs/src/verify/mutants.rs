@@ -1,7 +1,6 @@
-//! `cargo xtask verify --mutants`: the gate itself under test. A mutant is a target
-//! that is deliberately wrong in one way; each must fail under the limits of *every*
-//! precision, or of those that the registry names. And the audit of stamps, on engines whose
-//! stamps are not true.
+//! `cargo xtask verify --mutants`: tests the gate itself. A mutant is a target that is deliberately
+//! wrong in one way; each must fail under the limits of *every* precision, or of those that the
+//! registry names. The audit of stamps is tested too, with engines that report false stamps.
 
 use anyhow::{Result, bail};
 use base::repo::Repo;
@@ -20,11 +19,11 @@ use schema::record::{RequestRecord, Status, Witnessed};
 use schema::registry::{Registry, Target};
 use std::process::ExitCode;
 
-/// The model and the context (tokens) at which a mutant is looked for that is right at all others:
-/// a model with scaled RoPE, at the longest context of a profile.
+/// The model and the context (tokens) at which mutants are tested that are wrong nowhere else: a
+/// model with scaled RoPE, at the longest context of a profile.
 const FAR: (&str, u32) = ("tiny-llama3", 8256);
 
-/// Run it. Exit status 3 where a mutant passes the gate.
+/// Run the command. Exit status 3 where a mutant passes the gate.
 pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
     let mutants = registry.mutants();
     let (far_model, far) = (FAR.0, &[FAR.1]);
@@ -60,8 +59,8 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
         let mut seen_by: Vec<(&String, &Limit)> = Vec::new();
         for (precision, limit) in judged_by {
             base::interrupt::check()?;
-            // What limits don't let pass, tighter ones don't either: see the test beside
-            // `judge_scores`. So the widest are asked first.
+            // A mutant that fails under some limits also fails under tighter ones (see the test
+            // beside `judge_scores`), so the widest limits are tested first.
             let wider = seen_by.iter().find(|(_, wider)| limit.is_within(wider));
             let verdict = match wider {
                 Some((wider, _)) => format!("seen, for {wider} allows all that these do"),
@@ -90,11 +89,11 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is launched of the instrument and its forgers: requests, and tokens of each.
+/// Requests in a launch of the instrument or a forger, and tokens of each request.
 const LAUNCH: (u32, u32) = (20, 16);
 
-/// The audit of stamps under test: each variant of the instrument whose stamps are not true must be
-/// seen in one launch, and the instrument itself pass. How many are judged wrongly.
+/// Test the audit of stamps: it must find each variant of the instrument that reports false stamps
+/// in one launch, and pass the instrument itself. Return how many are judged wrongly.
 fn forgers(repo: &Repo, registry: &Registry) -> Result<u32> {
     let Some(instrument) = &registry.instrument else {
         return Ok(0);
@@ -137,8 +136,8 @@ fn forgers(repo: &Repo, registry: &Registry) -> Result<u32> {
     Ok(wrong)
 }
 
-/// Make requests one after the other. Also returns what the audit found of their stamps; `None`
-/// where the engine's tokens can't be watched.
+/// Make requests one after the other. Return what the audit found of their stamps, or `None` where
+/// the engine's tokens can't be watched, and the requests.
 fn audited(mut session: Session) -> Result<(Option<Witnessed>, Vec<RequestRecord>)> {
     let (requests, new_tokens) = LAUNCH;
     let mut audit = Audit::new(&session, 1);
@@ -146,7 +145,7 @@ fn audited(mut session: Session) -> Result<(Option<Witnessed>, Vec<RequestRecord
     audit.watch();
     let mut records: Vec<RequestRecord> = Vec::new();
     for prompt in 0..requests {
-        // Each is due when the one before is answered.
+        // Each request is due when the one before it is answered.
         let due_ns = records
             .last()
             .map_or(session.ready_ns, |last| last.answered_ns);
@@ -175,7 +174,8 @@ fn audited(mut session: Session) -> Result<(Option<Witnessed>, Vec<RequestRecord
     Ok((found, records))
 }
 
-/// The first model on which the gate sees the mutant, and what it says.
+/// Return the first model on which the gate rejects the mutant, and the reason; `None` where it
+/// passes on all.
 fn seen(
     repo: &Repo,
     mutant: &Target,
@@ -199,7 +199,7 @@ fn seen(
         let record = verify(mutant, program, &question).record;
         match record.status {
             Status::WrongOutput => return Ok(Some((model, record.reason))),
-            // A mutation of what the model hasn't (its RoPE scaling, say) isn't one.
+            // A mutation of something that the model lacks (RoPE scaling, say) has no effect on it.
             Status::Ok | Status::Unsupported => {}
             other => bail!(
                 "{} on {model} could not be asked: {}: {}",

@@ -1,5 +1,5 @@
-//! Measures what adopting each built program costs: sizes, dependencies, lines.
-//! Reads what was built; builds, downloads and starts nothing of it.
+//! Measures what adopting each built program costs: its size, its dependencies, and the lines of
+//! its adapter. It reads what was built, and builds, downloads and starts none of it.
 
 use super::python;
 use base::repo::Repo;
@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
-/// Program id → its costs, of every program that is there. A bundle's were measured
-/// where they were built.
+/// Measure the costs of every program that was built, by program id. In a bundle they are read from
+/// its description, because they were measured where the programs were built.
 pub fn adoption(repo: &Repo, programs: &Programs) -> BTreeMap<String, Adoption> {
     if let Ok(Some(bundle)) = repo.bundle() {
         let mut known = bundle.adoption;
@@ -67,7 +67,8 @@ fn targets_of(programs: &Programs, id: &str) -> Vec<String> {
     targets.map(|(target, _)| target.clone()).collect()
 }
 
-/// Size after `strip`; the file itself stays as it is.
+/// Size of a program after `strip` (bytes); the file itself stays as it is. `None` where `strip`
+/// fails.
 fn stripped_bytes(file: &Path) -> Option<u64> {
     let out = tempfile::NamedTempFile::new_in(file.parent()?).ok()?;
     let (shell, to) = (Shell::new().ok()?, out.path());
@@ -76,7 +77,7 @@ fn stripped_bytes(file: &Path) -> Option<u64> {
     Some(std::fs::metadata(to).ok()?.len())
 }
 
-/// What Cargo says is linked or expanded.
+/// The output of `cargo tree`: the crates that a program is linked from or that expand its macros.
 fn tree(repo: &Repo, how: &Build) -> Option<String> {
     let Build::Cargo {
         package,
@@ -105,7 +106,8 @@ fn tree(repo: &Repo, how: &Build) -> Option<String> {
     tree.ignore_stderr().read().ok()
 }
 
-/// Distinct `name version` in `cargo tree`'s lines, but those with a path: ours.
+/// Count the distinct `name version` in the lines of `cargo tree`, without crates that have a path,
+/// which are ours.
 fn crates(tree: &str) -> u64 {
     let others = tree.lines().filter(|line| !line.contains("(/"));
     let names: BTreeSet<(&str, &str)> = others
@@ -117,7 +119,7 @@ fn crates(tree: &str) -> u64 {
     names.len() as u64
 }
 
-/// Packages installed in a `site-packages`, but the installer itself.
+/// Count the packages installed in a `site-packages`, without the installer itself.
 fn installed(packages: &Path) -> Option<u64> {
     let entries = std::fs::read_dir(packages).ok()?.flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -125,7 +127,7 @@ fn installed(packages: &Path) -> Option<u64> {
     Some(all.count() as u64)
 }
 
-/// Bytes of all files under `dir`, without what Python compiled from them.
+/// Bytes of all files under `dir`, without Python's compiled files.
 fn bytes_in(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries
@@ -150,7 +152,7 @@ fn add_libraries(adoption: &mut Adoption, program: &Program) {
         return;
     };
     adoption.libraries = needed(&dynamic);
-    // The loader itself says what it would load, with the program's own variables.
+    // The loader itself lists what it would load, with the program's own variables.
     let loader = cmd!(shell, "ldd {file}").envs(program.env.clone());
     let loaded = loader.ignore_stderr().read();
     adoption.libraries_bytes = loaded.ok().map(|text| {
@@ -184,7 +186,8 @@ fn loaded_files(ldd: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether every program has it: libc with its parts, and the compilers' own.
+/// Whether a library is part of the runtime that every program has: libc with its parts, and the
+/// compilers' own libraries.
 fn is_runtime(name: &str) -> bool {
     const STEMS: [&str; 12] = [
         "libc",
@@ -205,7 +208,7 @@ fn is_runtime(name: &str) -> bool {
     STEMS.contains(&stem)
 }
 
-/// Lines of an engine's own code; `None` where it has no folder.
+/// Count the lines of an engine's own code; `None` where it has no folder.
 fn adapter_lines(dir: &Path) -> Option<u64> {
     let mut lines = 0;
     for entry in std::fs::read_dir(dir).ok()?.flatten() {
@@ -230,7 +233,7 @@ fn adapter_lines(dir: &Path) -> Option<u64> {
     Some(lines)
 }
 
-/// Neither blank nor comment, up to the tests at the end.
+/// Count the lines that are neither blank nor comments, up to the tests at the end.
 fn rust_lines(text: &str) -> u64 {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let is_tests = |pair: &[&str]| {
@@ -243,14 +246,14 @@ fn rust_lines(text: &str) -> u64 {
     code.count() as u64
 }
 
-/// Neither blank nor comment nor documentation string.
+/// Count the lines that are neither blank nor comments nor documentation strings.
 fn python_lines(text: &str) -> u64 {
     let (mut count, mut is_doc) = (0, false);
     for line in text.lines().map(str::trim) {
         let quotes = line.matches("\"\"\"").count();
         let starts_doc = !is_doc && line.starts_with("\"\"\"");
         if is_doc || starts_doc {
-            // Opened and closed in one line it changes nothing.
+            // A string that is opened and closed in one line changes nothing.
             is_doc ^= quotes % 2 == 1;
         } else if !line.is_empty() && !line.starts_with('#') {
             count += 1;
@@ -321,7 +324,7 @@ mod tests {
     #[test]
     fn this_very_program_has_a_size() {
         let file = std::env::current_exe().unwrap();
-        // Where binutils is missing, it is unknown and nothing else.
+        // Where binutils is missing, the size is just unknown.
         if let Some(bytes) = stripped_bytes(&file) {
             assert!(bytes > 0 && bytes <= std::fs::metadata(&file).unwrap().len());
         }

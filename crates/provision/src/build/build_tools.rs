@@ -1,5 +1,5 @@
-//! CMake and libclang: those that are here, else the project's own, made of Python wheels
-//! whose hashes are locked. They serve the build that needs them and nothing else.
+//! Provides CMake and libclang: those of the machine, else the project's own, made of Python wheels
+//! whose hashes are locked. Only builds that need them get them.
 
 use super::surroundings::Surroundings;
 use super::{python, unavailable};
@@ -12,17 +12,17 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What they are made of, relative to the repository.
+/// The lock file of the wheels that the tools are made of, relative to the repository.
 pub const LOCK: &str = "data/build-tools.lock";
-/// Their directory under the build directory.
+/// The directory of the tools' environment, under the build directory.
 const DIR: &str = "build-tools";
-/// Where the wheels put them, in their environment.
+/// Where the wheels put CMake, in their environment's packages.
 const CMAKE_IN_WHEELS: &str = "cmake/data/bin";
 const LIBCLANG_IN_WHEELS: &str = "clang/native";
-/// What bindgen hands on to libclang.
+/// Environment variable whose arguments bindgen passes on to libclang.
 const CLANG_ARGUMENTS: &str = "BINDGEN_EXTRA_CLANG_ARGS";
 
-/// Surround the build of `program` with a tool.
+/// Add the tool `need` to what surrounds the build of `program`.
 pub fn provide(
     repo: &Repo,
     need: Need,
@@ -57,12 +57,13 @@ pub fn provide(
     Ok(())
 }
 
-/// Whether the project's own are there already.
+/// Whether the project's own tools have been made already.
 pub fn are_made(repo: &Repo) -> bool {
     python::package_dir(&repo.build_dir.join(DIR), CMAKE_IN_WHEELS).is_some()
 }
 
-/// Where the project's own lies, made if it isn't there.
+/// The directory of the project's own tool, which is made if it doesn't exist. The error says why
+/// it can't be had.
 fn own(repo: &Repo, place: &str, shell: Option<&NixShell>) -> Result<PathBuf, String> {
     if let Some(shell) = shell {
         return Err(format!(
@@ -91,7 +92,8 @@ fn missing(what: &str, program: &str, why: &str, command: Option<&str>) -> Strin
     )
 }
 
-/// Where the system's C compiler keeps its own headers.
+/// The directory where the system's C compiler keeps its own headers; `None` where it can't be
+/// found out.
 fn compiler_headers() -> Option<PathBuf> {
     let named = std::env::var_os("CC").filter(|cc| !cc.is_empty());
     let output = Command::new(named.unwrap_or_else(|| "cc".into()))
@@ -100,7 +102,7 @@ fn compiler_headers() -> Option<PathBuf> {
         .output()
         .ok()?;
     let said = String::from_utf8(output.stdout).ok()?;
-    // A compiler that has none repeats the name.
+    // A compiler that has no such directory repeats the name.
     let dir = PathBuf::from(said.trim());
     dir.is_absolute().then_some(dir)
 }

@@ -1,4 +1,4 @@
-//! Engines that are Cargo binaries.
+//! Builds engines that are Cargo binaries.
 
 use super::surroundings::Surroundings;
 use super::{failure, needs, stale, unavailable};
@@ -14,27 +14,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// What Cargo is asked for.
+/// A program that Cargo is to build.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// What the program is called: its directory under `programs`.
+    /// The program's id, and the name of its directory under `programs`.
     pub id: &'a str,
     /// Package name.
     pub package: &'a str,
     /// Binary name.
     pub bin: &'a str,
-    /// Manifest of an excluded workspace; `None`: the root's.
+    /// Manifest of a workspace that is excluded from the root's; `None` = the root's own.
     pub manifest: Option<&'a str>,
     /// Features of the package.
     pub features: &'a [String],
-    /// Whether its default ones are wanted too.
+    /// Whether the package's default features are wanted too.
     pub default_features: bool,
-    /// What must be here.
+    /// What the machine must have, for the build or the program.
     pub needs: &'a [Need],
 }
 
-/// Build one binary in release, and keep a copy under the program's own name:
-/// the same package with other features is written to the same file.
+/// Build one binary in release, and keep a copy under the program's own id: the same package with
+/// other features is written to the same file.
 pub fn build(
     repo: &Repo,
     registry: &Registry,
@@ -76,12 +76,12 @@ pub fn build(
     Ok((program.with_env(surroundings.run()), built))
 }
 
-/// Where a program is kept, whatever its package is built into next.
+/// The path where a program is kept, whatever its package is built into next.
 pub(super) fn kept_path(repo: &Repo, id: &str, bin: &str) -> PathBuf {
     repo.build_dir.join("programs").join(id).join(bin)
 }
 
-/// Cargo's words after `cargo`, without paths.
+/// The arguments of `cargo`, without paths.
 fn arguments(wanted: &Wanted) -> Vec<String> {
     let mut words = vec!["build", "--release", "--locked"];
     words.extend(["--package", wanted.package, "--bin", wanted.bin]);
@@ -115,8 +115,8 @@ fn run(
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     if wanted.manifest.is_some() {
-        // Which lockfile chose its dependencies: the runtime they share would
-        // otherwise find the root's above itself.
+        // The lockfile that chose the dependencies: the runtime that engines share would otherwise
+        // find the root's, in a directory above itself.
         command.env("BENCH_LOCKFILE", manifest.with_file_name("Cargo.lock"));
     }
     if io::stderr().is_terminal() && !say::is_quiet() {
@@ -134,7 +134,7 @@ fn run(
     };
     let status = child.wait().map_err(no_start)?;
     if status.success() {
-        // Waiting for another build's lock is no building.
+        // The time spent waiting for another build's lock doesn't count.
         return Ok(first_crate.map(|start| Built {
             build_s: start.elapsed().as_secs_f64(),
             crates_compiled: compiled(&said),
@@ -147,9 +147,9 @@ fn run(
     )))
 }
 
-/// Cargo without the variables that `cargo xtask` sets for the program that it runs. Some build
-/// scripts watch these, so what depends on them would be compiled again whenever an engine is
-/// built by hand in between.
+/// Create a command for Cargo without the variables that `cargo xtask` sets for the program that it
+/// runs. Some build scripts watch these, so what depends on them would be compiled again whenever
+/// an engine is built by hand in between.
 pub fn cargo_command() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for name in package_variables() {
@@ -158,8 +158,8 @@ pub fn cargo_command() -> Command {
     command
 }
 
-/// The variables by which Cargo told us of our package: what starts a Cargo of its own goes
-/// without them, see [`cargo_command`].
+/// The variables by which Cargo described our package to this process. Whatever starts a Cargo of
+/// its own must remove them, see [`cargo_command`].
 pub fn package_variables() -> Vec<OsString> {
     let names = std::env::vars_os().map(|(name, _)| name);
     names
@@ -171,20 +171,21 @@ fn describes_our_package(name: &str) -> bool {
     name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
-/// Bytes of Cargo's messages that are kept.
+/// Most bytes of Cargo's messages that are kept.
 const SAID_BYTES_MAX: usize = 1 << 20;
 
-/// What Cargo says when it begins a crate.
+/// The word in the message that Cargo prints when it begins a crate.
 const COMPILING: &str = "Compiling";
 
-/// How many crates it began.
+/// Count the crates that Cargo began to compile.
 fn compiled(said: &str) -> u64 {
     let said = console::strip_ansi_codes(said);
     let lines = said.split(['\n', '\r']).map(str::trim_start);
     lines.filter(|line| line.starts_with(COMPILING)).count() as u64
 }
 
-/// Show what comes, as it comes, and keep the end of it; when the first crate began.
+/// Copy Cargo's messages to `to` as they come. Returns the end of them, and when the first crate
+/// began.
 fn tee(mut from: impl Read, mut to: impl Write) -> (String, Option<Instant>) {
     let (mut said, mut chunk) = (Vec::new(), [0; 4096]);
     let mut first_crate = None;
@@ -213,8 +214,8 @@ fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Copy `from` to `to` where they differ. The old file is replaced, not written
-/// over: it may be running.
+/// Copy `from` to `to` where they differ. The old file is replaced and not overwritten, because it
+/// may be running.
 fn keep(from: &Path, to: &Path) -> io::Result<()> {
     if same_bytes(from, to)? {
         return Ok(());
@@ -317,7 +318,7 @@ mod tests {
         std::fs::write(&built, "one").unwrap();
         keep(&built, &kept).unwrap();
         assert_eq!(std::fs::read_to_string(&kept).unwrap(), "one");
-        // What runs keeps its file: the new one is another.
+        // A running program keeps its file: the new one is another file.
         let mut running = File::open(&kept).unwrap();
         let inode = |path: &Path| {
             use std::os::unix::fs::MetadataExt;

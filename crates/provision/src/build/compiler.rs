@@ -1,8 +1,8 @@
-//! Which compiler an engine's C++ is compiled with, and whether it may use AMX: Clang where
-//! it is installed, else the system's. GCC up to 12 compiles AMX's intrinsics to wrong
-//! code, because they say nothing of the memory that they write; some versions of Clang
-//! spell the macros otherwise than GCC, by which sources look for AMX. The compiler is
-//! asked, and told by macros alone, which every one understands.
+//! Chooses the compiler of an engine's C++, and whether it may use AMX: Clang where it is
+//! installed, else the system's compiler. GCC up to 12 compiles AMX's intrinsics to wrong code,
+//! because they don't declare the memory that they write; some versions of Clang spell the macros
+//! by which sources look for AMX in another way than GCC. The compiler is asked for its macros, and
+//! is told what it may use by macros alone, which every compiler understands.
 
 use super::surroundings::Surroundings;
 use base::repo::Repo;
@@ -12,12 +12,12 @@ use schema::registry::Need;
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
-/// The parts of AMX that sources ask for.
+/// The parts of AMX that sources look for.
 const PARTS: [&str; 3] = ["TILE", "INT8", "BF16"];
-/// The first GCC whose intrinsics can be trusted.
+/// The first version of GCC whose AMX intrinsics are correct.
 const GCC_RIGHT: u32 = 13;
 
-/// Choose for a build.
+/// Add the compiler and its flags to what surrounds a build.
 pub fn provide(repo: &Repo, all: &mut Surroundings) {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let has_clang = machine::is_here(&repo.root, Need::Clang);
@@ -31,7 +31,7 @@ pub fn provide(repo: &Repo, all: &mut Surroundings) {
     };
     let rustflags = std::env::var("RUSTFLAGS").ok();
     let cpu = target_cpu(rustflags.as_deref());
-    // They name the compiler, its version and what the CPU has.
+    // The macros name the compiler, its version and what the CPU has.
     let macros = cpu
         .and_then(|cpu| predefined(&cxx, cpu))
         .unwrap_or_default();
@@ -50,8 +50,8 @@ pub fn provide(repo: &Repo, all: &mut Surroundings) {
     }
 }
 
-/// The CPU that is compiled for; `None` where it is none with a name. Without `RUSTFLAGS`
-/// it is what .cargo/config.toml says.
+/// The name of the CPU that is compiled for; `None` where `RUSTFLAGS` names none. Without
+/// `RUSTFLAGS` it is the one in .cargo/config.toml.
 fn target_cpu(rustflags: Option<&str>) -> Option<&str> {
     let Some(flags) = rustflags else {
         return Some("native");
@@ -63,7 +63,7 @@ fn target_cpu(rustflags: Option<&str>) -> Option<&str> {
         .next()
 }
 
-/// The macros that a compiler defines by itself; `None` where it can't be asked.
+/// The macros that a compiler predefines; `None` where it can't be asked.
 fn predefined(cxx: &str, cpu: &str) -> Option<String> {
     let output = Command::new(cxx)
         .arg(format!("-march={cpu}"))
@@ -75,8 +75,8 @@ fn predefined(cxx: &str, cpu: &str) -> Option<String> {
     output.status.success().then_some(said)
 }
 
-/// What to tell a compiler of AMX, by its own macros: nothing where the CPU has none, or
-/// where all is as it should be.
+/// The flags about AMX for a compiler with these macros. There are none where the CPU has no AMX,
+/// or where the compiler is correct by itself.
 fn amx_flags(macros: &str) -> Vec<String> {
     let value = |name: &str| {
         let lines = macros.lines().filter_map(|l| l.strip_prefix("#define "));
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_clang_that_spells_the_macros_otherwise_is_told_them() {
-        // Clang calls itself GCC 4.
+        // Clang reports itself as GCC 4.
         let clang = "#define __clang__ 1\n#define __GNUC__ 4\n";
         let other = AMX.replace("AMX_", "AMX");
         let defined = ["-D__AMX_TILE__", "-D__AMX_INT8__", "-D__AMX_BF16__"];

@@ -1,6 +1,6 @@
-//! The CUDA toolkit: the one that is here, else one of the project's own, made of
-//! Python wheels whose hashes are locked. It compiles without a GPU; the driver,
-//! which running needs, is the machine's and never ours.
+//! Provides the CUDA toolkit: the one of the machine, else one of the project's own, made of Python
+//! wheels whose hashes are locked. It compiles without a GPU. The driver, which programs need to
+//! run, is the machine's and never provided.
 
 use super::surroundings::Surroundings;
 use super::{lazy_library, python, unavailable};
@@ -13,34 +13,38 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// What the project's own toolkit is made of, relative to the repository.
+/// The lock file of the wheels that the project's own toolkit is made of, relative to the
+/// repository.
 pub const LOCK: &str = "data/cuda-toolkit.lock";
-/// Its directory under the build directory.
+/// The directory of the toolkit's environment, under the build directory.
 const DIR: &str = "cuda-toolkit";
-/// Where the wheels put it, in their environment.
+/// Where the wheels put the toolkit, in their environment's packages.
 const HOME_IN_WHEELS: &str = "nvidia/cu13";
-/// The CUDA version of those wheels: a driver that serves less can't run what they make.
+/// The CUDA version of those wheels: a driver that supports only older ones can't run what they
+/// compile.
 const WHEELS_CUDA_MAJOR: u32 = 13;
-/// Variables that say where a toolkit lies; build scripts read one or another.
+/// Variables that name the directory of a toolkit; build scripts read one or another.
 const HOME_VARIABLES: [&str; 4] = [
     "CUDA_HOME",
     "CUDA_PATH",
     "CUDA_ROOT",
     "CUDA_TOOLKIT_ROOT_DIR",
 ];
-/// Where build scripts look for the toolkit's libraries that find no other variable.
+/// Variable that names the toolkit to build scripts that look for its libraries and read none of
+/// [`HOME_VARIABLES`].
 const LIBRARY_VARIABLE: &str = "CUDA_LIBRARY_PATH";
-/// What CMake compiles kernels for: of one card no other's, which would take as long again.
+/// Variable with the GPU architectures for which CMake compiles kernels. It is set to one
+/// architecture only, because each further one would take as long again.
 const ARCHITECTURES_VARIABLE: &str = "CMAKE_CUDA_ARCHITECTURES";
-/// Compute capability where there is no GPU to ask: 9.0, a Hopper.
+/// Compute capability where there is no GPU to ask: 9.0 (Hopper).
 const COMPUTE_CAP: &str = "90";
 
-/// Surround the build of `program` with a toolkit.
+/// Add a toolkit to what surrounds the build of `program`.
 pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<(), EngineFailure> {
     let gpu = Gpu::read();
     let shell = NixShell::current();
     let found = find(&variable);
-    // Ours must win over a variable that names a toolkit without a compiler.
+    // Our own must win over a variable that names a toolkit without a compiler.
     let is_ours = found.is_none();
     let home = match found {
         Some(home) => home,
@@ -57,7 +61,7 @@ pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<(),
     let device = gpu.devices.first();
     let device = device.and_then(|device| device.compute_capability.as_deref());
     let said = variable("CUDA_COMPUTE_CAP").filter(|_| shell.is_none() || device.is_none());
-    // The flake's shell names one for machines without a GPU: one that is here knows better.
+    // The flake's shell sets it for machines without a GPU. A GPU that is here takes precedence.
     let cap = said.unwrap_or_else(|| {
         let cap = device.map_or(COMPUTE_CAP.into(), |cap| cap.replace('.', ""));
         cap.into()
@@ -79,8 +83,8 @@ fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The toolkit that CUDA programs are built with, and whether it is the project's own;
-/// `None` where there is none yet.
+/// The toolkit that CUDA programs are built with, and whether it is the project's own; `None` where
+/// there is none yet.
 pub fn cuda_home(repo: &Repo) -> Option<(PathBuf, bool)> {
     if let Some(home) = find(&variable) {
         return Some((home, false));
@@ -90,7 +94,7 @@ pub fn cuda_home(repo: &Repo) -> Option<(PathBuf, bool)> {
     ours.map(|home| (home, true))
 }
 
-/// The toolkits that the environment names, whatever is in them.
+/// The toolkits that the environment names, whether or not they are complete.
 pub(super) fn named_homes() -> impl Iterator<Item = PathBuf> {
     named(&variable)
 }
@@ -102,7 +106,7 @@ fn named(variable: &dyn Fn(&str) -> Option<OsString>) -> impl Iterator<Item = Pa
         .map(PathBuf::from)
 }
 
-/// The toolkit that the environment names, else the one of the `nvcc` on `PATH`.
+/// Find the toolkit that the environment names, else the one of the `nvcc` on `PATH`.
 fn find(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if let Some(home) = named(variable).find(|home| home.join("bin/nvcc").is_file()) {
         return Some(home);
@@ -115,7 +119,7 @@ fn find(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     Some(nvcc.parent()?.parent()?.to_owned())
 }
 
-/// The project's own toolkit, made if it isn't there.
+/// The directory of the project's own toolkit, which is made if it doesn't exist.
 fn provision(
     repo: &Repo,
     program: &str,
@@ -159,7 +163,7 @@ fn provision(
     Ok(home)
 }
 
-/// Why our toolkit would not serve this machine, if so.
+/// The reason why the project's own toolkit can't serve this machine; `None` where it can.
 fn refused(driver_cuda: Option<&str>, platform: (&str, &str)) -> Option<String> {
     if platform != ("linux", "x86_64") {
         return Some(format!(
@@ -177,8 +181,8 @@ fn refused(driver_cuda: Option<&str>, platform: (&str, &str)) -> Option<String> 
     })
 }
 
-/// What linkers and build scripts look for, and wheels leave out: `lib64`, and
-/// `libx.so` beside `libx.so.13`.
+/// Add links that linkers and build scripts look for and that wheels lack: `lib64`, and `libx.so`
+/// beside `libx.so.13`.
 fn link_usual_names(home: &Path) -> io::Result<()> {
     let lib = home.join("lib");
     let link = |target: &Path, name: PathBuf| match symlink(target, name) {
@@ -223,7 +227,7 @@ mod tests {
             Some(dir.join("a"))
         );
         assert_eq!(find(&[("PATH", "b/bin")]), Some(dir.join("b")));
-        // A variable that names no compiler doesn't count.
+        // A variable that names a toolkit without a compiler doesn't count.
         assert_eq!(
             find(&[("CUDA_HOME", "none"), ("PATH", "b/bin")]),
             Some(dir.join("b"))

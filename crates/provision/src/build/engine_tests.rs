@@ -1,6 +1,6 @@
-//! The own tests of engines that a plain `cargo test` leaves out because they need
-//! more than a Rust toolchain, or minutes, to build: each in the surroundings that
-//! its program is built in.
+//! Runs the engines' own tests that a plain `cargo test` leaves out because building them needs
+//! more than a Rust toolchain, or takes minutes. Each runs with the same surroundings in which its
+//! program is built.
 
 use super::cargo::cargo_command;
 use super::needs;
@@ -13,13 +13,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Run them all. What this machine lacks for one is said, and the rest goes on.
+/// Run all of these tests. Those that this machine lacks something for are skipped with a message.
 pub fn test_engines(repo: &Repo, registry: &Registry) -> Result<()> {
     long_to_build(repo, registry)?;
     with_real_servers(repo, registry)
 }
 
-/// Build all programs of the packages of `targets`: tests start others of them than the engine's own.
+/// Build all programs in the packages of `targets`, because tests start other programs of them than
+/// the engine's own.
 pub fn packages_of(repo: &Repo, registry: &Registry, targets: &[Target]) -> Result<()> {
     for target in targets {
         let engine = registry.engine(&target.engine);
@@ -36,7 +37,7 @@ pub fn packages_of(repo: &Repo, registry: &Registry, targets: &[Target]) -> Resu
     Ok(())
 }
 
-/// The tests of clients once more, now with a server that somebody else wrote.
+/// Run the tests of client engines once more, now with a real server.
 fn with_real_servers(repo: &Repo, registry: &Registry) -> Result<()> {
     for engine in &registry.engines {
         let (Some(server), Build::Cargo { package, .. }) = (&engine.test_server, &engine.build)
@@ -87,8 +88,8 @@ fn long_to_build(repo: &Repo, registry: &Registry) -> Result<()> {
     Ok(())
 }
 
-/// The tests of the package that `build` names, in the surroundings that its program is
-/// built in; a line where this machine lacks them.
+/// Run the tests of the package that `build` names, with the surroundings in which its program is
+/// built. Where this machine lacks these, print a line and skip the tests.
 fn test_package(repo: &Repo, registry: &Registry, build: &Build) -> Result<()> {
     let Build::Cargo {
         package,
@@ -147,16 +148,16 @@ fn test_package(repo: &Repo, registry: &Registry, build: &Build) -> Result<()> {
     Ok(())
 }
 
-/// The packages that a plain `cargo test` covers.
+/// The packages that a plain `cargo test` covers, by name.
 #[derive(Debug, PartialEq)]
 pub struct DefaultPackages {
-    /// The harness and what only it is made of.
+    /// Packages of the harness, including those that only the harness uses.
     pub harness: BTreeSet<String>,
-    /// What lies in `engines`.
+    /// Packages that lie in `engines`.
     pub engines: BTreeSet<String>,
 }
 
-/// Ask Cargo for them.
+/// Ask Cargo for the packages that a plain `cargo test` covers.
 pub fn default_packages(repo: &Repo) -> Result<DefaultPackages> {
     let output = cargo_command()
         .args(["metadata", "--no-deps", "--locked", "--format-version", "1"])

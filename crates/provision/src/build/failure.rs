@@ -1,10 +1,10 @@
-//! Why Cargo or pip failed, and what to do, in one line: their own words, out of hundreds.
-//! Pure.
+//! Explains in one line why Cargo or pip failed, and what to do: the decisive words out of hundreds
+//! of lines. Pure.
 
 use console::strip_ansi_codes;
 use std::path::Path;
 
-/// Characters of a reason, which stands in a table.
+/// Most characters of a reason, which stands in a table.
 const CHARS_MAX: usize = 400;
 
 /// Causes that lie in the machine or the network rather than in what is built: the words by which
@@ -39,13 +39,13 @@ const ADVICE: [(&[&str], &str); 4] = [
     ),
 ];
 
-/// What to do about a failure, where its words tell.
+/// The advice on a failure whose output was `said`; `None` where the words tell nothing.
 fn advice(said: &str) -> Option<&'static str> {
     let told = |(words, _): &&(&[&str], &'static str)| words.iter().any(|word| said.contains(word));
     ADVICE.iter().find(told).map(|(_, advice)| *advice)
 }
 
-/// `why`, and what to do where the words that were `said` tell.
+/// Append to `why` what to do, where the output `said` tells.
 pub fn advised(why: String, said: &str) -> String {
     match advice(said) {
         Some(advice) => format!("{why}; {advice}"),
@@ -53,12 +53,12 @@ pub fn advised(why: String, said: &str) -> String {
     }
 }
 
-/// Why Cargo failed, and what to do.
+/// Say why Cargo failed, and what to do. `paths` (of this machine) are removed from the text.
 pub fn cargo(said: &str, paths: &[&Path]) -> String {
     advised(last_error(said, paths), &strip_ansi_codes(said))
 }
 
-/// Why pip installed nothing of `requirements`, and what to do.
+/// Say why pip installed nothing of `requirements`, and what to do.
 pub fn pip(said: &str, requirements: &str) -> String {
     let said = strip_ansi_codes(said);
     let lines = || said.lines().map(str::trim);
@@ -83,7 +83,7 @@ pub fn pip(said: &str, requirements: &str) -> String {
     }
 }
 
-/// Cargo's last error with its causes; `paths` (of this machine) are shortened away.
+/// Cargo's last error with its causes; `paths` (of this machine) are removed from the text.
 fn last_error(said: &str, paths: &[&Path]) -> String {
     let plain = strip_ansi_codes(said);
     let lines: Vec<&str> = plain.split(['\n', '\r']).map(str::trim_end).collect();
@@ -100,10 +100,10 @@ fn last_error(said: &str, paths: &[&Path]) -> String {
     let after = &lines[last..];
     let causes = after.iter().zip(after.iter().skip(1));
     let causes = causes.filter(|(line, _)| **line == "Caused by:");
-    // The outermost and the innermost: between them stands how one led to the other.
+    // The outermost and the innermost cause: those between say how one led to the other.
     let causes: Vec<&str> = causes.map(|(_, cause)| cause.trim()).collect();
     parts.extend(causes.last());
-    // A build script's own last words.
+    // The last line that a build script printed.
     let script = after.iter().position(|line| line.trim() == "--- stderr");
     let words = script.map(|at| &after[at + 1..]).unwrap_or_default();
     let words: Vec<&str> = words

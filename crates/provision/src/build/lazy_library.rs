@@ -1,6 +1,6 @@
-//! What a CUDA program links instead of NVIDIA's own libraries: static ones of their names
-//! that look for them when they are first called (lazy_library.c), so that the program
-//! starts without them and can say so. Made from the toolkit's headers by the C compiler
+//! Makes what a CUDA program links instead of NVIDIA's own libraries: static libraries of the same
+//! names that load the real ones when they are first called (lazy_library.c). So the program starts
+//! without them and can report that. They are made from the toolkit's headers by the C compiler
 //! that Rust links with.
 
 use std::collections::BTreeSet;
@@ -8,25 +8,25 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The jumps and how they find where to.
+/// The C source of such a library: a table of jumps, and the code that fills it.
 const SOURCE: &str = include_str!("lazy_library.c");
-/// Static libraries that build scripts ask for and the wheels lack, with nothing in them:
-/// what they would bring is in those that are looked for.
+/// Empty static libraries, which build scripts ask for and the wheels lack. Their functions are in
+/// the libraries that are loaded.
 const EMPTY: [&str; 2] = ["cublasLt_static", "culibos"];
 
-/// A library that is looked for when it is first called.
+/// A static library that loads the real library when it is first called.
 struct Lazy {
-    /// What a linker calls the static one.
+    /// The name that a linker uses for the static library.
     name: &'static str,
     header: &'static str,
-    /// What the names of its functions begin with.
+    /// The prefix of the names of the library's functions.
     prefix: &'static str,
-    /// What they return but for a few, and what that is without the library, and without
-    /// the function in it.
+    /// The type of status that nearly all functions return. Its value without the library is
+    /// `absent`, and its value without the function in it is `unknown`.
     status: &'static str,
     absent: u32,
     unknown: u32,
-    /// The library that is looked for, whose version the toolkit may say.
+    /// The file name of the real library; the toolkit may add a version.
     file: &'static str,
 }
 
@@ -50,7 +50,7 @@ const CUBLAS: Lazy = Lazy {
     file: "libcublas.so",
 };
 
-/// Make what a program links of the toolkit at `home`, unless it is there already.
+/// Make the static libraries in the toolkit at `home`, unless they exist already.
 pub fn make_link_libraries(home: &Path) -> Result<(), String> {
     let lacks = |name: &str| !home.join(format!("lib/lib{name}.a")).exists();
     for lazy in [DRIVER, CUBLAS] {
@@ -85,7 +85,8 @@ fn make(home: &Path, lazy: &Lazy) -> Result<(), String> {
     archive(home, lazy.name, &functions, &define)
 }
 
-/// `libx.so.13` where the toolkit's directory of libraries has that and `file` is `libx.so`.
+/// Complete `libx.so` to `libx.so.13`, by the files among the toolkit's libraries. A name that has
+/// its version already stays.
 fn versioned(home: &Path, file: &str) -> Result<String, String> {
     if !file.ends_with(".so") {
         return Ok(file.to_owned());
@@ -101,7 +102,7 @@ fn versioned(home: &Path, file: &str) -> Result<String, String> {
         .ok_or_else(|| format!("{} has no {file} with a version", lib.display()))
 }
 
-/// A static library of the functions in `functions`, as lines of functions.h.
+/// Make a static library of the functions in `functions`, which are the lines of functions.h.
 fn archive(home: &Path, name: &str, functions: &str, define: &[String]) -> Result<(), String> {
     let file = format!("lib{name}.a");
     let library = home.join("lib").join(&file);
@@ -120,12 +121,12 @@ fn archive(home: &Path, name: &str, functions: &str, define: &[String]) -> Resul
         .current_dir(work.path()))?;
     let ar = ["rcs", file.as_str(), object.as_str()];
     run(Command::new("ar").args(ar).current_dir(work.path()))?;
-    // Whole or not there.
+    // A rename, so that the library is complete or absent.
     std::fs::rename(work.path().join(&file), &library)
         .map_err(|err| format!("{}: {err}", library.display()))
 }
 
-/// The functions that a preprocessed header declares, as lines of functions.h.
+/// List the functions that a preprocessed header declares, as the lines of functions.h.
 fn table(header: &str, lazy: &Lazy) -> String {
     let words: Vec<&str> = header
         .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '('))
@@ -166,7 +167,7 @@ fn run(command: &mut Command) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    /// A toolkit whose driver has two functions, and whose cuBLAS two more.
+    /// Make a toolkit whose driver has two functions, and whose cuBLAS has two more.
     fn toolkit() -> tempfile::TempDir {
         let home = tempfile::tempdir().unwrap();
         for dir in ["include", "lib"] {
@@ -199,7 +200,7 @@ mod tests {
              printf(\"%d %d %d %d %s\", first, second, third, sum, cublasGetStatusName(third)); return 0; }\n",
         )
         .unwrap();
-        // A driver of an older day: it knows no cuInit.
+        // An older driver, which has no cuInit.
         std::fs::write(
             dir.join("driver.c"),
             "int cuAdd_v2(double a, int b, int *sum) { *sum += (int)(2 * a) + b; return 7; }\n",

@@ -1,6 +1,6 @@
-//! NVIDIA's functions of mathematics (libdevice): LLVM bitcode out of a CUDA toolkit. A
-//! program that compiles its kernels when it runs reads it then, from the toolkit that
-//! `CUDA_PATH` names. A bundle brings the file along: a driver alone doesn't have it.
+//! Finds NVIDIA's mathematical functions (libdevice): LLVM bitcode in a CUDA toolkit. A program
+//! that compiles its kernels at run time reads the file from the toolkit that `CUDA_PATH` names. A
+//! bundle contains the file, because a driver alone doesn't.
 
 use super::cuda::{self, cuda_home};
 use super::surroundings::Surroundings;
@@ -10,14 +10,14 @@ use base::repo::Repo;
 use harness::engine::EngineFailure;
 use std::path::{Path, PathBuf};
 
-/// Where it lies in a toolkit.
+/// The path of libdevice inside a toolkit.
 const FILE: &str = "nvvm/libdevice/libdevice.10.bc";
-/// What stands for a toolkit in a bundle.
+/// The directory in a bundle that takes the place of a toolkit.
 const IN_BUNDLE: &str = "lib/cuda";
-/// Where systems install a toolkit.
+/// The directories where systems install a toolkit.
 const ROOTS: [&str; 4] = ["/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda", "/usr"];
 
-/// Tell `program` where it lies.
+/// Tell `program` by `CUDA_PATH` which toolkit has libdevice.
 pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<(), EngineFailure> {
     let home = home(repo).ok_or_else(|| {
         unavailable(format!(
@@ -28,7 +28,7 @@ pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<(),
     Ok(())
 }
 
-/// What an archive needs of it: path inside the bundle, and the file.
+/// The files of libdevice that an archive needs: path inside the bundle, and the file.
 pub fn to_pack(repo: &Repo) -> Result<Vec<(String, PathBuf)>> {
     let home = home(repo).with_context(|| format!("no CUDA toolkit here has {FILE}"))?;
     let mut all = vec![(format!("{IN_BUNDLE}/{FILE}"), home.join(FILE))];
@@ -36,8 +36,8 @@ pub fn to_pack(repo: &Repo) -> Result<Vec<(String, PathBuf)>> {
     Ok(all)
 }
 
-/// A bundle's own, else that of the toolkit which programs are built with, else one that
-/// the environment names or the system has.
+/// Find a directory that has libdevice: the bundle's own, else the toolkit which programs are built
+/// with, else one that the environment names or the system has.
 fn home(repo: &Repo) -> Option<PathBuf> {
     let own = [
         Some(repo.root.join(IN_BUNDLE)),
@@ -52,13 +52,13 @@ fn first_with_it(mut homes: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
     homes.find(|home| home.join(FILE).is_file())
 }
 
-/// NVIDIA's terms for the toolkit at `home`, where they came with it.
+/// The file with NVIDIA's terms for the toolkit at `home`, where it came with the toolkit.
 fn license(home: &Path) -> Option<PathBuf> {
     let whole = home.join("EULA.txt");
     if whole.is_file() {
         return Some(whole);
     }
-    // Made of wheels, it lies in their environment's packages.
+    // In a toolkit made of wheels the terms lie in their environment's packages.
     let packages = home.ancestors().nth(2)?;
     let entries = std::fs::read_dir(packages).ok()?.flatten();
     let wheel = entries.map(|entry| entry.path()).find(|path| {

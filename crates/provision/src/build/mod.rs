@@ -1,5 +1,5 @@
-//! Building engines: each program once, in release, on demand. What can't be built is a
-//! fact of this machine, not an error of the run.
+//! Builds engines: each program once, in release, on demand. A program that can't be built is a
+//! fact about this machine, not an error of the run.
 
 mod adoption;
 mod build_tools;
@@ -46,8 +46,8 @@ use schema::train::TrainBackend;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// Build the programs of `targets`, each once, but for what has nothing to run on here
-/// and isn't `named`.
+/// Build the programs of `targets`, each once. Targets that have no device to run on here are left
+/// out, unless they are `named`.
 pub fn build<'a>(
     repo: &Repo,
     registry: &Registry,
@@ -70,7 +70,8 @@ pub fn build<'a>(
     Ok(programs)
 }
 
-/// The same for targets that the user asked to have built, wherever they will run.
+/// Build the programs of `targets`, each once. The user asked for them, so it doesn't matter
+/// whether this machine can run them.
 pub fn compile<'a>(
     repo: &Repo,
     registry: &Registry,
@@ -89,7 +90,7 @@ pub fn compile<'a>(
     })
 }
 
-/// Build an engine's direct program.
+/// Build the program that drives an engine directly, without its adapter.
 pub fn direct(
     repo: &Repo,
     registry: &Registry,
@@ -100,12 +101,12 @@ pub fn direct(
     make(repo, registry, &id, &direct.build).map(|(program, _)| program)
 }
 
-/// What the program is called that measures the limits of a backend's device.
+/// The id of the program that measures the limits of a backend's device.
 pub fn limits_id(backend: &str) -> String {
     format!("{backend}-limits")
 }
 
-/// Build what measures the limits of a backend's device.
+/// Build the program that measures the limits of a backend's device.
 pub fn limits(
     repo: &Repo,
     registry: &Registry,
@@ -145,7 +146,7 @@ fn server(
     make(repo, registry, &id, how).map(|(program, _)| program)
 }
 
-/// Which programs there must be; `make` is called once for each.
+/// Call `make` once for each program that `targets` need, and collect the programs.
 fn build_with<'a>(
     registry: &Registry,
     targets: impl IntoIterator<Item = &'a Target>,
@@ -221,7 +222,7 @@ fn make(
     made.map(|(program, built)| (program.with_isa(isa).with_passed(passed), built))
 }
 
-/// `cargo xtask build`: exit status 3 where something can't be built.
+/// `cargo xtask build`. The exit status is 3 where something can't be built.
 pub fn command(repo: &Repo, names: &[String], cuda: bool, json: bool) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let usual = repo.profile("cpu")?.backends;
@@ -238,16 +239,16 @@ pub fn command(repo: &Repo, names: &[String], cuda: bool, json: bool) -> Result<
             }
         }
     }
-    // What failed was said when it happened.
+    // A failure was reported when it happened.
     Ok(match programs.made.values().all(Result::is_ok) {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(3),
     })
 }
 
-/// The targets whose programs are wanted: of the engines named (or all that aren't
-/// hidden), those on the usual backends, or those that need a CUDA toolkit. A target
-/// named in full is wanted as it is.
+/// Choose the targets to build: of the engines named (or of all that aren't hidden), those on the
+/// usual backends, or with `cuda` those that need a CUDA toolkit. A target named in full is always
+/// chosen.
 pub fn choose(
     registry: &Registry,
     backends: &[String],
@@ -285,7 +286,7 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// A failure to build: this machine lacks something.
+/// The failure of a build because this machine lacks something.
 fn unavailable(reason: impl Into<String>) -> EngineFailure {
     EngineFailure::new(Status::Unavailable, reason)
 }
@@ -373,7 +374,7 @@ target = [{ backend = "cpu", precision = "f32", weights = "w" }]
             "{why}"
         );
         assert!(!programs.made.contains_key("a-cuda") && programs.made(&targets[2]).is_none());
-        // The others go on, and say what is wrong with them.
+        // The other targets go on, and report what is wrong with their programs.
         let why = &programs.get(&targets[0]).unwrap_err().reason;
         assert!(why.contains("is not there"), "{why}");
     }

@@ -1,19 +1,20 @@
 //! A Python environment that the user names instead of one made from a lock, for a machine without
-//! a network: it is taken as it stands, and `hello` says what is in it.
+//! a network. It is used as it is, and `hello` reports what is installed in it.
 
 use super::unavailable;
 use base::nix_shell::{self, NixShell};
 use harness::engine::EngineFailure;
 use std::path::{Path, PathBuf};
 
-/// Where it is; `None` where none is named, and in the flake's shells, which name their own.
+/// The directory of the environment; `None` where none is named, and in the flake's shells, which
+/// name their own.
 pub fn dir() -> Option<PathBuf> {
     let named = std::env::var_os(nix_shell::VENV).filter(|dir| !dir.is_empty());
     let named = named.filter(|_| NixShell::current().is_none());
     named.map(PathBuf::from)
 }
 
-/// That it has a Python.
+/// Check that the environment has a Python.
 pub fn check(dir: &Path) -> Result<(), EngineFailure> {
     match dir.join("bin/python").exists() {
         true => Ok(()),

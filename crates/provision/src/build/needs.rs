@@ -1,5 +1,5 @@
-//! What a build needs beyond Cargo and a C compiler: looked for, provisioned where
-//! the project can, and otherwise said in one line with what to do.
+//! What a build needs beyond Cargo and a C compiler. Each need is looked for, provided by the
+//! project where it can be, and otherwise reported in one line with what to do.
 
 use super::surroundings::Surroundings;
 use super::{build_tools, compiler, cuda, libdevice, python, unavailable};
@@ -8,7 +8,7 @@ use harness::engine::EngineFailure;
 use schema::registry::{Need, Registry};
 use std::path::PathBuf;
 
-/// Everything `program` needs, or what is missing.
+/// Provide everything that `program` needs. The failure says what is missing.
 pub fn provide(
     repo: &Repo,
     registry: &Registry,
@@ -30,13 +30,14 @@ pub fn provide(
     Ok(all)
 }
 
-/// The unpacked libtorch that the environment names.
+/// The directory of the unpacked libtorch that the environment names.
 pub fn libtorch_dir() -> Option<PathBuf> {
     let named = std::env::var_os("LIBTORCH").filter(|dir| !dir.is_empty());
     named.map(PathBuf::from)
 }
 
-/// The one that `LIBTORCH` names, else the one in the project's Python environment.
+/// Add libtorch to the surroundings: the one that `LIBTORCH` names, else the one in the project's
+/// Python environment.
 fn libtorch(
     repo: &Repo,
     registry: &Registry,

@@ -1,41 +1,42 @@
-//! In which order the programs of a run are built, and what that takes: what the first look
-//! needs, then the cheapest, so that there is soon something to look at. Pure.
+//! The order in which the programs of a run are built, and how long that takes: first what the
+//! first look needs, then the cheapest, so that there are results soon. Pure.
 
 use super::python::VENV;
 use schema::registry::{Build, Need};
 use std::cmp::Reverse;
 
-/// What a program takes that nothing is known of (s).
+/// Time for a program that nothing is known of (s).
 const UNKNOWN_S: f64 = 300.0;
-/// What it takes to see that a program needs no building (s).
+/// Time to find out that a program needs no building (s).
 const THERE_S: f64 = 1.0;
 
 /// A program to be built.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Job {
-    /// What it is called.
+    /// The program's id.
     pub(super) id: String,
-    /// How it is made.
+    /// How the program is built.
     pub(super) how: Build,
-    /// Whose it is.
+    /// What the program belongs to.
     pub(super) owner: Owner,
-    /// Whether it was built here before.
+    /// Whether the program was built here before.
     pub(super) is_there: bool,
-    /// What building it should take (s), after other programs of its package.
+    /// Expected time of the build (s), after other programs of its package.
     pub(super) expected_s: f64,
 }
 
-/// Whose program it is.
+/// What a program belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The engine of that id.
+    /// The program belongs to the engine of this id.
     Engine(String),
-    /// The micro suites.
+    /// The program belongs to the micro suites.
     Micro,
 }
 
 impl Job {
-    /// `build_s`: what the registry says that it takes on two cores; `cores`: of this machine.
+    /// Create a job. `build_s`: time of the build on two cores, by the registry (s); `cores`:
+    /// number of cores of this machine.
     pub(super) fn new(
         id: &str,
         how: &Build,
@@ -58,12 +59,12 @@ impl Job {
         }
     }
 
-    /// Whether it is a Python environment, of which one is made at a time.
+    /// Whether the job makes a Python environment. Only one of these is made at a time.
     fn is_environment(&self) -> bool {
         matches!(self.how, Build::Python { .. })
     }
 
-    /// Whether it is still to be made, and brings libtorch.
+    /// Whether the job brings libtorch and is still to be done.
     pub(super) fn will_bring_libtorch(&self) -> bool {
         let Build::Python { environment, .. } = &self.how else {
             return false;
@@ -71,7 +72,8 @@ impl Job {
         environment == VENV && !self.is_there
     }
 
-    /// Whether it is compiled from the same crates: whichever comes first pays for both.
+    /// Whether it is compiled from the same crates as `other`: the first one built compiles them
+    /// for both.
     fn is_kin(&self, other: &Self) -> bool {
         match (&self.how, &other.how) {
             (
@@ -93,8 +95,8 @@ impl Job {
     }
 }
 
-/// Put them in order: those in `first`, then the cheapest; programs of the same crates follow
-/// each other, as dear as the dearest of them.
+/// Sort the jobs: those in `first`, then the cheapest. Programs of the same crates follow each
+/// other, at the price of the most expensive of them.
 pub(super) fn order(jobs: Vec<Job>, first: &[String]) -> Vec<Job> {
     let cost = |job: &Job| {
         let kin = jobs.iter().filter(|other| other.is_kin(job));
@@ -104,7 +106,7 @@ pub(super) fn order(jobs: Vec<Job>, first: &[String]) -> Vec<Job> {
     let mut costs: Vec<(Job, f64)> = jobs.iter().map(|job| (job.clone(), cost(job))).collect();
     costs.sort_by(|(a, cost_a), (b, cost_b)| {
         let is_first = |job: &Job| Reverse(first.contains(&job.id));
-        // A package's dearest program comes first: the others are cheap after it.
+        // A package's most expensive program comes first: the others are cheap after it.
         is_first(a)
             .cmp(&is_first(b))
             .then(cost_a.total_cmp(cost_b))
@@ -113,7 +115,8 @@ pub(super) fn order(jobs: Vec<Job>, first: &[String]) -> Vec<Job> {
     costs.into_iter().map(|(job, _)| job).collect()
 }
 
-/// The next to be built while `beside` is being downloaded; `None` where all wait for a download.
+/// The index of the next job to build while `beside` is being downloaded; `None` where all jobs
+/// wait for a download.
 pub(super) fn next(jobs: &[Job], beside: Option<&Job>) -> Option<usize> {
     let lacks_libtorch = jobs.iter().chain(beside).any(Job::will_bring_libtorch);
     let waits = |job: &Job| {
@@ -123,7 +126,7 @@ pub(super) fn next(jobs: &[Job], beside: Option<&Job>) -> Option<usize> {
     jobs.iter().position(|job| !waits(job))
 }
 
-/// What all of these should take (s).
+/// The expected time of all these jobs (s).
 pub(super) fn expected_s(jobs: &[Job]) -> f64 {
     jobs.iter().map(|job| job.expected_s).sum()
 }

@@ -1,5 +1,5 @@
-//! Programs that are there already: whether they are, and whether this machine can load
-//! them. The loader is asked; nothing of the program is run.
+//! Programs that were built elsewhere: checks that they exist and that this machine can load them.
+//! Only the dynamic loader is run, and nothing of the program.
 
 use super::needs;
 use super::unavailable;
@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The program at `path`, or what is missing of or for it.
+/// The program at `path`. The failure says what is missing, of the program or for it.
 pub fn program(
     repo: &Repo,
     registry: &Registry,
@@ -40,7 +40,7 @@ pub fn program(
     Ok(Program::new(argv, vec![file], &repo.root, &repo.build_dir).with_env(env))
 }
 
-/// The loader that an ELF program names; `None` for one that needs none, and for scripts.
+/// The dynamic loader that an ELF program names; `None` for one that needs none, and for scripts.
 fn loader(file: &Path) -> Option<PathBuf> {
     let data = object::ReadCache::new(std::fs::File::open(file).ok()?);
     let header = FileHeader64::<Endianness>::parse(&data).ok()?;
@@ -52,7 +52,7 @@ fn loader(file: &Path) -> Option<PathBuf> {
 }
 
 fn can_load(loader: &Path, file: &Path, env: &[(String, String)]) -> Result<(), String> {
-    // As ldd asks. `--list` would stop at the first library that is missing.
+    // The same request as ldd's. `--list` would stop at the first library that is missing.
     let output = Command::new(loader)
         .arg(file)
         .envs(env.iter().map(|(name, value)| (name, value)))
@@ -68,7 +68,7 @@ fn can_load(loader: &Path, file: &Path, env: &[(String, String)]) -> Result<(), 
     }
 }
 
-/// What the loader did not find, by its own words; `None` where it found all.
+/// What the loader did not find, by its own output; `None` where it found everything.
 fn lacks(said: &str) -> Option<String> {
     let mut missing: Vec<&str> = said
         .lines()

@@ -1,6 +1,6 @@
-//! Engines that are Python programs: virtual environments, each made from a
-//! hash-locked requirements file and made again only when that file changes. What
-//! else comes as Python wheels is made in the same way, in a place of its own.
+//! Engines that are Python programs. Their virtual environments are made from hash-locked
+//! requirements files, and made again only when these change. Other things that come as Python
+//! wheels are made in the same way, each in a directory of its own.
 
 use super::{failure, named_environment, unavailable};
 use base::nix_shell::{self, NixShell};
@@ -17,16 +17,17 @@ use std::time::Duration;
 /// The directory of the environment that libtorch is taken from, and that the flake's
 /// shells bring, under the build directory.
 pub(super) const VENV: &str = "venv";
-/// In an environment: the hash of the requirements it was made from.
+/// The file in an environment with the hash of the requirements that it was made from.
 const STAMP: &str = "requirements.sha256";
-/// Where `python3` is to be found, for a test of a machine without one.
+/// Environment variable that names a Python to use instead of `python3`, for tests of a machine
+/// without one.
 const PYTHON_ENV: &str = "BENCH_PYTHON";
 
 thread_local! {
     static BESIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Do `work` while this process shows something else: no bar is drawn into that.
+/// Do `work` without drawing a progress bar, because this process shows something else meanwhile.
 pub fn beside<T>(work: impl FnOnce() -> T) -> T {
     BESIDE.set(true);
     let result = work();
@@ -34,7 +35,7 @@ pub fn beside<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The environment of some programs in Python.
+/// A Python environment in which programs run.
 pub struct Environment {
     name: String,
     dir: PathBuf,
@@ -42,7 +43,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The one of this name, which is made from these requirements.
+    /// The environment of this name, made from these requirements.
     pub fn new(repo: &Repo, name: &str, requirements: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -51,7 +52,7 @@ impl Environment {
         }
     }
 
-    /// Whether it is there, made from these requirements or taken as it stands.
+    /// Whether the environment exists, made from these requirements or named by the user.
     pub fn stands(&self) -> bool {
         if let Some(own) = self.of_the_user() {
             return own.is_ok();
@@ -61,7 +62,7 @@ impl Environment {
         std::fs::read(&self.requirements).is_ok_and(|text| sha256_hex(&text) == made_from)
     }
 
-    /// Why it can't be had here, where that can be seen without making it.
+    /// The reason why the environment can't be had here, as far as that is known without making it.
     pub fn missing(&self) -> Option<String> {
         if let Some(own) = self.of_the_user() {
             return own.err().map(|failure| failure.reason);
@@ -76,7 +77,8 @@ impl Environment {
         version(&python()).err().map(|failure| failure.reason)
     }
 
-    /// Where it is: the user's, the flake's inside of its shell, else one of our own making.
+    /// The environment's directory: the user's, or the flake's inside its shell, else one that is
+    /// made here.
     fn provide(&self) -> Result<&Path, EngineFailure> {
         match (self.of_the_user(), shell()) {
             (Some(own), _) => own?,
@@ -86,14 +88,14 @@ impl Environment {
         Ok(&self.dir)
     }
 
-    /// Whether the one that the user names has a Python; `None` where none is named, or this is
-    /// another than the one that brings libtorch.
+    /// Whether the environment that the user names has a Python; `None` where none is named, or
+    /// where this is not the environment that brings libtorch.
     fn of_the_user(&self) -> Option<Result<(), EngineFailure>> {
         let dir = named_environment::dir().filter(|_| self.name == VENV)?;
         Some(named_environment::check(&dir))
     }
 
-    /// Whether a shell brings it: the flake has wheels for one environment alone.
+    /// Check that a shell brings this environment: the flake has wheels for one environment alone.
     fn given(&self, shell: &NixShell) -> Result<(), EngineFailure> {
         if self.name != VENV {
             return Err(unavailable(format!(
@@ -106,8 +108,8 @@ impl Environment {
     }
 }
 
-/// Make the environment if it isn't there, and say how to start the program, whose modules
-/// lie beside it and in the folder `modules`.
+/// Make the environment if it doesn't exist. Returns how to start the program, whose modules lie
+/// beside it and in the folder `modules`.
 pub fn build(
     repo: &Repo,
     script: &str,
@@ -129,7 +131,7 @@ pub fn build(
     Ok(Program::new(argv, files, &repo.root, &repo.build_dir))
 }
 
-/// Where an environment's packages lie.
+/// The directory of an environment's packages.
 pub fn packages_dir(venv: &Path) -> Option<PathBuf> {
     let versions = std::fs::read_dir(venv.join("lib")).ok()?.flatten();
     let mut dirs = versions.map(|entry| entry.path().join("site-packages"));
@@ -142,18 +144,18 @@ pub fn package_dir(venv: &Path, name: &str) -> Option<PathBuf> {
     dir.is_dir().then_some(dir)
 }
 
-/// The Nix shell whose environment is used; `None` outside of one, or where the user names a
-/// Python by the variable [`PYTHON_ENV`]: then an environment of our own is made with that.
+/// The Nix shell whose environment is used; `None` outside of one, or where the user names a Python
+/// by the variable [`PYTHON_ENV`], with which an environment is then made here.
 fn shell() -> Option<NixShell> {
     NixShell::current().filter(|_| std::env::var_os(PYTHON_ENV).is_none())
 }
 
-/// Where the environment that brings libtorch is or will be.
+/// The directory, which may not exist yet, of the environment that brings libtorch.
 pub fn venv_dir(repo: &Repo) -> PathBuf {
     environment_dir(repo, VENV)
 }
 
-/// Where an environment is or will be.
+/// The directory of an environment, which may not exist yet.
 pub fn environment_dir(repo: &Repo, name: &str) -> PathBuf {
     let given = shell().and_then(|shell| shell.venv);
     let given = given.or_else(named_environment::dir);
@@ -161,13 +163,13 @@ pub fn environment_dir(repo: &Repo, name: &str) -> PathBuf {
     given.unwrap_or_else(|| repo.build_dir.join(name))
 }
 
-/// The environment that brings libtorch, made if it isn't there.
+/// The directory of the environment that brings libtorch, which is made if it doesn't exist.
 pub fn environment(repo: &Repo, requirements: &str) -> Result<PathBuf, EngineFailure> {
     let environment = Environment::new(repo, VENV, requirements);
     environment.provide().map(Path::to_owned)
 }
 
-/// A shell's environment, if it was made from these requirements.
+/// The directory of a shell's environment, if it was made from these requirements.
 fn given(shell: &NixShell, requirements: &Path) -> Result<PathBuf, EngineFailure> {
     let name = &shell.name;
     let Some(venv) = &shell.venv else {
@@ -190,17 +192,17 @@ fn given(shell: &NixShell, requirements: &Path) -> Result<PathBuf, EngineFailure
     Ok(venv.clone())
 }
 
-/// Make an environment if it isn't there or its requirements changed.
+/// Make an environment if it doesn't exist or its requirements changed.
 pub fn environment_at(venv: &Path, requirements: &Path) -> Result<(), EngineFailure> {
     environment_of(&python(), venv, requirements)
 }
 
-/// The Python that environments are made by.
+/// The command that starts the Python by which environments are made.
 fn python() -> String {
     std::env::var(PYTHON_ENV).unwrap_or_else(|_| "python3".into())
 }
 
-/// What it calls itself.
+/// The version that a Python reports.
 fn version(python: &str) -> Result<String, EngineFailure> {
     let output = Command::new(python).arg("--version").output().map_err(|error| {
         unavailable(format!("{python} can't be started ({error}): install Python 3.10 or later with its venv module"))
@@ -208,8 +210,9 @@ fn version(python: &str) -> Result<String, EngineFailure> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The same with a Python's name. One is whole where its stamp is: the stamp goes first and
-/// comes back last, so that what an interrupted pip leaves is made again.
+/// Make an environment with this Python if it isn't complete. It is complete where its stamp is up
+/// to date: the stamp is removed first and written last, so that what an interrupted pip leaves is
+/// made again.
 fn environment_of(python: &str, venv: &Path, requirements: &Path) -> Result<(), EngineFailure> {
     let text = std::fs::read(requirements).map_err(|error| {
         unavailable(format!("{} can't be read: {error}", requirements.display()))
@@ -271,7 +274,7 @@ fn provision(
     if !made.status.success() {
         let said = [made.stdout, made.stderr].concat();
         let said = String::from_utf8_lossy(&said).trim().replace('\n', " ");
-        // ensurepip keeps to itself that there is no room.
+        // ensurepip doesn't report a full disk.
         return Err(unavailable(format!(
             "`{python} -m venv {}` failed: {said}; on Debian: apt install python3-venv; where that is there, see whether the disk is full",
             venv.display()
@@ -287,9 +290,9 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
             "pip",
             "install",
             "--require-hashes",
-            // A package without a wheel would be compiled, by code of its own.
+            // A package without a wheel would be compiled, which runs code of the package.
             "--only-binary=:all:",
-            // A fraction of it is ever imported, and compiled then.
+            // Only a fraction of it is ever imported, and that is compiled then.
             "--no-compile",
             "--progress-bar",
             "off",
@@ -372,7 +375,8 @@ mod tests {
         assert!(refused(&shell).contains("was not made from"));
     }
 
-    /// A Python that makes environments of a shell script: `pip` is what stands in `does`.
+    /// Make a Python for tests: a shell script that makes environments. Its `pip` runs the script
+    /// `does`.
     fn fake_python(dir: &Path, does: &str) -> String {
         let script = format!(
             "#!/bin/sh\nif [ \"$2\" = venv ]; then mkdir -p \"$4/bin\" && cp \"$0\" \"$4/bin/python\"; exit; fi\n\
@@ -399,7 +403,7 @@ mod tests {
         make(&whole).unwrap();
         assert_eq!(calls().lines().count(), 1, "a whole one is left alone");
         assert!(calls().contains("--require-hashes --only-binary=:all:"));
-        // The same requirements once more, after others that were never finished.
+        // The same requirements once more, after others whose installation never finished.
         std::fs::write(&lock, "a==2").unwrap();
         let killed = fake_python(dir.path(), "kill -9 $$");
         let why = make(&killed).unwrap_err().reason;

@@ -1,5 +1,4 @@
-//! What `cargo xtask build` prints: a line a program, its costs, where it lies.
-//! Pure.
+//! The table that `cargo xtask build` prints: a line for each program with its costs. Pure.
 
 use base::text::aligned;
 use schema::adoption::Adoption;
@@ -15,7 +14,7 @@ const HEAD: [&str; 7] = [
     "built",
 ];
 
-/// The table, aligned. A dash: it doesn't apply or can't be read.
+/// The table, aligned. A dash means that the cost doesn't apply or can't be read.
 pub fn table(costs: &BTreeMap<String, Adoption>) -> String {
     if costs.is_empty() {
         return String::new();

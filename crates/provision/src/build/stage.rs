@@ -1,6 +1,6 @@
-//! The build stage of a run: every program once, those of its targets and of its micro suites,
-//! in `order`. What Python downloads comes while Cargo compiles. Says what is being built,
-//! and how long the rest will take.
+//! The build stage of a run: builds every program once, those of its targets and of its micro
+//! suites, in the order of `order`. Python downloads run while Cargo compiles. The stage reports
+//! what is being built and how long the rest will take.
 
 use super::order::{self, Job, Owner};
 use super::python::{self, Environment};
@@ -18,17 +18,17 @@ use watch::eta::{self, Work};
 use watch::event::{Event, Expected, Group, Item};
 use watch::words::about;
 
-/// Least time that the first programs took (s), and the others will take, for a first look to
-/// be worth its own.
+/// A first look is worth its time where building the first programs took longer than `COMPILED_S`,
+/// and building the rest should take longer than `LEFT_S` (s).
 const COMPILED_S: f64 = 5.0;
 const LEFT_S: f64 = 60.0;
 
-/// What a run needs built.
+/// The programs that a run needs, which are to be built.
 pub struct Stage<'a> {
     repo: &'a Repo,
     registry: &'a Registry,
     jobs: Vec<Job>,
-    /// Ids of the programs that a first look needs; none: there won't be one.
+    /// Ids of the programs that a first look needs; empty where there won't be one.
     first: Vec<String>,
     programs: Programs,
 }
@@ -36,8 +36,8 @@ pub struct Stage<'a> {
 type Outcome = Result<(Program, Option<Built>), EngineFailure>;
 
 impl<'a> Stage<'a> {
-    /// The programs of `targets` and of micro suites, `first` those of these targets, but for what
-    /// has nothing to run on here and isn't `named`.
+    /// Prepare the programs of `targets` and of micro suites; those of `first` come first. Targets
+    /// that have no device to run on here are left out, unless they are `named`.
     pub fn new(
         repo: &'a Repo,
         registry: &'a Registry,
@@ -87,28 +87,28 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// What has nothing to run on here, and why.
+    /// The targets that have no device to run on here, and why.
     pub fn lacking(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
         let lacking = self.programs.lacking.iter();
         lacking.map(|(id, failure)| (id.as_str(), failure))
     }
 
-    /// Programs that can't be had here, as far as that is known before anything is compiled or
-    /// downloaded: a line each.
+    /// A line for each program that can't be had here, as far as that is known before anything is
+    /// compiled or downloaded.
     pub fn missing(&self) -> impl Iterator<Item = String> {
         let why = move |job: &Job| Some(format!("{}: {}", job.id, missing(self.repo, &job.how)?));
         self.jobs.iter().filter_map(why)
     }
 
-    /// The programs that were built here before.
+    /// The ids of the programs that were built here before.
     pub fn there(&self) -> Vec<&str> {
         let is_there = |job: &&Job| job.is_there && missing(self.repo, &job.how).is_none();
         let there = self.jobs.iter().filter(is_there);
         there.map(|job| job.id.as_str()).collect()
     }
 
-    /// What is to be built, in a few lines; empty where all of it is there. At most `names_max`
-    /// programs are named.
+    /// A few lines on what is to be built; empty where everything was built before. At most
+    /// `names_max` programs are named.
     pub fn announcement(&self, names_max: usize) -> String {
         let left = || self.jobs.iter().filter(|job| !job.is_there);
         let is_python = |job: &&Job| matches!(job.how, Build::Python { .. });
@@ -141,8 +141,9 @@ impl<'a> Stage<'a> {
         lines
     }
 
-    /// Build them. `soon` is called once, where that is worth its time: when the first
-    /// programs stand and nothing is being downloaded, with the ids of those that are left.
+    /// Build the programs. `soon` is called at most once, where that is worth its time: when the
+    /// first programs are built and nothing is being downloaded, with the ids of those that are
+    /// left.
     pub fn run(mut self, mut soon: impl FnMut(&[String]) -> Result<()>) -> Result<Programs> {
         let mut progress = Progress::begin(&self.jobs);
         let (repo, registry) = (self.repo, self.registry);
@@ -173,13 +174,13 @@ impl<'a> Stage<'a> {
                         watch::stage(watch::event::Stage::Build);
                     }
                 }
-                // One download after the other, each beside what compiles.
+                // One download at a time, each while Cargo compiles.
                 let downloads = self
                     .jobs
                     .iter()
                     .enumerate()
                     .filter(|(_, job)| download(job));
-                // The longest first: others wait for it.
+                // The longest one first, because other programs wait for it.
                 let longest = downloads.max_by(|a, b| a.1.expected_s.total_cmp(&b.1.expected_s));
                 if beside.is_none()
                     && let Some(at) = longest.map(|(at, _)| at)
@@ -232,7 +233,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Whether a program was built here before; Cargo looks again whether it is of today.
+/// Whether a program was built here before. Cargo finds out later whether it is up to date.
 fn is_there(repo: &Repo, id: &str, how: &Build) -> bool {
     match how {
         Build::Cargo { bin, .. } => cargo::kept_path(repo, id, bin).exists(),
@@ -255,13 +256,14 @@ pub fn is_built(repo: &Repo, registry: &Registry, target: &Target) -> bool {
     is_there(repo, &id, how) && missing(repo, how).is_none()
 }
 
-/// Why a target's program can't be had here, where that can be seen without making it.
+/// The reason why a target's program can't be had here, as far as that can be seen without making
+/// it.
 pub fn why_missing(repo: &Repo, registry: &Registry, target: &Target) -> Option<String> {
     let engine = registry.engine(&target.engine)?;
     missing(repo, engine.build_for(&target.backend))
 }
 
-/// Why a program can't be had here, where that can be seen without making it.
+/// The reason why a program can't be had here, as far as that can be seen without making it.
 fn missing(repo: &Repo, how: &Build) -> Option<String> {
     match how {
         Build::Cargo { .. } => None,
@@ -277,14 +279,14 @@ fn missing(repo: &Repo, how: &Build) -> Option<String> {
     }
 }
 
-/// How far the stage is.
+/// The progress of the stage.
 struct Progress {
-    /// Programs to be built: id, and what is known of it.
+    /// The programs to be built: id, and what is known of the work.
     all: Vec<(String, Work)>,
 }
 
 impl Progress {
-    /// What the programs are called together.
+    /// The name of the programs' group in progress events.
     const GROUP: &str = "programs";
 
     /// Emit the progress events that say what there is to do.
@@ -301,7 +303,7 @@ impl Progress {
             items: jobs.iter().map(item).collect(),
         }));
         let work = |job: &Job| Work {
-            // What is downloaded beside them adds nothing.
+            // A download runs beside the compilation and adds no time.
             expected_s: (!matches!(job.how, Build::Python { .. })).then_some(job.expected_s),
             left: u32::from(!matches!(job.how, Build::Python { .. })),
             ..Work::default()
@@ -312,7 +314,7 @@ impl Progress {
         }
     }
 
-    /// That a program is being built, unless it is there or was downloaded.
+    /// Print that a program is being built, unless it was built before or is a download.
     fn say(&self, job: &Job) {
         if matches!(job.how, Build::Python { .. }) {
             return;

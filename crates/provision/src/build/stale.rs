@@ -1,16 +1,16 @@
-//! Libraries that CMake made with another compiler, other flags or for another CPU. Cargo asks
-//! about none of these, so a library would stay what it was after Clang has been installed, or on a
-//! machine that got another processor.
+//! Removes libraries that CMake made with another compiler, with other flags or for another CPU.
+//! Cargo checks none of these, so a library would stay as it was after Clang has been installed, or
+//! on a machine with a new processor.
 
 use base::files::write_whole;
 use std::io;
 use std::path::Path;
 
-/// Has Cargo make them again: removes what CMake left in `release`, a target directory's, unless
-/// they were `made_by` the same, and notes by what they will be made.
+/// Remove what CMake left in `release`, in a target directory, unless it was `made_by` the same.
+/// Cargo then makes it again. The new `made_by` is noted in a file.
 ///
 /// # Errors
-/// What can't be removed or written.
+/// Where something can't be removed or written.
 pub fn remove(release: &Path, made_by: &str) -> io::Result<()> {
     let note = release.join(".made-by");
     if std::fs::read_to_string(&note).is_ok_and(|before| before == made_by) {

@@ -1,25 +1,26 @@
-//! What a program needs around it while it is built and while it runs.
+//! What a program needs around it while it is built and while it runs: environment variables and
+//! paths.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What a build and the program it makes must find around them.
+/// The environment of a build, and of the program that it makes.
 #[derive(Debug, Default)]
 pub struct Surroundings {
-    /// Variables for the build.
+    /// Environment variables for the build.
     pub variables: Vec<(&'static str, OsString)>,
-    /// Variables for the program.
+    /// Environment variables for the program when it runs.
     pub run_variables: Vec<(&'static str, OsString)>,
     /// Directories that come first on `PATH` while building.
     pub programs: Vec<PathBuf>,
     /// Directories that come first on `LD_LIBRARY_PATH` while running.
     pub libraries: Vec<PathBuf>,
-    /// The hash of what compiles C++ for the program, and how; empty where nothing does.
+    /// Hash of the compiler of the program's C++ and its flags; empty where no C++ is compiled.
     pub compiled_by: String,
 }
 
 impl Surroundings {
-    /// The build's environment, beside ours.
+    /// The variables that the build needs in addition to ours.
     pub fn build(&self) -> Vec<(&'static str, OsString)> {
         let mut all = self.variables.clone();
         if !self.programs.is_empty() {
@@ -28,7 +29,7 @@ impl Surroundings {
         all
     }
 
-    /// The program's environment, beside ours.
+    /// The variables that the program needs in addition to ours.
     pub fn run(&self) -> Vec<(String, String)> {
         let mut all = self.run_variables.clone();
         if !self.libraries.is_empty() {
@@ -42,11 +43,11 @@ impl Surroundings {
     }
 }
 
-/// A path list with `dirs` before what is in it.
+/// The path list in `variable`, with `dirs` in front.
 fn before(variable: &str, dirs: &[PathBuf]) -> OsString {
     let now = std::env::var_os(variable).unwrap_or_default();
     let now = std::env::split_paths(&now).filter(|dir| !dir.as_os_str().is_empty());
     let all: Vec<PathBuf> = dirs.iter().cloned().chain(now).collect();
-    // Only a directory with a colon in its name can't be joined.
+    // Joining fails only where a directory has a colon in its name.
     std::env::join_paths(all).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The kernel tracer: a library of ours that a traced engine's driver loads. It is
+//! Builds the kernel tracer: a library of ours that the driver of a traced engine loads. It is
 //! built like an engine, on demand, and needs no CUDA for that.
 
 use super::{cargo_command, unavailable};
@@ -7,12 +7,12 @@ use harness::engine::EngineFailure;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-/// Its package.
+/// The name of the tracer's package.
 const PACKAGE: &str = "kernel-tracer";
-/// Its library, without what a system puts around such names.
+/// The library's name, without the prefix and suffix that a system adds.
 const LIBRARY: &str = "kernel_tracer";
 
-/// Build it, or take a bundle's; the library's path.
+/// Build the library, or find a bundle's. Returns the library's path.
 pub fn tracer(repo: &Repo) -> Result<PathBuf, EngineFailure> {
     if matches!(repo.bundle(), Ok(Some(_))) {
         let file = repo.root.join("lib").join(tracer_file());
@@ -37,7 +37,7 @@ pub fn tracer(repo: &Repo) -> Result<PathBuf, EngineFailure> {
     Ok(repo.build_dir.join("release").join(tracer_file()))
 }
 
-/// What the library's file is called.
+/// The file name of the library.
 pub fn tracer_file() -> String {
     use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
     format!("{DLL_PREFIX}{LIBRARY}{DLL_SUFFIX}")

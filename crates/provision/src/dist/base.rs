@@ -1,5 +1,5 @@
-//! The base archive: the harness, its launchers, the registry with every program as one
-//! that is there already, all data but the records, and the engines that are scripts.
+//! Makes the base archive: the harness, its launchers, a registry in which every program is
+//! prebuilt, all data but the records, and the engines that are scripts.
 
 use super::part::Part;
 use super::{crates, program};
@@ -9,13 +9,14 @@ use schema::bundle::{self, Bundle};
 use schema::registry::{Build, Registry};
 use std::path::Path;
 
-/// The part's name.
+/// The name of the part.
 pub const NAME: &str = "base";
 
 const LAUNCHER: &str = include_str!("launch.sh");
 const README: &str = include_str!("bundle.md");
 
-/// Everything but the helpers' programs; `tracer`: the library for kernel traces.
+/// Make the part with everything but the programs of the helper targets. `tracer`: the library for
+/// kernel traces.
 pub fn base(
     repo: &Repo,
     registry: &Registry,
@@ -90,8 +91,8 @@ fn launcher(made: &Bundle, verb: &str) -> String {
         .replace("@VERB@", verb)
 }
 
-/// The files in `root/dir` that are wanted, by their path under `root`; those in wanted
-/// folders too.
+/// Add the files in `root/dir` that are wanted, named by their path under `root`, and those in
+/// wanted folders.
 fn add_dir(part: &mut Part, root: &Path, dir: &str, wanted: &dyn Fn(&Path) -> bool) -> Result<()> {
     let entries = std::fs::read_dir(root.join(dir))
         .with_context(|| format!("{} can't be listed", root.join(dir).display()))?;

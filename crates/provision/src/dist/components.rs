@@ -1,10 +1,11 @@
-//! What is inside an archive, for who must know: licences, and a list for scanners.
+//! Lists what is inside an archive: licences, and components for scanners.
 //!
-//! The licences of what is inside an archive: who asks for which, and every text that
-//! came with a crate's source, once. No legal advice: whether they suit is `deny.toml`'s.
+//! The licence file says which crate has which licence, and has every licence text that came with a
+//! crate's source, once. It is no legal advice: whether the licences are acceptable is checked by
+//! `deny.toml`.
 //!
-//! The list of components of an archive, as CycloneDX 1.6 in JSON, which scanners read.
-//! No serial number and no time: equal archives have equal lists.
+//! The list of components has the format CycloneDX 1.6 in JSON. It has no serial number and no
+//! time, so that equal archives have equal lists.
 
 use super::crates::Package;
 use anyhow::{Context, Result};
@@ -12,10 +13,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// How deep a crate's folders are searched: vendored sources bring texts of their own.
+/// How deep a crate's folders are searched for licences: vendored sources have texts of their own.
 const DEPTH_MAX: usize = 2;
 
-/// The list, then the texts.
+/// Write the licence file: the list of crates, then the texts.
 pub fn licence_texts(packages: &[&Package]) -> Result<String> {
     let mut list = String::from("What the programs in this archive are linked from.\n\n");
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -46,7 +47,7 @@ pub fn licence_texts(packages: &[&Package]) -> Result<String> {
     Ok(list)
 }
 
-/// Whether a file's name says that it is a licence, or belongs to one.
+/// Whether a file's name says that it is a licence or a notice that belongs to one.
 fn is_license(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let is_source = [".rs", ".py", ".c", ".h", ".cpp", ".toml", ".json", ".html"];
@@ -76,7 +77,7 @@ fn find(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The document.
+/// Write the list of components, as CycloneDX in JSON.
 pub fn cyclonedx(part: &str, packages: &[&Package]) -> Result<String> {
     let components: Vec<Value> = packages.iter().map(|package| component(package)).collect();
     let document = json!({
@@ -105,7 +106,7 @@ fn component(package: &Package) -> Value {
         "version": version,
     });
     if let Some(license) = &package.license {
-        // Before Cargo knew SPDX expressions, a slash meant either.
+        // Before Cargo supported SPDX expressions, a slash meant a choice.
         let expression = license.replace(" / ", " OR ").replace('/', " OR ");
         component["licenses"] = json!([{ "expression": expression }]);
     }

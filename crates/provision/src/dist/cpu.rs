@@ -1,5 +1,5 @@
-//! The CPU that a bundle's programs are compiled for: building all of it for another one
-//! than this, and what a machine must have to run it.
+//! The CPU that a bundle's programs are compiled for: builds everything for another CPU than this
+//! machine's, and finds out what a machine must have to run it.
 
 use super::Options;
 use crate::build::cargo_command;
@@ -8,13 +8,15 @@ use base::repo::Repo;
 use std::process::ExitCode;
 use xshell::{Shell, cmd};
 
-/// What a checkout's programs are compiled for.
+/// rustc's name for this machine's own CPU, for which a checkout's programs are compiled.
 pub const NATIVE: &str = "native";
-/// Set where this program was itself compiled for the CPU that was asked for.
+/// Environment variable with the CPU that this program was itself compiled for, where one was asked
+/// for.
 const BUILT_FOR: &str = "BENCH_DIST_CPU";
 
-/// For another CPU than this machine's, the whole command is run again, harness and all,
-/// from a build of its own; its exit status.
+/// Where another CPU than this machine's is wanted, run the whole command again from a build for
+/// that CPU, harness included, and return its exit status. `None` where nothing has to be built
+/// anew.
 pub fn built_for_another(repo: &Repo, options: &Options) -> Result<Option<ExitCode>> {
     let wanted = options.target_cpu.as_str();
     let built_for = std::env::var(BUILT_FOR).ok();
@@ -25,7 +27,7 @@ pub fn built_for_another(repo: &Repo, options: &Options) -> Result<Option<ExitCo
     if !wanted.chars().all(is_name) {
         bail!("--target-cpu {wanted:?}: `rustc --print target-cpus` lists the names");
     }
-    // In release, unlike the harness of a checkout: who has a bundle compiles it no more.
+    // In release, unlike the harness of a checkout: the user of a bundle doesn't compile it again.
     let status = cargo_command()
         .args(["run", "--release", "--package", "xtask", "--"])
         .args(std::env::args_os().skip(1))
@@ -42,13 +44,13 @@ pub fn built_for_another(repo: &Repo, options: &Options) -> Result<Option<ExitCo
     Ok(Some(code.map_or(ExitCode::FAILURE, ExitCode::from)))
 }
 
-/// What programs for `cpu` need, in the kernel's spelling: of what the compiler may use
-/// all that this machine's kernel has a word for.
+/// The CPU features that programs for `cpu` need, in the kernel's spelling: those that the compiler
+/// may use and that this machine's kernel has a word for.
 pub fn flags(cpu: &str) -> Result<Vec<String>> {
     let shell = Shell::new()?;
     let asked = cmd!(shell, "rustc --print cfg -Ctarget-cpu={cpu}").ignore_status();
     let output = asked.output().context("rustc can't be started")?;
-    // For a name that it doesn't know it only prints a warning, and takes its default.
+    // For an unknown CPU rustc only prints a warning, and takes its default.
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() || said.contains("not a recognized processor") {
         bail!("rustc knows no CPU {cpu:?}: `rustc --print target-cpus` lists them");
@@ -58,7 +60,7 @@ pub fn flags(cpu: &str) -> Result<Vec<String>> {
     Ok(needed(&cfg, &cpuinfo))
 }
 
-/// The features in `rustc --print cfg`'s words that /proc/cpuinfo names.
+/// The features in the output of `rustc --print cfg` that /proc/cpuinfo names.
 fn needed(cfg: &str, cpuinfo: &str) -> Vec<String> {
     let is_flags = |line: &&str| line.starts_with("flags") || line.starts_with("Features");
     let known = cpuinfo.lines().find(is_flags).unwrap_or_default();
@@ -75,7 +77,7 @@ fn needed(cfg: &str, cpuinfo: &str) -> Vec<String> {
     needed
 }
 
-/// How the kernel may call a feature of rustc's.
+/// The names that the kernel may use for a feature of rustc's.
 fn spellings(feature: &str) -> Vec<String> {
     let other = match feature {
         "sse3" => "pni",

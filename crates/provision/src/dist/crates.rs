@@ -1,5 +1,5 @@
-//! Which crates a program is linked from, by Cargo's own word, and where their sources
-//! lie. Judges nothing: licences are read and listed in `components`.
+//! Finds out which crates a program is linked from, as Cargo reports it, and where their sources
+//! lie. Licences are read and listed in `components`.
 
 use crate::build::cargo_command;
 use anyhow::{Context, Result, bail};
@@ -10,24 +10,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// A crate.
+/// A crate that a program is linked from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Package {
-    /// Its name.
+    /// The crate's name.
     pub name: String,
-    /// Its version.
+    /// The crate's version.
     pub version: String,
-    /// SPDX expression, where its manifest has one.
+    /// SPDX expression of its licence, where its manifest has one.
     pub license: Option<String>,
-    /// Where it is developed.
+    /// URL of its repository, where its manifest has one.
     pub repository: Option<String>,
-    /// Where its source lies.
+    /// The directory of its source.
     pub dir: PathBuf,
-    /// sha256 of its archive by the lockfile; `None`: it is no registry's.
+    /// sha256 of its archive, as the lockfile has it; `None` where it isn't from a registry.
     pub checksum: Option<String>,
 }
 
-/// What the harness itself is linked from.
+/// The crates that the harness itself is linked from.
 pub fn of_harness(repo: &Repo) -> Result<Vec<Package>> {
     let how = Build::Cargo {
         package: "xtask".into(),
@@ -40,7 +40,7 @@ pub fn of_harness(repo: &Repo) -> Result<Vec<Package>> {
     of_program(repo, &how)
 }
 
-/// What a program of Cargo's is linked from; nothing where it isn't Cargo's.
+/// The crates that a program is linked from; none where Cargo doesn't build it.
 pub fn of_program(repo: &Repo, how: &Build) -> Result<Vec<Package>> {
     let Build::Cargo {
         package,
@@ -89,7 +89,7 @@ fn cargo(repo: &Repo, words: &[&str], manifest: &Path) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Name and version in each line of `cargo tree --format {p}`.
+/// The name and version in each line of `cargo tree --format {p}`.
 fn linked(tree: &str) -> BTreeSet<(String, String)> {
     let lines = tree.lines().filter_map(|line| {
         let mut words = line.split_whitespace();

@@ -1,9 +1,9 @@
-//! `cargo xtask dist`: programs, data and this harness as archives for machines that have
-//! no toolchain. One archive is the base (harness, data, registry, the instrument and the
-//! judge that needs no Python), one more for each engine; all unpack into one directory.
-//! Builds nothing by itself (`build` does) and measures nothing.
+//! `cargo xtask dist`: packs programs, data and this harness into archives for machines that have
+//! no toolchain. One archive is the base (harness, data, registry, the instrument and the judge
+//! that needs no Python), and there is one for each engine; all of them unpack into one directory.
+//! The module `build` builds the programs, and nothing is measured.
 //!
-//! What `cargo xtask dist` prints: a line an archive, and which are too large. Pure.
+//! The command prints a line for each archive, and which ones are too large.
 
 mod base;
 mod components;
@@ -26,8 +26,7 @@ use schema::registry::{Build, Registry, Target};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// An engine's archive and the base's may not be larger: what runners, lenders of machines
-/// and mail accept. Bytes.
+/// The largest size of an archive (bytes), which runners, lenders of machines and mail accept.
 const ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 
 /// What the command line says.
@@ -47,7 +46,8 @@ pub struct Options {
     pub out: Option<PathBuf>,
 }
 
-/// Exit status 3 where an engine can't be built here; the others are packed.
+/// Make the archives. The exit status is 3 where an engine can't be built here; the others are
+/// packed.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     if repo.bundle()?.is_some() {
         bail!("this is a bundle already: make another from a checkout");
@@ -60,7 +60,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     let chosen: Vec<Target> = chosen.into_iter().filter(|t| packs(&registry, t)).collect();
     let helpers = helpers(&registry);
-    // They run elsewhere.
+    // Whether they can run on this machine doesn't matter, because they run elsewhere.
     let programs = build::compile(repo, &registry, chosen.iter().chain(&helpers))?;
     let made = bundle(repo, &registry, &programs, options)?;
     let name = name(&made.version, made.cuda);
@@ -97,14 +97,14 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     if !too_large.is_empty() {
         bail!("{}", too_large.join("; "));
     }
-    // What failed was said when it happened.
+    // A failure was reported when it happened.
     Ok(match chosen.iter().all(|target| programs.has(target)) {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(3),
     })
 }
 
-/// What the archives' names begin with, and the directory that they unpack into.
+/// The common beginning of the archives' names, and the directory that they unpack into.
 fn name(version: &str, cuda: bool) -> String {
     format!(
         "llm-engine-bench-{version}-{}-{}{}",
@@ -114,14 +114,14 @@ fn name(version: &str, cuda: bool) -> String {
     )
 }
 
-/// Whether a target's program is a file to pack. A script goes into the base as it is,
-/// and makes its environment where it is unpacked.
+/// Whether a target's program is a file to pack. A script goes into the base as it is, and its
+/// environment is made where it is unpacked.
 fn packs(registry: &Registry, target: &Target) -> bool {
     let engine = registry.engine(&target.engine);
     engine.is_some_and(|e| matches!(e.build_for(&target.backend), Build::Cargo { .. }))
 }
 
-/// The targets that every bundle has: the instrument, and a judge that is no script.
+/// The targets that every bundle has: the instrument, and judges that are no scripts.
 fn helpers(registry: &Registry) -> Vec<Target> {
     let instrument = registry.instrument.as_ref().map(|i| i.target.as_str());
     let [reference, cross_check] = registry.judges();
@@ -134,7 +134,7 @@ fn helpers(registry: &Registry) -> Vec<Target> {
         .collect()
 }
 
-/// What the bundle says of itself.
+/// The description of the bundle, which is packed with it.
 fn bundle(
     repo: &Repo,
     registry: &Registry,
@@ -155,7 +155,7 @@ fn bundle(
     })
 }
 
-/// Write every part's archive, then the sums of all.
+/// Write every part's archive, then a file with the hashes of all.
 fn write(parts: &[Part], name: &str, out: &Path) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut sums = String::new();
@@ -181,22 +181,22 @@ fn write(parts: &[Part], name: &str, out: &Path) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// One archive.
+/// One archive, as a row of the printed table.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// `base`, or an engine's id.
+    /// The part's name: `base`, or an engine's id.
     pub part: String,
-    /// File name.
+    /// The archive's file name.
     pub file: String,
-    /// Files in it.
+    /// Number of files in the archive.
     pub files: usize,
-    /// Their size, bytes.
+    /// Size of the files in the archive (bytes).
     pub bytes: u64,
-    /// The archive's size, bytes.
+    /// Size of the archive itself, which is compressed (bytes).
     pub packed_bytes: u64,
 }
 
-/// The table.
+/// Format the table of archives.
 pub fn table(rows: &[Row]) -> String {
     let head = ["part", "files", "unpacked", "packed", "archive"].map(str::to_owned);
     let rows = rows.iter().map(|row| {
@@ -211,7 +211,7 @@ pub fn table(rows: &[Row]) -> String {
     aligned(std::iter::once(head).chain(rows))
 }
 
-/// A line for each archive over `max` bytes.
+/// A line for each archive that is larger than `max` bytes.
 pub fn too_large(rows: &[Row], max: u64) -> Vec<String> {
     let over = rows.iter().filter(|row| row.packed_bytes > max);
     over.map(|row| {
@@ -237,7 +237,7 @@ mod tests {
     fn cargo_binstall_looks_for_the_base_archive_of_a_release() {
         let name = name("{ version }", false);
         let Some(stem) = name.strip_suffix("x86_64-linux") else {
-            return; // releases are of no other machine
+            return; // there are releases for no other platform
         };
         assert_eq!(stem, "llm-engine-bench-{ version }-");
         let manifest = include_str!("../../../../xtask/Cargo.toml");

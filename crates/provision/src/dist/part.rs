@@ -1,5 +1,5 @@
-//! What goes into one archive, in memory: the largest engine is some 120 MB. Pure but
-//! for reading the files that are added.
+//! The content of one archive, in memory: the largest engine has some 120 MB. Pure, except that it
+//! reads the files that are added.
 //!
 //! A part is written as a `.tar.gz`, which every system can unpack. Equal parts give equal bytes:
 //! entries are sorted by name, their owner is 0, and their time is `SOURCE_DATE_EPOCH`, or the
@@ -13,28 +13,28 @@ use schema::hash::sha256_hex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// One file.
+/// A file of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its bytes.
+    /// The file's bytes.
     pub bytes: Vec<u8>,
-    /// Whether it can be run.
+    /// Whether the file is executable.
     pub is_program: bool,
 }
 
-/// One archive's content.
+/// The content of an archive.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// `base`, or an engine's id.
+    /// The part's name: `base`, or an engine's id.
     pub name: String,
-    /// Path inside the bundle → file.
+    /// The files by their path inside the bundle.
     pub entries: BTreeMap<String, Entry>,
-    /// What its programs are linked from.
+    /// The crates that the part's programs are linked from.
     packages: BTreeSet<Package>,
 }
 
 impl Part {
-    /// With nothing in it.
+    /// Create a part with no files.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -42,12 +42,12 @@ impl Part {
         }
     }
 
-    /// Whether there is nothing to pack.
+    /// Whether the part has no files.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Size of all files, bytes.
+    /// Size of all files (bytes).
     pub fn bytes(&self) -> u64 {
         self.entries
             .values()
@@ -55,14 +55,14 @@ impl Part {
             .sum()
     }
 
-    /// Add a text or a program at `path`.
+    /// Add a file with these bytes at `path`.
     pub fn add(&mut self, path: &str, bytes: impl Into<Vec<u8>>, is_program: bool) {
         let bytes = bytes.into();
         self.entries
             .insert(path.to_owned(), Entry { bytes, is_program });
     }
 
-    /// Add a file that is no program as it is.
+    /// Add a copy of the file `from`, which is no program, at `path`.
     pub fn copy(&mut self, path: &str, from: &Path) -> Result<()> {
         let bytes =
             std::fs::read(from).with_context(|| format!("{} can't be read", from.display()))?;
@@ -70,8 +70,8 @@ impl Part {
         Ok(())
     }
 
-    /// Note what a program in it is linked from, and write down licences, components and
-    /// sums anew: call after its files were added.
+    /// Note which crates a program of the part is linked from, and write the files of licences,
+    /// components and hashes anew. Call it after the program's files were added.
     pub fn describe(&mut self, packages: impl IntoIterator<Item = Package>) -> Result<()> {
         self.packages.extend(packages);
         let name = self.name.clone();
@@ -90,11 +90,11 @@ impl Part {
     }
 }
 
-/// The archive of `part`, all of it inside the directory `dir`.
+/// Pack `part` as a `.tar.gz` in which all files lie in the directory `dir`.
 pub fn pack(dir: &str, part: &Part) -> Result<Vec<u8>> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let mtime = epoch.and_then(|text| text.parse().ok()).unwrap_or(0);
-    // GzBuilder notes neither a time nor a name unless told.
+    // GzBuilder writes neither a time nor a name unless told to.
     let gzip = GzBuilder::new().write(Vec::new(), Compression::default());
     let mut tar = tar::Builder::new(gzip);
     for (path, entry) in &part.entries {

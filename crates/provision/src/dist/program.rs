@@ -1,10 +1,10 @@
-//! The programs of a bundle, and its registry of them.
+//! The programs of a bundle, and the bundle's registry.
 //!
-//! The programs in an archive: without symbols, at the path where the bundle's registry
-//! looks for them, with what they read beside them.
+//! Programs are packed without symbols, at the path where the bundle's registry looks for them,
+//! with the files that they read beside them.
 //!
-//! The registry of a bundle: every program that Cargo makes is one that is there already.
-//! Pure.
+//! In the registry of a bundle every program that Cargo builds is a prebuilt one. Making that
+//! registry is pure.
 
 use super::crates;
 use super::part::Part;
@@ -16,7 +16,7 @@ use schema::registry::{Build, Need, Registry, Target};
 use std::path::Path;
 use xshell::{Shell, cmd};
 
-/// Add the programs of `targets` that could be built, each once, and say what is in them.
+/// Add the programs of `targets` that could be built, each once, and note which crates are in them.
 pub fn add(repo: &Repo, programs: &Programs, targets: &[Target], part: &mut Part) -> Result<()> {
     let mut packages = Vec::new();
     for target in targets {
@@ -42,7 +42,7 @@ pub fn add(repo: &Repo, programs: &Programs, targets: &[Target], part: &mut Part
     }
 }
 
-/// Add what measures the limits of devices, where it can be built.
+/// Add the programs that measure the limits of devices, where they can be built.
 pub fn add_limits(repo: &Repo, registry: &Registry, part: &mut Part) -> Result<()> {
     for (backend, how) in &registry.limits {
         let made = build::limits(repo, registry, backend, how);
@@ -71,8 +71,8 @@ pub fn stripped(file: &Path) -> Result<Vec<u8>> {
     Ok(std::fs::read(out.path())?)
 }
 
-/// The same targets, with their programs where a bundle has them. What only builds and
-/// tests need is left out.
+/// The registry of a bundle: the same targets, with the paths of the bundle's programs. What only
+/// builds and tests need is left out.
 pub fn prebuilt(registry: &Registry) -> Registry {
     let mut registry = registry.clone();
     registry.build_s.clear();
@@ -97,7 +97,7 @@ pub fn prebuilt(registry: &Registry) -> Registry {
     registry
 }
 
-/// Where a bundle has a program; `None` for one that isn't Cargo's.
+/// The path of a program in a bundle; `None` for one that Cargo doesn't build.
 pub fn program_path(id: &str, how: &Build) -> Option<String> {
     match how {
         Build::Cargo { bin, .. } => Some(format!("programs/{id}/{bin}")),
@@ -109,7 +109,7 @@ fn there_already(id: &str, how: &Build) -> Build {
     let Some(path) = program_path(id, how) else {
         return how.clone();
     };
-    // What else it needs, it needs to be built.
+    // Its other needs are needs of the build.
     let needs = how.needs().iter().filter(|need| need.is_to_run());
     Build::Prebuilt {
         path,

@@ -1,5 +1,5 @@
-//! What is missing, what that costs, and the command that gets it. Pure: judges
-//! what was read, and runs none of the commands.
+//! Judges what was read of a machine: what is missing, what that costs, and the command that gets
+//! it. Pure: none of the commands is run.
 
 use super::Disk;
 use harness::machine::system::{
@@ -10,40 +10,40 @@ use schema::registry::Need;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Under this, a build of all engines may not fit.
+/// Free bytes below which a build of all engines may not fit.
 const BUILD_BYTES: u64 = 30_000_000_000;
-/// Under this, the default models may not fit.
+/// Free bytes below which the default models may not fit.
 const MODELS_BYTES: u64 = 8_000_000_000;
 
-/// How much it matters.
+/// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Nothing works without it.
     Needed,
-    /// Some target or check is left out.
+    /// Some targets or checks are left out.
     Partial,
     /// Numbers will be lower or noisier than this machine's best.
     Noise,
 }
 
-/// Something missing or disturbing.
+/// Something that is missing or disturbs measurements.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How much it matters.
+    /// How much the finding matters.
     pub severity: Severity,
-    /// What it is.
+    /// What is missing or disturbs, in words.
     pub what: String,
-    /// What follows from it.
+    /// What follows from it, in words.
     pub consequence: String,
-    /// What to do about it, where something can be done.
+    /// The command or step that mends it, where there is one.
     pub command: Option<String>,
 }
 
-/// Names of the engines that want something.
+/// Each need, with the names of the engines that have it.
 pub(super) type Wanted = BTreeMap<Need, Vec<String>>;
 
-/// Everything worth telling, most important first.
+/// Collect all findings, most important first.
 pub(super) fn findings(
     cpu: &Cpu,
     memory: &Memory,
@@ -109,7 +109,7 @@ fn tool_findings(system: &System, tools: &Tools, wanted: &Wanted) -> Vec<Finding
         (Need::Cmake, "no cmake", &tools.cmake),
         (Need::Libclang, "no libclang", &tools.libclang),
     ] {
-        // Where no engine wants it, its absence costs nothing, nor where Python can get it.
+        // A missing tool costs nothing where no engine needs it or Python can provide it.
         let engines = wanted.get(&need).map(Vec::as_slice).unwrap_or_default();
         let is_provided = has_python && !tools.in_nix_shell;
         miss(
@@ -152,7 +152,8 @@ fn tool_findings(system: &System, tools: &Tools, wanted: &Wanted) -> Vec<Finding
     all
 }
 
-/// Without Clang an engine's C++ may have to do without the CPU's matrix unit.
+/// The finding that Clang is missing: without it an engine's C++ may be unable to use the CPU's
+/// matrix unit.
 fn clang_finding(cpu: &Cpu, system: &System, tools: &Tools, wanted: &Wanted) -> Option<Finding> {
     let engines = wanted.get(&Need::Clang)?;
     let has_amx = cpu.flags.iter().any(|flag| flag == "amx_int8");
@@ -207,7 +208,7 @@ fn noise_findings(cpu: &Cpu, memory: &Memory, system: &System) -> Vec<Finding> {
             command: command.map(Into::into),
         });
     };
-    // One is us; a finished build fades from the average within minutes.
+    // One of the load is this process; a finished build fades from the average within minutes.
     let busy = 1.0 + cpu.threads_usable as f64 / 4.0;
     if let Some(load) = system.load_1_min.filter(|&load| load > busy) {
         note(
@@ -294,7 +295,7 @@ mod tests {
     #[test]
     fn a_complete_quiet_machine_needs_nothing() {
         assert_eq!(judge(&System::default(), &complete()), []);
-        // Nix is a convenience: its absence costs nothing.
+        // Nix is optional: its absence costs nothing.
         let tools = Tools {
             nix: Tool::default(),
             ..complete()
@@ -328,7 +329,7 @@ mod tests {
             ..tools.clone()
         };
         assert_eq!(judge(&system, &tools_less), found);
-        // On an unknown distribution we don't guess a command.
+        // For an unknown distribution no command is guessed.
         assert_eq!(judge(&System::default(), &tools)[0].command, None);
     }
 

@@ -1,27 +1,27 @@
-//! Every vector extension that the processor advertises, tried: one instruction of it in a
-//! child process, which an illegal instruction may kill.
+//! Tries every vector extension that the processor advertises, by executing one of its instructions
+//! in a child process, which an illegal instruction may kill.
 
 use super::{Finding, Severity};
 use harness::machine::Processor;
 use schema::record::IsaLimit;
 use serde::Serialize;
 
-/// What became of one extension.
+/// The result of trying one extension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tried {
-    /// The flag, as the Linux kernel spells it.
+    /// The extension's flag, as the Linux kernel spells it.
     pub flag: &'static str,
-    /// What its instruction did.
+    /// The outcome of executing its instruction.
     pub outcome: Outcome,
 }
 
-/// How the child ended.
+/// How the child process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It was executed.
+    /// The instruction was executed.
     Works,
-    /// It is advertised, and killed the child as an illegal instruction.
+    /// The extension is advertised, but its instruction killed the child as illegal.
     IllegalInstruction,
     /// The kernel doesn't let a program use its registers.
     Refused,
@@ -29,14 +29,15 @@ pub enum Outcome {
     Failed,
 }
 
-/// The flags with that outcome.
+/// The flags of the extensions with that outcome.
 pub(super) fn flags(tried: &[Tried], outcome: Outcome) -> Vec<&'static str> {
     let with = tried.iter().filter(|tried| tried.outcome == outcome);
     with.map(|tried| tried.flag).collect()
 }
 
-/// What to tell where something only pretends. `limits` are what the harness keeps
-/// libraries to on this machine.
+/// The finding about extensions that are advertised but not usable; `None` where all are usable.
+/// `limits` are the variables by which the harness limits the instructions of libraries on this
+/// machine.
 pub(super) fn finding(
     processor: &Processor,
     tried: &[Tried],
@@ -71,7 +72,7 @@ pub(super) fn finding(
     })
 }
 
-/// Try all that are advertised here; none where this is no x86.
+/// Try all extensions that are advertised here; none where the processor is no x86.
 pub(super) fn try_all(processor: &Processor) -> Vec<Tried> {
     #[cfg(target_arch = "x86_64")]
     return x86::try_all(processor);
@@ -88,7 +89,7 @@ mod x86 {
     use harness::machine::{Palette, Processor};
     use std::arch::asm;
 
-    /// How a child says that the kernel refused.
+    /// Exit status of a child that the kernel refused the registers.
     const REFUSED: i32 = 2;
 
     pub(super) fn try_all(processor: &Processor) -> Vec<Tried> {
@@ -103,11 +104,11 @@ mod x86 {
             .collect()
     }
 
-    /// What a child does: whether the kernel let it.
+    /// The function that a child runs. It returns whether the kernel allowed the instruction.
     type Instruction = unsafe fn(Palette) -> bool;
 
-    /// An instruction that only this extension has. It works on registers, and is executed
-    /// in a child that ends after it.
+    /// A function that executes an instruction which only this extension has. It works on
+    /// registers, and is run in a child that ends after it. `None` for an unknown extension.
     fn instruction(flag: &str) -> Option<Instruction> {
         macro_rules! vector {
             ($text:literal) => {
@@ -158,7 +159,7 @@ mod x86 {
     /// # Safety
     /// Whatever tiles the process has are lost.
     unsafe fn load_tiles(palette: Palette) -> bool {
-        // The kernel's documentation, arch/x86/xstate.rst.
+        // From the kernel's documentation, arch/x86/xstate.rst.
         const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
         const XFEATURE_XTILEDATA: libc::c_long = 18;
         // SAFETY: a plain system call, which only gives a permission.
@@ -184,7 +185,7 @@ mod x86 {
         true
     }
 
-    /// Do it in a child, and say how that ended.
+    /// Run `work` in a child process, and return how that ended.
     pub(super) fn in_child(work: impl Fn() -> bool) -> Outcome {
         // SAFETY: between fork and _exit the child calls nothing but system calls and
         // `work`, which allocates nothing and takes no lock.
@@ -291,7 +292,8 @@ mod tests {
             ..Processor::default()
         };
         let tried = try_all(&amx);
-        // Refused where the kernel knows no tiles, illegal where it gives them.
+        // The kernel refuses where it supports no tiles; where it allows them, the instruction is
+        // illegal.
         assert_ne!(tried[0].outcome, Outcome::Works, "{tried:?}");
     }
 }

@@ -1,7 +1,8 @@
-//! `cargo xtask doctor`: what this machine has, what it could do at best, what is
-//! missing and how to get it.
+//! `cargo xtask doctor`: reports what this machine has, what it can do at best, what is missing and
+//! how to get it.
 //!
-//! Looks and measures ([`machine`] does); changes nothing, installs nothing, and asks no network.
+//! It looks and measures (by [`machine`]); it changes nothing, installs nothing, and uses no
+//! network.
 
 mod advice;
 mod instructions;
@@ -22,12 +23,12 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What to look at.
+/// What the doctor is to look at.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where builds go, for its free space.
+    /// The directory that builds are written to, for its free space.
     pub build_dir: PathBuf,
-    /// Where models go, for its free space.
+    /// The directory that models are written to, for its free space.
     pub models_dir: PathBuf,
     /// Whether to measure the ceilings, which loads all cores for some seconds.
     pub measure: bool,
@@ -38,41 +39,41 @@ pub struct Options {
 pub struct Report {
     /// The processor.
     pub cpu: Cpu,
-    /// Every vector extension that it advertises, tried.
+    /// The outcome for every vector extension that the processor advertises.
     pub instructions: Vec<Tried>,
     /// Main memory.
     pub memory: Memory,
-    /// Operating system, container, hypervisor.
+    /// Operating system, container and hypervisor.
     pub system: System,
     /// NVIDIA devices.
     pub gpu: Gpu,
-    /// Backend → the device that it runs on here, or why there is none; only those that
-    /// need one.
+    /// Each backend that needs a device, with the device that it runs on here, or why there is
+    /// none.
     pub devices: BTreeMap<String, Result<String, String>>,
     /// Programs and libraries.
     pub tools: Tools,
-    /// Who provides what programs are built with.
+    /// Who provides what programs are built with: the machine, the flake's shell or the project.
     pub provision: Provision,
     /// Free space where the project writes.
     pub disks: Vec<Disk>,
-    /// What the machine can do at best, if it was measured.
+    /// What the machine can do at best, where that was measured.
     pub ceilings: Option<Ceilings>,
-    /// What is missing or would disturb a measurement.
+    /// Things that are missing or would disturb a measurement.
     pub findings: Vec<Finding>,
 }
 
-/// Free space in one place.
+/// Free space in a directory that the project writes to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Disk {
-    /// What is kept there.
+    /// What is stored there, such as `models`.
     pub what: String,
     /// The directory.
     pub path: PathBuf,
-    /// What an unprivileged process may still write.
+    /// Bytes that an unprivileged process may still write; `None` where that can't be read.
     pub free_bytes: Option<u64>,
 }
 
-/// Look at this machine.
+/// Look at this machine, and report.
 pub fn doctor(repo: &Path, options: &Options) -> Report {
     let cpu = Cpu::read();
     let instructions = instructions::try_all(Processor::here());
@@ -85,7 +86,7 @@ pub fn doctor(repo: &Path, options: &Options) -> Report {
         disk("models", &options.models_dir),
     ];
     let ceilings = options.measure.then(machine::ceilings);
-    // Without a registry it isn't known what engines need.
+    // Without a registry the needs of engines are unknown.
     let registry = Registry::load(&repo.join("engines/engines.toml")).ok();
     let wanted = registry.as_ref().map(Registry::wanted).unwrap_or_default();
     let devices = registry.as_ref().map(devices::of_backends);
@@ -120,12 +121,12 @@ fn disk(what: &str, path: &Path) -> Disk {
 }
 
 impl Report {
-    /// For people: what was found, then what to do about it.
+    /// The report as text for people: what was found, then what to do about it.
     pub fn to_text(&self) -> String {
         render::text(self)
     }
 
-    /// For programs.
+    /// The report as JSON for programs.
     pub fn to_json(&self) -> anyhow::Result<String> {
         Ok(serde_json::to_string_pretty(self)?)
     }

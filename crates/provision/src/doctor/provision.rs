@@ -1,5 +1,5 @@
-//! Who provides what programs are built with: the flake's shell, the environment, or
-//! the project itself. Only looks: nothing is made here.
+//! Finds out who provides what programs are built with: the flake's shell, the environment, or the
+//! project itself. It only looks, and makes nothing.
 
 use crate::build;
 use base::nix_shell::NixShell;
@@ -8,10 +8,10 @@ use harness::machine::Tools;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// One answer each, in words.
+/// Who provides each of these things, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Provision {
-    /// The flake's shell, and whether programs of the host's are within its reach.
+    /// The flake's shell, and whether programs of the host are on its `PATH`.
     pub nix_shell: String,
     /// The Python environment of the engines.
     pub python: String,
@@ -49,12 +49,12 @@ struct Found {
     shell: Option<NixShell>,
     venv: PathBuf,
     libtorch: Option<PathBuf>,
-    /// Where, and whether the project made it.
+    /// The toolkit's directory, and whether the project made it.
     cuda: Option<(PathBuf, bool)>,
-    /// Whether the machine has one.
+    /// Whether the machine has CMake.
     cmake: bool,
     libclang: bool,
-    /// Whether the project's own of both are made.
+    /// Whether the project's own CMake and libclang have been made.
     build_tools: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The report for people: one fact a line, then what to do. Pure; no colours, so
-//! that it can be pasted into an issue as it is.
+//! Formats the report for people: one fact a line, then what to do. Pure, and without colours, so
+//! that the text can be pasted into an issue as it is.
 
 use super::{Outcome, Provision, Report, Severity, instructions};
 use ceilings::{Ceilings, Measured};
@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 const UNKNOWN: &str = "unknown";
 
-/// The whole report.
+/// Format the whole report.
 pub(super) fn text(report: &Report) -> String {
     let mut page = Page::default();
     machine(&mut page, report);
@@ -33,7 +33,7 @@ pub(super) fn text(report: &Report) -> String {
     page.text
 }
 
-/// Lines of `label  value`, under headings.
+/// A text of lines `label  value`, under headings.
 #[derive(Default)]
 struct Page {
     text: String,

@@ -1,4 +1,4 @@
-//! `cargo xtask fetch`, and the same for stages that need a model to be there.
+//! `cargo xtask fetch`, and the same work for stages that need a model.
 
 use super::brought;
 use super::{Bar, How, Verify, fetch, fetch_small, make};
@@ -20,7 +20,7 @@ pub struct Options {
     pub json: bool,
 }
 
-/// Fetch by hand (where none are named, the small ones), and say what is where.
+/// Fetch the models that are named (or else the small ones), and print their files.
 pub fn command(repo: &Repo, options: &Options) -> Result<()> {
     let named = brought::ids(repo, &options.models)?;
     let ids = ModelSpec::named_or_small(&named);
@@ -57,8 +57,8 @@ pub fn ensure(repo: &Repo, ids: &[String]) -> Result<()> {
     fetch_into(repo, ids, Verify::Stamp).map(drop)
 }
 
-/// Make sure that the files by which a model's prompts are encoded are here. A model that is made
-/// here is made whole.
+/// Make sure that the files by which a model's prompts are encoded are here. A model that is
+/// generated here is generated as a whole.
 pub fn ensure_small(repo: &Repo, id: &str) -> Result<()> {
     fetch_small(
         &repo.models()?,
@@ -71,7 +71,8 @@ pub fn ensure_small(repo: &Repo, id: &str) -> Result<()> {
     .map(drop)
 }
 
-/// The same as [`ensure`], with the GGUF files that targets want and that are made of the model's safetensors.
+/// Make sure that a model is complete and verified, as [`ensure`] does, together with the GGUF
+/// files that targets need and that are made of the model's safetensors.
 pub fn ensure_for(repo: &Repo, id: &str, targets: &[Target]) -> Result<()> {
     ensure(repo, std::slice::from_ref(&id.to_owned()))?;
     let wanted: Vec<String> = targets.iter().map(|t| t.weights.clone()).collect();
@@ -87,7 +88,8 @@ pub fn ensure_for(repo: &Repo, id: &str, targets: &[Target]) -> Result<()> {
     .map(drop)
 }
 
-/// As the command line fetches: from the hub that the environment names, until it is interrupted.
+/// The options of the command line: fetch from the hub that the environment names, until the user
+/// interrupts.
 pub fn options(verify: Verify) -> super::Options {
     super::Options {
         verify,

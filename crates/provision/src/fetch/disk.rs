@@ -1,4 +1,4 @@
-//! Free space on a file system. Reads only; reserves nothing.
+//! Free space on a file system, and sizes in words. It only reads, and reserves nothing.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -26,7 +26,7 @@ pub fn free_bytes(path: &Path) -> Option<u64> {
     Some((stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
 }
 
-/// Bytes with one decimal in the unit that fits: `2.5 GB`.
+/// Format bytes with one decimal in the unit that fits: `2.5 GB`.
 pub fn human_bytes(bytes: u64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     let mut value = bytes as f64;
@@ -42,7 +42,7 @@ pub fn human_bytes(bytes: u64) -> String {
     }
 }
 
-/// Megabytes that are only about right: `117 MB`, `3.8 GB`.
+/// Format an approximate number of megabytes: `117 MB`, `3.8 GB`.
 pub fn about_size(megabytes: u64) -> String {
     match megabytes {
         0..1000 => format!("{megabytes} MB"),

@@ -1,13 +1,12 @@
-//! Models from a Hugging Face hub, through `hf-hub` and its cache, so that what
-//! another program downloaded is used and what we download serves others. The
-//! model's directory gets hard links (symbolic ones across file systems):
-//! nothing is stored twice.
+//! Fetches models from a Hugging Face hub, through `hf-hub` and its cache, so that downloads of
+//! other programs are used here and ours by them. The model's directory gets hard links (symbolic
+//! ones across file systems): nothing is stored twice.
 //!
-//! `hf-hub` resumes a partial file and follows the hub's redirects. What it leaves
-//! open is closed here: it reads no `HF_TOKEN`; it never compares what arrived with
-//! the size or the hash the hub declared; it asks a complete partial file for the
-//! bytes after its end (416, for ever); its own retries can append at the wrong
-//! offset, so they stay off. It also has no time-outs, and no way to set any.
+//! `hf-hub` resumes a partial file and follows the hub's redirects. This module makes up for what
+//! it lacks: it reads no `HF_TOKEN`; it never compares what arrived with the size or the hash that
+//! the hub declared; it asks for the bytes after the end of a complete partial file (status 416,
+//! for ever); its own retries can append at the wrong offset, so they stay off. It also has no
+//! time-outs, and no way to set any.
 
 use super::hub_error::{Failure, explain};
 use super::lock::{Found, LockFile, ModelFiles};
@@ -20,20 +19,20 @@ use hf_hub::{Cache, Repo, RepoType};
 use schema::model::HubFile;
 use std::path::{Path, PathBuf};
 
-/// Which hub, as whom, and where its cache is.
+/// A hub, the token to use there, and the directory of its cache.
 #[derive(Clone, Debug)]
 pub struct Hub {
-    /// `https://host`; `None`: hf-hub's default.
+    /// URL of the hub, `https://host`; `None` = hf-hub's default.
     pub endpoint: Option<String>,
-    /// Access token.
+    /// Access token, if there is one.
     pub token: Option<String>,
-    /// The cache in the hub's own layout; `None`: `.hub` in the models directory.
+    /// Directory of the cache, in the hub's own layout; `None` = `.hub` in the models directory.
     pub cache_dir: Option<PathBuf>,
 }
 
 impl Hub {
-    /// As the hub's own tools read the environment: `HF_ENDPOINT`, `HF_HOME`, and
-    /// the token from `HF_TOKEN`, else from the file their login wrote.
+    /// Read the environment as the hub's own tools do: `HF_ENDPOINT`, `HF_HOME`, and the token from
+    /// `HF_TOKEN`, else from the file that their login wrote.
     pub fn from_env() -> Self {
         let text = |name| std::env::var(name).ok().filter(|v: &String| !v.is_empty());
         // hf-hub panics where there is neither HF_HOME nor a home directory.
@@ -46,30 +45,31 @@ impl Hub {
         }
     }
 
-    /// Where the cache is.
+    /// The directory of the cache.
     pub fn cache_dir(&self, models_dir: &Path) -> PathBuf {
         let own = || models_dir.join(".hub");
         self.cache_dir.clone().unwrap_or_else(own)
     }
 }
 
-/// One hub, opened for one model.
+/// A connection to one hub.
 pub(crate) struct Session<'a> {
     pub(super) api: Api,
     pub(super) cache: Cache,
-    /// For messages.
+    /// URL of the hub, for messages.
     pub endpoint: String,
-    /// For messages: with one, a refusal means something else.
+    /// Whether there is a token, for messages: with one, a refusal has another meaning.
     pub has_token: bool,
     pub(super) options: &'a Options,
 }
 
 impl<'a> Session<'a> {
-    /// The hub that `options` name; its cache is in `models_dir`, where they name none.
+    /// Open a session with the hub that `options` name. Its cache is in `models_dir`, unless they
+    /// name one.
     pub(crate) fn open(models_dir: &Path, options: &'a Options) -> Result<Self> {
         let hub = &options.hub;
         let cache_dir = hub.cache_dir(models_dir);
-        // hf-hub links by relative paths between absolute ones.
+        // hf-hub computes relative links, which needs absolute paths.
         let cache = Cache::new(std::path::absolute(&cache_dir).context("no working directory")?);
         let mut builder = ApiBuilder::from_cache(cache.clone())
             .with_progress(false)
@@ -92,7 +92,8 @@ impl<'a> Session<'a> {
         Repo::with_revision(file.repo.clone(), RepoType::Model, file.revision.clone())
     }
 
-    /// The file in the cache, whichever program put it there.
+    /// The path of the file in the cache, whichever program put it there; `None` where it isn't
+    /// cached.
     pub(super) fn cached(&self, file: &HubFile) -> Option<PathBuf> {
         let snapshot = self
             .cache
@@ -101,7 +102,7 @@ impl<'a> Session<'a> {
         std::fs::canonicalize(snapshot.join(&file.path)).ok()
     }
 
-    /// Take a file that isn't what it should be out of the cache.
+    /// Remove a file from the cache because its content is wrong.
     fn evict(&self, file: &HubFile, blob: &Path) {
         let snapshot = self
             .cache
@@ -111,7 +112,8 @@ impl<'a> Session<'a> {
         std::fs::remove_file(blob).ok();
     }
 
-    /// Download, taking up again what broke off.
+    /// Download a file, resuming an earlier download that broke off, and return its path in the
+    /// cache.
     pub(super) fn download(&self, file: &HubFile, progress: &mut dyn Progress) -> Result<PathBuf> {
         let repo = self.api.repo(Self::repo(file));
         let mut wait = self.options.backoff;
@@ -152,7 +154,7 @@ impl<'a> Session<'a> {
                 file.revision
             )));
         }
-        // It becomes a file name in the cache.
+        // The etag becomes a file name in the cache.
         let etag = metadata.etag();
         if etag.is_empty() || !etag.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
             return Err(Failure::last(anyhow!(
@@ -202,7 +204,7 @@ impl<'a> Session<'a> {
         Ok(blob)
     }
 
-    /// Refuse a download that can't fit, before its first byte.
+    /// Refuse a download that there is no room for, before its first byte.
     fn check_space(&self, part: &Path, size: u64, have: u64) -> Result<()> {
         let needed = size.saturating_sub(have);
         let Some(free) = disk::free_bytes(part) else {
@@ -253,7 +255,7 @@ fn prepare_part(part: &Path, size: u64) -> Result<u64> {
     Ok(have)
 }
 
-/// Passes hf-hub's progress on, and ends the download when the user asks.
+/// Passes hf-hub's progress on, and ends the download when the user interrupts it.
 struct Relay<'a> {
     progress: &'a mut dyn Progress,
     position: u64,
@@ -262,7 +264,7 @@ struct Relay<'a> {
 
 impl hf_hub::api::Progress for &mut Relay<'_> {
     fn init(&mut self, size: usize, filename: &str) {
-        // Called twice for one file.
+        // hf-hub calls this twice for one file.
         self.position = 0;
         self.progress.begin(filename, size as u64);
     }
@@ -291,7 +293,7 @@ fn unwinding<T>(download: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// Get every file of a model that isn't here, and verify the rest.
+/// Fetch all wanted files of a model that aren't here, and verify the others.
 pub(crate) fn fetch(
     id: &str,
     wanted: &[HubFile],
@@ -322,7 +324,7 @@ pub(crate) fn fetch(
     Ok(fetched)
 }
 
-/// From the cache, else from the hub; verified; into place.
+/// Take a file from the cache, else from the hub, verify it, and put it into place.
 fn obtain(
     session: &Session<'_>,
     files: &mut ModelFiles<'_>,
@@ -341,7 +343,7 @@ fn obtain(
             }
         };
         let found = sha256_of_file(&path, progress)?;
-        // Large files' etags, hence their names in the cache, are their sha256.
+        // Large files' etags, and so their names in the cache, are their sha256.
         let declared = path
             .file_name()
             .and_then(|name| name.to_str())
@@ -353,8 +355,8 @@ fn obtain(
             place(&path, files.dir, &file.name)?;
             return files.accept(&file.name, &found, source, how);
         }
-        // Kept only if the hub itself vouches for it: then it is the lock, or the
-        // revision, that is to be changed, and gigabytes needn't come again.
+        // A file is kept only if its hash is the one that the hub declares. Then the lock or the
+        // revision must be changed, and gigabytes need not be downloaded again.
         if !intact || declared.is_none() {
             session.evict(file, &path);
         }
@@ -378,7 +380,7 @@ fn obtain(
     }
 }
 
-/// Link a blob under its final name, atomically.
+/// Link a cached file under its final name, atomically.
 fn place(blob: &Path, dir: &Path, name: &str) -> Result<()> {
     let what = || format!("can't put {name} into {}", dir.display());
     let partial = dir.join(format!(".{name}.partial"));

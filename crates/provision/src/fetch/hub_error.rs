@@ -1,22 +1,22 @@
-//! What went wrong with a hub, in words: what failed, where, why, what to do. And
-//! whether waiting may help. Retries nothing itself.
+//! Explains errors of a hub: what failed, where, why, and what to do; and whether waiting may help.
+//! It retries nothing itself.
 
 use anyhow::anyhow;
 use hf_hub::api::sync::ApiError;
 use schema::model::HubFile;
 use std::path::Path;
 
-/// One failed attempt.
+/// A failed attempt to get something from a hub.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// Whether the same request may succeed a little later.
     pub may_pass: bool,
-    /// For people.
+    /// The message for people.
     pub error: anyhow::Error,
 }
 
 impl Failure {
-    /// A failure that another attempt would meet again.
+    /// Create a failure that another attempt would meet again.
     pub fn last(error: anyhow::Error) -> Self {
         Self {
             may_pass: false,
@@ -24,7 +24,7 @@ impl Failure {
         }
     }
 
-    /// A failure that may not come again.
+    /// Create a failure that another attempt may not meet.
     pub fn passing(error: anyhow::Error) -> Self {
         Self {
             may_pass: true,
@@ -33,8 +33,8 @@ impl Failure {
     }
 }
 
-/// Explain what hf-hub reports of the hub at `endpoint`. With a token a refusal means something
-/// else. `part` is the partial file, once there can be one.
+/// Explain an error that hf-hub reports of the hub at `endpoint`. With a token, a refusal has
+/// another meaning. `part` is the partial file, once there can be one.
 pub(crate) fn explain(
     error: &ApiError,
     endpoint: &str,
@@ -47,8 +47,8 @@ pub(crate) fn explain(
         ApiError::RequestError(error) => match &**error {
             ureq::Error::StatusCode(code) => status(*code, endpoint, has_token, file, &what),
             ureq::Error::Io(error) if from_disk(error).is_some() => disk(error, &what, part),
-            // A name that doesn't resolve and a port that refuses are no network,
-            // not a hiccup: waiting for those only delays the answer.
+            // A name that doesn't resolve and a port that refuses mean that there is no network.
+            // Waiting would only delay that message.
             ureq::Error::HostNotFound => Failure::last(no_network(endpoint, &what, &error)),
             ureq::Error::Io(io) if io.kind() == std::io::ErrorKind::ConnectionRefused => {
                 Failure::last(no_network(endpoint, &what, &error))
@@ -107,7 +107,7 @@ fn broke_off(why: &std::io::Error, what: &str, part: Option<&Path>) -> anyhow::E
     )
 }
 
-/// Why writing failed, where it is the disk's doing and not the network's.
+/// The reason why writing failed, where the disk is at fault and not the network; otherwise `None`.
 fn from_disk(error: &std::io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         libc::ENOSPC => Some("the disk is full"),
@@ -131,7 +131,7 @@ fn disk(error: &std::io::Error, what: &str, part: Option<&Path>) -> Failure {
     ))
 }
 
-/// What is there to go on from.
+/// Say how much of a download is kept and will be resumed.
 fn kept(part: Option<&Path>) -> String {
     let size = part
         .and_then(|part| std::fs::metadata(part).ok())

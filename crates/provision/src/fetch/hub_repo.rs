@@ -1,5 +1,5 @@
-//! What a hub says of a whole repository: its commit, its files and their sizes. Its small files
-//! too, from which the rest is known before gigabytes are downloaded.
+//! Asks a hub about a whole repository: its commit, its files and their sizes. It also gets small
+//! files, which tell the rest before gigabytes are downloaded.
 
 use super::hub::Session;
 use super::hub_error::{Failure, explain};
@@ -14,24 +14,24 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most bytes of an answer about a repository, and of a small file.
+/// Most bytes of the hub's answer about a repository, and of a small file.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// A repository at one commit.
+/// A repository of a hub at one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repository {
-    /// `owner/name`.
+    /// The repository's name, `owner/name`.
     pub repo: String,
     /// The full commit id.
     pub commit: String,
-    /// Path → length in bytes, where the hub says it.
+    /// The size of each file (bytes), by its path; `None` where the hub doesn't give it.
     pub files: BTreeMap<String, Option<u64>>,
-    /// Whether its files are given only to those who accepted its terms.
+    /// Whether only users who accepted the repository's terms may download its files.
     pub gated: bool,
 }
 
 impl Repository {
-    /// A file of it, under the name that it will have.
+    /// The file at `path`, with the name that it will have in the model's directory.
     pub(crate) fn file(&self, path: &str, name: &str) -> HubFile {
         HubFile {
             name: name.to_owned(),
@@ -42,12 +42,12 @@ impl Repository {
     }
 }
 
-/// The hub's answer, of which this much is read.
+/// The part of the hub's answer that is used.
 #[derive(Deserialize)]
 struct Answer {
     sha: String,
     siblings: Vec<Sibling>,
-    /// `false`, or how one is let in.
+    /// `false`, or in which way access is granted.
     #[serde(default)]
     gated: Value,
 }
@@ -60,7 +60,7 @@ struct Sibling {
 }
 
 impl Session<'_> {
-    /// Ask for a repository at a revision: a branch, a tag or a commit; `None`: what it has now.
+    /// Ask for a repository at a revision: a branch, a tag or a commit; `None` = its current state.
     pub(crate) fn repository(
         &self,
         repo: &str,
@@ -99,8 +99,8 @@ impl Session<'_> {
         })
     }
 
-    /// Why there is no answer. A hub answers 401 both for a repository that doesn't exist and for a
-    /// private one, to keep it secret which private ones exist.
+    /// The failure for a refused request. A hub answers 401 both for a repository that doesn't
+    /// exist and for a private one, to keep it secret which private ones exist.
     fn refused(&self, repo: &str, at: &str, error: ureq::Error) -> Failure {
         let endpoint = &self.endpoint;
         let unusable = |text: String| Failure::last(Refused(text).into());
@@ -156,7 +156,7 @@ impl Session<'_> {
         })
     }
 
-    /// The bytes of a small file, from the cache or through it.
+    /// Read a small file from the cache, into which it is downloaded if need be.
     pub(crate) fn small_file(
         &self,
         file: &HubFile,
@@ -179,7 +179,7 @@ impl Session<'_> {
         std::fs::read(&path).with_context(what)
     }
 
-    /// The length of a file that the hub gave no length of with the list.
+    /// Ask for the size of a file (bytes) for which the list of files gave none.
     pub(crate) fn size(&self, file: &HubFile) -> Result<u64> {
         let url = self.api.repo(Self::repo(file)).url(&file.path);
         let metadata = self.api.metadata(&url);
@@ -188,12 +188,12 @@ impl Session<'_> {
         Ok(metadata.size() as u64)
     }
 
-    /// Whether the file needn't be downloaded.
+    /// Whether the file is in the cache, so that it needn't be downloaded.
     pub(crate) fn has(&self, file: &HubFile) -> bool {
         self.cached(file).is_some()
     }
 
-    /// Where downloads go.
+    /// The directory that downloads are written to.
     pub(crate) fn cache_dir(&self) -> &Path {
         self.cache.path()
     }

@@ -1,13 +1,10 @@
-//! Models that the user brought.
+//! Stores models that the user brought, and checks them against their own hashes.
 //!
-//! A model that the user brought is put on the shelf, and held to its own hashes.
+//! A model from a directory is copied into the models directory, so that later changes of the
+//! original don't change a run. A hard link would not do, because it is the same file. Where the
+//! file system can share blocks until one copy changes, the copy costs no space.
 //!
-//! A model that the user has in a directory: copied into the models directory, so that nothing
-//! that happens to the original later changes a run. A hard link would not do, because it is
-//! the same file; where the file system can share blocks until one copy changes, the copy costs no
-//! space.
-//!
-//! What the files have to be was written into the model's lock when it was brought.
+//! The expected hashes were written into the model's lock when it was brought.
 
 use super::lock::{Found, LockFile, ModelFiles};
 use super::progress::Progress;
@@ -22,7 +19,8 @@ use models::checkpoint::{Shape, Weights};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The lock that a model's files are held to: its own, where it was brought.
+/// The path of the lock that has the hashes of a model's files: the model's own where it was
+/// brought, else `listed`.
 pub(super) fn lock_of(models_dir: &Path, id: &str, listed: &Path) -> PathBuf {
     match models_dir.join(id).join(MODEL).is_file() {
         true => shelf::lock(models_dir, id),
@@ -30,8 +28,8 @@ pub(super) fn lock_of(models_dir: &Path, id: &str, listed: &Path) -> PathBuf {
     }
 }
 
-/// Keep a model: what it is, and the hashes that are known of its files. The same model may be
-/// brought again; another one under its id is refused.
+/// Store the description of a model, and the known hashes of its files. The same model may be
+/// brought again; another model with the same id is refused.
 pub fn keep(models_dir: &Path, new: &Brought, hashes: &BTreeMap<String, String>) -> Result<()> {
     let id = &new.model.id;
     if let Some(old) = shelf::get(models_dir, id)?
@@ -46,7 +44,7 @@ pub fn keep(models_dir: &Path, new: &Brought, hashes: &BTreeMap<String, String>)
     }
     let dir = models_dir.join(id);
     std::fs::create_dir_all(&dir).with_context(|| format!("can't make {}", dir.display()))?;
-    // A file that the lock knows and that is gone from its source would be found out by its hash.
+    // A file that is in the lock but no longer in the source would be noticed by its hash.
     let mut lock = LockFile::open(&shelf::lock(models_dir, id))?;
     for (name, sha256) in hashes {
         lock.record(id, name, sha256)?;
@@ -54,8 +52,8 @@ pub fn keep(models_dir: &Path, new: &Brought, hashes: &BTreeMap<String, String>)
     write_json(&dir.join(MODEL), new)
 }
 
-/// Whether the weights in place are those that config.json describes. Where they aren't, nothing of
-/// the model stays: its files would be taken for good ones.
+/// Check that the weights in place are those that config.json describes. Where they aren't, the
+/// model's directory is deleted, because its files would otherwise be taken for good ones.
 pub(super) fn check_weights(models_dir: &Path, id: &str, what: &str) -> Result<()> {
     let dir = models_dir.join(id);
     let Err(error) = weights_fit(&dir) else {
@@ -72,16 +70,16 @@ fn weights_fit(dir: &Path) -> Result<()> {
     Weights::open(&files)?.check(&Shape::read(&config)?)
 }
 
-/// The files that hold a model's safetensors.
+/// The paths of the files that hold a model's safetensors.
 pub(super) fn safetensors_files(dir: &Path) -> Result<Vec<PathBuf>> {
     protocol::safetensors_files(dir, WEIGHTS).map_err(|error| anyhow::anyhow!(error.message))
 }
 
-/// The stamp's source.
+/// The source that a stamp of these files names.
 const SOURCE: &str = "directory";
 
-/// Copy every file of a model that isn't here, and verify the rest. `from`: the directory, where it
-/// is known.
+/// Copy every file of a model that isn't here, and verify the others. `from`: the directory to copy
+/// from, where it is known.
 pub(crate) fn fetch(
     id: &str,
     names: &[String],

@@ -1,11 +1,11 @@
-//! A model's files, and the lock that vouches for them.
+//! A model's files, and the lock that has their hashes.
 //!
-//! `data/models.lock`: the sha256 of every model file, written when a file is
-//! first fetched and compared ever after. It never changes an entry: that takes a
-//! person who deletes the line or installs another model, and a review of the diff.
+//! `data/models.lock` has the sha256 of every model file. It is written when a file is first
+//! fetched, and every later fetch is compared with it. This code never changes an entry: that takes
+//! a person who deletes the line or installs another model, and a review of the diff.
 //!
-//! It also compares the files of a model's directory with the lock, and sets those aside that
-//! differ. Shared by both sources; fetches nothing itself.
+//! This module also compares the files of a model's directory with the lock, and sets those aside
+//! that differ. All sources of models use it; it fetches nothing itself.
 
 use super::progress::Progress;
 use super::stamp::{Stamps, sha256_of_file};
@@ -20,7 +20,7 @@ const HEADER: &str = "\
 # A file that doesn't match is refused. If a change is wanted, delete its line.
 ";
 
-/// The lock, and the file it is kept in.
+/// The lock, and the path of its file.
 #[derive(Debug)]
 pub struct LockFile {
     path: PathBuf,
@@ -36,17 +36,17 @@ impl LockFile {
         })
     }
 
-    /// Where it is kept.
+    /// The path of the lock's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The recorded hash of a file.
+    /// The recorded sha256 of a file; `None` where there is none.
     pub fn expected(&self, model: &str, file: &str) -> Option<&str> {
         Some(self.lock.models.get(model)?.get(file)?.as_str())
     }
 
-    /// Forget a model's files: somebody means to ship another one under its name.
+    /// Remove a model's files from the lock: another model is to be shipped under its id.
     pub fn forget(&mut self, model: &str) -> Result<()> {
         match self.lock.models.remove(model) {
             Some(_) => self.save(),
@@ -54,8 +54,8 @@ impl LockFile {
         }
     }
 
-    /// Record a file not recorded yet, and write the lock: a fetch that is broken
-    /// off later must not forget what it saw.
+    /// Record a file that isn't recorded yet, and write the lock at once, so that a fetch that is
+    /// interrupted later loses nothing.
     pub fn record(&mut self, model: &str, file: &str, sha256: &str) -> Result<()> {
         let files = self.lock.models.entry(model.to_owned()).or_default();
         if files.contains_key(file) {
@@ -78,7 +78,7 @@ impl LockFile {
     }
 }
 
-/// One model's directory, with its stamps and its part of the lock.
+/// One model's directory, with its stamps and the lock of its files.
 pub(crate) struct ModelFiles<'a> {
     pub model: &'a str,
     pub dir: &'a Path,
@@ -87,18 +87,19 @@ pub(crate) struct ModelFiles<'a> {
     pub verify: Verify,
 }
 
-/// What is known of a file in place.
+/// The state of a file in place.
 pub(crate) enum Found {
-    /// Not there, or from another source, or of unknown origin and not in the lock.
+    /// The file isn't there, or is from another source, or is of unknown origin and not in the
+    /// lock.
     Nothing,
-    /// What the lock says.
+    /// The file is what the lock says.
     Good(FetchedFile),
-    /// Not what the lock says.
+    /// The file is not what the lock says; both hashes.
     Bad { expected: String, found: String },
 }
 
 impl<'a> ModelFiles<'a> {
-    /// Open the directory, making it where needed.
+    /// Open a model's directory, which is made where needed.
     pub fn open(
         model: &'a str,
         dir: &'a Path,
@@ -115,13 +116,13 @@ impl<'a> ModelFiles<'a> {
         })
     }
 
-    /// The file's final place.
+    /// The final path of a file.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Judge the file in place. A file put there by hand counts if the lock
-    /// vouches for it: that is how a machine without network gets a model.
+    /// Judge the file in place. A file that was put there by hand is accepted if its hash is in the
+    /// lock: that is how a machine without network gets a model.
     pub fn look(&mut self, name: &str, source: &str, progress: &mut dyn Progress) -> Result<Found> {
         let path = self.path(name);
         if !path.is_file() {
@@ -129,7 +130,7 @@ impl<'a> ModelFiles<'a> {
         }
         let expected = self.lock.expected(self.model, name).map(str::to_owned);
         match self.stamps.get(name) {
-            // Another revision is another file, though the lock may not know yet.
+            // Another revision is another file, even if the lock has no hash yet.
             Some(stamp) if stamp.source != source => return Ok(Found::Nothing),
             None if expected.is_none() => return Ok(Found::Nothing),
             _ => {}
@@ -153,7 +154,8 @@ impl<'a> ModelFiles<'a> {
         }
     }
 
-    /// Record a file that is in place and matches the lock, if the lock has it.
+    /// Accept a file that is in place and matches the lock. It is recorded where the lock doesn't
+    /// have it yet.
     pub fn accept(
         &mut self,
         name: &str,
@@ -176,7 +178,7 @@ impl<'a> ModelFiles<'a> {
         })
     }
 
-    /// Take a bad file away from its final name; the evidence is kept beside it.
+    /// Move a bad file away from its final name. It is kept beside it for inspection.
     pub fn reject(&self, name: &str) -> Result<PathBuf> {
         let path = self.path(name);
         let rejected = self.dir.join(format!("{name}.rejected"));
@@ -185,7 +187,7 @@ impl<'a> ModelFiles<'a> {
         Ok(rejected)
     }
 
-    /// `expected …, found …, in the lock …`, the part all mismatches share.
+    /// The message about a mismatch, `expected …, found …, in the lock …`, which all sources share.
     pub fn mismatch(&self, name: &str, expected: &str, found: &str) -> String {
         format!(
             "{}/{name} is not the file that was recorded\n  expected sha256 {expected} ({})\n  found    sha256 {found}",
@@ -194,7 +196,7 @@ impl<'a> ModelFiles<'a> {
         )
     }
 
-    /// How to say that the change is wanted.
+    /// Advice on what to do where the change is wanted.
     pub fn if_wanted(&self, name: &str) -> String {
         format!(
             "If the change is wanted, delete the line {name:?} under [{:?}] in {} and fetch again",

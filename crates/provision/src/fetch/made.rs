@@ -1,12 +1,10 @@
-//! Models and files that are made here.
+//! Models and files that are made here. The `models` crate computes their content.
 //!
 //! GGUF files are made of a model's safetensors, where its source has none and a target wants them:
-//! written into a temporary file, hashed, recorded in the lock like any other file, put into place.
+//! they are written into a temporary file, hashed, recorded in the lock like any other file, and
+//! put into place. Embedded models need none of this, because all of their files are generated.
 //!
-//! The `models` crate writes them. Embedded models need none of this: they come with all of their
-//! files.
-//!
-//! Embedded models are generated into a staging directory, verified and moved into place. What the weights are is the `models` crate's business.
+//! Embedded models are generated into a staging directory, verified and moved into place.
 
 use super::lock::{Found, LockFile, ModelFiles};
 use super::progress::Progress;
@@ -21,7 +19,7 @@ use schema::model::{Model, Models, Source};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// What targets may want, from the cheapest to make.
+/// The GGUF files that targets may want, the cheapest to make first.
 const GGUF: [ModelFile; 4] = [
     ModelFile::GgufF32,
     ModelFile::GgufF16,
@@ -29,7 +27,7 @@ const GGUF: [ModelFile; 4] = [
     ModelFile::GgufQ4KM,
 ];
 
-/// The GGUF files that can be made of the model's safetensors: those that its source has none of.
+/// The GGUF files that can be made of the model's safetensors: those that its source doesn't have.
 pub fn makeable(model: &Model) -> Vec<ModelFile> {
     let names: Vec<&str> = match &model.source {
         Source::Embedded | Source::Trained { .. } => return Vec::new(),
@@ -43,9 +41,9 @@ pub fn makeable(model: &Model) -> Vec<ModelFile> {
     GGUF.into_iter().filter(lacks).collect()
 }
 
-/// Make those of the files called `wanted` that can be made and aren't here, and verify the rest. The
-/// model itself is fetched. What can't be made of this model is said and left out: its targets
-/// are then without weights.
+/// Make those GGUF files in `wanted` that can be made and aren't here, and verify the others. The
+/// model itself must have been fetched. A file that can't be made of this model is left out with a
+/// warning; its targets are then without weights.
 pub fn make(
     models: &Models,
     id: &str,
@@ -101,7 +99,8 @@ pub fn make(
     Ok(made)
 }
 
-/// The stamp's source: made of other safetensors, it is another file.
+/// The source that the stamps of GGUF files name: a hash of the safetensors that they are made of,
+/// because a file made of others is another file.
 fn source(id: &str, parts: &[PathBuf], lock: &LockFile) -> Result<String> {
     let mut lines = String::new();
     for part in parts {
@@ -171,7 +170,7 @@ fn one(
     }
 }
 
-/// Write a file; `go_on` is told the share that is done, and says whether to go on.
+/// Write a file. `go_on` is given the share that is done (0 to 1), and returns whether to go on.
 fn write(
     conversion: &Conversion,
     file: ModelFile,
@@ -185,7 +184,8 @@ fn write(
     out.flush().with_context(what)
 }
 
-/// The stamp's source. Not the seed: a changed generator is seen by the lock.
+/// The source that the stamps of embedded models name. It has no seed, because a changed generator
+/// is noticed by the lock.
 const SOURCE: &str = "embedded";
 
 /// Names of the files that make up an embedded model.
@@ -203,8 +203,8 @@ fn spec(id: &str) -> Result<ModelSpec> {
     })
 }
 
-/// Make the model, unless every file is there and matches the lock. `weights`: the file of
-/// its weights, where they were trained.
+/// Make the model, unless every file is there and matches the lock. `weights`: the file with its
+/// weights, where they were trained.
 pub(crate) fn fetch(
     id: &str,
     weights: Option<&PathBuf>,
@@ -277,8 +277,8 @@ pub(crate) fn fetch(
     Ok(fetched)
 }
 
-/// All files, if all are good. A bad one is deleted and made again, so it is no
-/// error here.
+/// All files of the model, if all are good. A bad one is deleted and made again, so it is no error
+/// here.
 fn all_present(
     files: &mut ModelFiles<'_>,
     names: &[String],

@@ -1,14 +1,13 @@
-//! `cargo xtask fetch`: the files of a model, in place and verified.
+//! `cargo xtask fetch`: puts the files of models into place and verifies them.
 //!
-//! Embedded models are made here, from a seed or from trained weights of this
-//! repository; hub models come through `hf-hub`; those of a directory are copied. A GGUF file that
-//! a source has none of is made of the model's safetensors.
-//! Either way every file's sha256 is recorded in `data/models.lock` on first
-//! fetch and must match it ever after. Nothing unverified stands under its final
-//! name: engines read whatever is there.
+//! Embedded models are made here, from a seed or from trained weights of this repository; hub
+//! models come through `hf-hub`; those of a directory are copied. A GGUF file that a source doesn't
+//! have is made of the model's safetensors. Every file's sha256 is recorded in a lock
+//! (`data/models.lock`) on the first fetch and must match it ever after. No unverified file has its
+//! final name, because engines read whatever is there.
 //!
-//! It deliberately chooses no model, builds nothing, and makes no request for a
-//! file that is already here.
+//! This module deliberately chooses no model, builds nothing, and makes no request for a file that
+//! is already here.
 
 pub mod brought;
 mod command;
@@ -42,23 +41,24 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// How to fetch.
+/// The options of a fetch.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How sure to be of files that are already here.
+    /// How thoroughly to verify files that are already here.
     pub verify: Verify,
-    /// Where hub models come from.
+    /// The hub that hub models come from.
     pub hub: Hub,
-    /// How often a download that broke off is taken up again.
+    /// How often a download that broke off is resumed.
     pub retries: u32,
-    /// Wait before the first of these; doubles each time.
+    /// Wait before the first of these retries; it doubles each time.
     pub backoff: Duration,
-    /// Asked between chunks of a download; `true` ends it, resumable.
+    /// A function that is called between chunks of a download. `true` ends the download, which can
+    /// be resumed.
     pub interrupted: fn() -> bool,
 }
 
 impl Options {
-    /// What the command line uses: the hub the environment names.
+    /// The options of the command line, with the hub that the environment names.
     pub fn from_env() -> Self {
         Self {
             verify: Verify::Stamp,
@@ -70,43 +70,43 @@ impl Options {
     }
 }
 
-/// How sure to be of files that are already here.
+/// How thoroughly to verify files that are already here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verify {
-    /// Trust a hash taken earlier while size and modification time stand.
+    /// Trust an earlier hash while size and modification time are unchanged.
     Stamp,
     /// Hash every byte again.
     Full,
 }
 
-/// One file of a fetched model.
+/// A file of a fetched model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FetchedFile {
-    /// Model id.
+    /// The model's id.
     pub model: String,
-    /// Name in the model's directory.
+    /// The file's name in the model's directory.
     pub name: String,
-    /// Lower-case hex.
+    /// sha256 of the file, lower-case hex.
     pub sha256: String,
-    /// Length.
+    /// The file's size (bytes).
     pub size_bytes: u64,
-    /// Where it came from this time.
+    /// How the file was obtained this time.
     pub how: How,
 }
 
-/// Where a file came from this time.
+/// How a file was obtained this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
-    /// It was here.
+    /// The file was in place already.
     Present,
-    /// Made here.
+    /// The file was made here.
     Generated,
-    /// It lay in the hub's cache, where another program may have put it.
+    /// The file was in the hub's cache, where another program may have put it.
     Cached,
-    /// Over the network.
+    /// The file was downloaded from the hub.
     Downloaded,
-    /// From a directory of the user's.
+    /// The file was copied from a directory of the user's.
     Copied,
 }
 
@@ -126,8 +126,8 @@ pub fn fetch(
     fetch_part(models, ids, places, options, progress, &|_| true)
 }
 
-/// The same without their weights, of models whose files come from elsewhere: those that are made
-/// here are made whole.
+/// Fetch all files but the weights, of models whose files come from elsewhere. Models that are
+/// generated here are generated as a whole.
 pub fn fetch_small(
     models: &Models,
     ids: &[String],
@@ -140,8 +140,8 @@ pub fn fetch_small(
     fetch_part(models, ids, places, options, progress, &is_small)
 }
 
-/// Whether a file of a model isn't a weight file, but says what the model is and how its prompts
-/// are written.
+/// Whether a file of a model contains no weights, but says what the model is or how its prompts are
+/// written.
 pub fn is_small(name: &str) -> bool {
     const SMALL: [&str; 4] = [
         "config.json",
@@ -196,8 +196,8 @@ fn fetch_part(
     Ok(fetched)
 }
 
-/// Names of the model's files that are not in `models_dir`: what `fetch` would
-/// have to get. Looks only, verifies nothing.
+/// Names of the model's files that are not in `models_dir`, which `fetch` would have to get.
+/// Nothing is verified.
 pub fn missing(models: &Models, id: &str, models_dir: &Path) -> Result<Vec<String>> {
     let dir = models_dir.join(id);
     Ok(file_names(models, id)?
@@ -220,7 +220,7 @@ fn known<'a>(models: &'a Models, id: &str) -> Result<&'a Model> {
     known.with_context(|| format!("no model {id:?}: `cargo xtask list models` lists what there is"))
 }
 
-/// Held while fetching, so that two fetches don't write the same file.
+/// Take the lock that is held while fetching, so that two fetches don't write the same file.
 fn exclusive(models_dir: &Path, progress: &mut dyn Progress) -> Result<std::fs::File> {
     let path = models_dir.join(".fetch.lock");
     let what = || format!("can't lock {}", path.display());

@@ -1,6 +1,6 @@
-//! What getting a model would take, asked before a byte of it is: how much of it is missing, where
-//! that would go and whether there is room, and whether the hub wants to know who asks. Looks only,
-//! at this machine alone.
+//! Finds out, before anything is fetched, what getting a model would take: how much of it is
+//! missing, where that would be stored and whether there is room, and whether the hub requires a
+//! token. It looks at this machine only.
 
 use super::hub::{self, Hub};
 use super::{disk, known, missing};
@@ -8,22 +8,22 @@ use anyhow::Result;
 use schema::model::{Models, Source};
 use std::path::{Path, PathBuf};
 
-/// What is needed of a model that isn't here.
+/// What is still needed of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Names of the files that are neither in the models directory nor in the hub's cache.
     pub files: Vec<String>,
-    /// About how many bytes they have; 0 = not known.
+    /// About how many bytes these files have; 0 = not known.
     pub bytes: u64,
-    /// The directory that they go into.
+    /// The directory that they would be stored in.
     pub place: PathBuf,
-    /// Bytes that are free there, where that can be read.
+    /// Bytes that are free in that directory; `None` where that can't be read.
     pub free: Option<u64>,
-    /// Whether the hub may refuse them to us: the model is gated, and there is no token.
+    /// Whether the hub may refuse the files: the model is gated, and there is no token.
     pub lacks_token: bool,
 }
 
-/// What is needed of the model `id`.
+/// Find out what is needed of the model `id`.
 pub fn need(models: &Models, id: &str, models_dir: &Path, hub: &Hub) -> Result<Need> {
     let model = known(models, id)?;
     let mut files = missing(models, id, models_dir)?;
@@ -47,7 +47,7 @@ pub fn need(models: &Models, id: &str, models_dir: &Path, hub: &Hub) -> Result<N
             false => (model.size_mb * 1_000_000).saturating_sub(here),
         },
         free: disk::free_bytes(&place),
-        // Another endpoint is a mirror, whose rules are its own.
+        // Another endpoint is a mirror, which may have other rules.
         lacks_token: model.gated && !files.is_empty() && is_ours && hub.token.is_none(),
         files,
         place,

@@ -1,30 +1,30 @@
-//! How far a fetch is: a trait with a bar for people and a silent one for the rest.
+//! The progress of a fetch: a trait, an implementation with a bar for people, and a silent one.
 //!
-//! It decides nothing: the same work is done with either.
+//! A fetch does the same work with either.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 use watch::event::Event;
 
-/// What a fetch tells while it works. One piece of work at a time.
+/// The progress that a fetch reports while it works, on one piece of work at a time.
 pub trait Progress {
     /// A piece of work over `total_bytes` bytes begins; an earlier one is over.
     fn begin(&mut self, label: &str, total_bytes: u64);
-    /// Bytes done of it since [`Progress::begin`], not since the last call.
+    /// This many bytes of it are done since [`Progress::begin`] (not since the last call).
     fn at(&mut self, bytes: u64);
-    /// The share done, 0 to 1, of work not counted in bytes.
+    /// This share, 0 to 1, of work that isn't counted in bytes is done.
     fn fraction(&mut self, label: &str, fraction: f64);
-    /// The piece of work is over, well or not.
+    /// The piece of work is over, whether or not it succeeded.
     fn end(&mut self);
-    /// Something worth a line.
+    /// Print a line.
     fn say(&mut self, line: &str);
-    /// Something went wrong, and was mended or tried again.
+    /// Report that something went wrong and was mended or tried again.
     fn warn(&mut self, line: &str) {
         self.say(line);
     }
 }
 
-/// Shows nothing.
+/// Progress that shows nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -36,12 +36,12 @@ impl Progress for Silent {
     fn say(&mut self, _line: &str) {}
 }
 
-/// A bar on stderr with bytes, rate and ETA. Where stderr is no terminal the bars
-/// are left out and the lines stay. A dashboard is told the share that is done.
+/// A bar on stderr with bytes, rate and ETA. Where stderr is no terminal there are no bars, but
+/// lines are still printed. A dashboard is told the share that is done.
 #[derive(Debug)]
 pub struct Bar {
     draws: bool,
-    /// Total of what a dashboard was told has begun.
+    /// Total of the work that a dashboard was told of; `None` where there is no such work.
     told: Option<u64>,
     percent: u64,
     bar: Option<ProgressBar>,
@@ -50,7 +50,7 @@ pub struct Bar {
 
 const BYTES: &str = "{msg:32!} {wide_bar} {bytes:>10}/{total_bytes} {bytes_per_sec:>12} {eta:>4}";
 const SHARE: &str = "{msg:32!} {wide_bar} {percent:>3} % {eta:>4}";
-/// Steps of a bar that shows a share.
+/// Number of steps of a bar that shows a share.
 const STEPS: u64 = 1000;
 
 impl Bar {
@@ -65,7 +65,7 @@ impl Bar {
         }
     }
 
-    /// A dashboard is told of every percent once.
+    /// Tell a dashboard each whole percent once.
     fn tell(&mut self, done: u64) {
         let Some(total) = self.told.filter(|total| *total > 0) else {
             return;
@@ -105,8 +105,8 @@ impl Progress for Bar {
     fn at(&mut self, bytes: u64) {
         self.tell(bytes);
         if let Some(bar) = &self.bar {
-            // A resumed download begins far along. Told as a start, so that the
-            // rate and the ETA count only what this run fetched.
+            // A resumed download begins far along. That is told to the bar as its start, so that
+            // the rate and the ETA count only what this run fetched.
             if bar.position() == 0 && bytes > 1 << 20 {
                 bar.set_position(bytes);
                 bar.reset_eta();

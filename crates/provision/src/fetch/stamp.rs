@@ -1,10 +1,10 @@
-//! `models/<id>/.verified.json`: what each file hashed to and what it looked like
-//! then, so that gigabytes aren't hashed at every start.
+//! Stamps: `models/<id>/.verified.json` says what each file hashed to and what its size and time
+//! were then, so that gigabytes aren't hashed at every start.
 //!
-//! It is a cache: delete it and everything is hashed again. It proves nothing
-//! against someone who forges times, which is what a full verification is for.
+//! The file is a cache: delete it and everything is hashed again. It doesn't protect against
+//! someone who forges times, which a full verification does.
 //!
-//! sha256 of a file, in chunks, with progress. Knows no lock and no model.
+//! This module also computes the sha256 of a file, in chunks, with progress.
 
 use super::progress::Progress;
 use anyhow::{Context, Result};
@@ -16,16 +16,16 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What one file was when it was hashed.
+/// The state of a file when it was hashed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
-    /// Length.
+    /// The file's size (bytes).
     pub size_bytes: u64,
-    /// Modification time since the epoch.
+    /// The file's modification time since the epoch (ns).
     pub mtime_ns: i128,
-    /// What it hashed to, lower-case hex.
+    /// The file's sha256, lower-case hex.
     pub sha256: String,
-    /// Where it came from: a changed revision in `models.toml` is seen by this.
+    /// The source that the file came from, by which a changed revision in `models.toml` is noticed.
     pub source: String,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Stamps {
 }
 
 impl Stamps {
-    /// Read them; stamps that can't be read are no stamps.
+    /// Load the stamps of a model's directory. Stamps that can't be read count as absent.
     pub fn load(dir: &Path) -> Self {
         let path = dir.join(".verified.json");
         let stamps = std::fs::read(&path)
@@ -52,14 +52,14 @@ impl Stamps {
         self.stamps.get(name)
     }
 
-    /// The stamp of a file that still looks as it did.
+    /// The stamp of a file whose size and modification time are still the same; otherwise `None`.
     pub fn current(&self, name: &str, file: &Path) -> Option<&Stamp> {
         let stamp = self.stamps.get(name)?;
         let (size_bytes, mtime_ns) = look(file).ok()?;
         (stamp.size_bytes == size_bytes && stamp.mtime_ns == mtime_ns).then_some(stamp)
     }
 
-    /// Note what a file hashed to, and write all stamps.
+    /// Set the stamp of a file that has this sha256, and write all stamps.
     pub fn set(&mut self, name: &str, file: &Path, sha256: &str, source: &str) -> Result<()> {
         let what = || format!("can't write {}", self.path.display());
         let (size_bytes, mtime_ns) = look(file).with_context(what)?;
@@ -83,10 +83,10 @@ fn look(file: &Path) -> std::io::Result<(u64, i128)> {
     Ok((metadata.len(), mtime_ns))
 }
 
-/// Under this a bar would only flicker.
+/// Size of a file (bytes) from which on hashing it shows a bar; below, a bar would only flicker.
 const WORTH_A_BAR_BYTES: u64 = 64 << 20;
 
-/// sha256 of the file's bytes, lower-case hex.
+/// Compute the sha256 of a file, in lower-case hex.
 pub fn sha256_of_file(path: &Path, progress: &mut dyn Progress) -> Result<String> {
     let what = || format!("can't read {}", path.display());
     let mut file = std::fs::File::open(path).with_context(what)?;

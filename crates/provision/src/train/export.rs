@@ -1,7 +1,7 @@
-//! From a finished training to a model: the files that `fetch` makes of an embedded one, its
-//! perplexity as it will be shipped, and what it writes.
+//! Makes a model of a finished training: the files that `fetch` makes of an embedded model, its
+//! perplexity as it will be shipped, and samples of its text.
 //!
-//! `--install`: the weights of a training become those that this repository ships.
+//! With `--install` the weights of a training become those that this repository ships.
 
 use crate::fetch;
 use anyhow::{Context, Result, bail};
@@ -15,31 +15,32 @@ use schema::model::Source;
 use schema::train::Training;
 use std::path::{Path, PathBuf};
 
-/// The directory of the model, inside the run's.
+/// The name of the model's directory, inside the run's.
 const MODEL: &str = "model";
-/// Openings that it is given, and how much it may write on each (tokens).
+/// Number of story openings that the model is given, and the most that it may write on each
+/// (tokens).
 const STORIES: u64 = 20;
 const STORY_TOKENS: usize = 250;
-/// Number of the first: far from any story that a validation asks for.
+/// Number of the first story: far from any story that a validation uses.
 const FIRST_STORY: u64 = 1 << 40;
 
-/// What was made.
+/// The model that was made, and measurements of it.
 pub struct Made {
-    /// Where the model's files are.
+    /// The directory of the model's files.
     pub dir: PathBuf,
-    /// Mean cross-entropy of the last step's tokens, nats.
+    /// Mean cross-entropy of the last step's tokens (nats).
     pub last_loss_nats: f64,
     /// The perplexity of the exported weights over held-out text.
     pub perplexity: f64,
-    /// Tokens of that text.
+    /// Number of tokens of the held-out text.
     pub perplexity_tokens: u64,
-    /// Of [`STORIES`] stories, how many follow the grammar from the first word to the end.
+    /// How many of the [`STORIES`] stories follow the grammar from the first word to the end.
     pub whole: usize,
-    /// The first of them.
+    /// The first of the [`STORIES`] stories.
     pub first: String,
 }
 
-/// Make the model of `run`.
+/// Make the model of `run`, and measure it.
 pub fn export(spec: &ModelSpec, job: &Job, run: &RunDir) -> Result<Made> {
     let curve = run.read_curve()?;
     let last = curve.iter().rev().find_map(|point| match point {
@@ -78,7 +79,8 @@ pub fn export(spec: &ModelSpec, job: &Job, run: &RunDir) -> Result<Made> {
     Ok(made)
 }
 
-/// What the model makes of an opening (with it), and whether it came to an end.
+/// Let the model continue an opening. Returns the story, opening included, and whether it came to
+/// an end.
 fn tell(model: &Reference, windows: &Windows, opening: &str) -> Result<(String, bool)> {
     let prompt = windows.prompt(opening)?;
     let room = model.spec.max_position - prompt.len();
@@ -87,7 +89,7 @@ fn tell(model: &Reference, windows: &Windows, opening: &str) -> Result<(String, 
 }
 
 impl Made {
-    /// Say it.
+    /// Print a summary.
     pub fn print(&self) {
         println!("model:      {}", self.dir.display());
         println!(
@@ -103,8 +105,8 @@ impl Made {
     }
 }
 
-/// Copy the weights and the curve, write down how they came to be, and let `fetch` record the
-/// hashes of the files that are made of them.
+/// Install the model: copy the weights and the curve, write down how they were made, and let
+/// `fetch` record the hashes of the files that are made of them.
 pub fn install(repo: &Repo, job: &Job, run: &RunDir, made: &Made) -> Result<()> {
     let models = repo.models()?;
     let source = models.get(&job.model).map(|model| &model.source);
@@ -149,7 +151,7 @@ pub fn install(repo: &Repo, job: &Job, run: &RunDir, made: &Made) -> Result<()> 
     Ok(())
 }
 
-/// The command that trains it again.
+/// The command line that trains the model again.
 fn command_line(job: &Job) -> String {
     format!(
         "cargo xtask train --model {} --backend {} --seed {} --steps {} --batch {} --context {} --learning-rate {} --checkpoint-steps {} --install",

@@ -1,7 +1,7 @@
 //! `cargo xtask train`: builds the trainer, starts it on a run's directory, and makes a model of
 //! what it leaves there.
 //!
-//! It knows no trainer by name (`engines/train.toml` does) and trains nothing itself.
+//! This module knows no trainer by name (`engines/train.toml` does) and trains nothing itself.
 
 mod export;
 
@@ -60,7 +60,7 @@ pub struct Options {
     install: bool,
 }
 
-/// Windows of held-out text of a validation.
+/// Number of windows of held-out text in a validation.
 const VALIDATION_WINDOWS: usize = 8;
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -71,7 +71,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Run it.
+/// Run the command: train, make the model, and install it where that is wanted.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.train_registry()?;
     let (run, job) = match &options.resume {
@@ -127,7 +127,7 @@ fn backend<'a>(registry: &'a TrainRegistry, id: &str) -> Result<&'a TrainBackend
     })
 }
 
-/// A new run: its directory, with the job in it.
+/// Begin a new run: make its directory, and write the job into it.
 fn begin(repo: &Repo, registry: &TrainRegistry, options: &Options) -> Result<(RunDir, Job)> {
     let first = registry.backends.first().context(
         "engines/train.toml names no trainer: a bundle has none, a checkout of the repository has",
@@ -170,7 +170,7 @@ fn runs_dir(repo: &Repo) -> PathBuf {
     repo.build_dir.join("train")
 }
 
-/// The run of that directory, or the newest.
+/// The run in the directory `name`, or the newest run for `latest`.
 fn find(repo: &Repo, name: &str) -> Result<RunDir> {
     if name != "latest" {
         return Ok(RunDir(std::path::absolute(name)?));
@@ -178,13 +178,13 @@ fn find(repo: &Repo, name: &str) -> Result<RunDir> {
     let dir = runs_dir(repo);
     let entries = std::fs::read_dir(&dir).into_iter().flatten();
     let runs = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    // They begin with their time.
+    // The names begin with the time, so the last one is the newest.
     let newest = runs.filter(|run| run.join("job.json").exists()).max();
     let newest = newest.with_context(|| format!("no run in {}", dir.display()))?;
     Ok(RunDir(newest))
 }
 
-/// Start the trainer and wait for it. It has the terminal.
+/// Start the trainer and wait for it. The trainer uses the terminal meanwhile.
 fn train(program: &Program, run: &RunDir, tui: bool) -> Result<()> {
     let mut command = program.command();
     command.arg(&run.0);

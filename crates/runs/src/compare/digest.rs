@@ -1,6 +1,6 @@
-//! What a reader wants of a comparison: the verdict in a sentence, the cells that changed,
-//! how many have no numbers and why, and what differs around the runs, each thing once.
-//! Pure; how it is laid out is `text`'s and `markdown`'s.
+//! The parts of a comparison that a reader wants: the verdict in a sentence, the cells that
+//! changed, how many cells can't be compared and why, and each difference around the runs once.
+//! Pure: `print::text` and `print::markdown` lay the parts out.
 
 use super::Comparison;
 use crate::summary::kind;
@@ -13,16 +13,16 @@ use stats::tie::apart_at_most;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Most kinds of reason that are told apart.
+/// Most kinds of reason that are listed one by one.
 const GAPS_MAX: usize = 6;
-/// Most lines of what differs around the runs.
+/// Most lines about differences around the runs.
 const AROUND_MAX: usize = 10;
-/// Characters of one value of that.
+/// Most characters of one value in those lines.
 const VALUE_CHARS_MAX: usize = 48;
-/// Members of a group that are named.
+/// Most members of a group that are named.
 const NAMED_MAX: usize = 3;
 
-/// The verdict in a sentence, in our own words alone.
+/// Return the verdict as a sentence. It quotes nothing from a record.
 pub(super) fn verdict(comparison: &Comparison) -> String {
     let count = comparison.count();
     let judged = count.cells - count.not_comparable;
@@ -66,8 +66,8 @@ fn is_bytes(change: &Change) -> bool {
     change.metric.is_some_and(|m| m.describe().unit == "bytes")
 }
 
-/// The cells that a table shows: all in the order of the plans, or what changed, the worst
-/// first.
+/// Return the cells that a table shows: all of them in plan order, or only those that changed,
+/// worst first.
 pub(super) fn shown(changes: &[Change], all: bool) -> Vec<&Change> {
     if all {
         return changes.iter().collect();
@@ -83,11 +83,11 @@ pub(super) fn shown(changes: &[Change], all: bool) -> Vec<&Change> {
     changed
 }
 
-/// A cell in words. What comes from a record is marked so.
+/// A table row for one cell, as text. Fields that quote a record say so.
 pub(super) struct Row {
-    /// Scenario and case. From a record.
+    /// Scenario and case, quoted from a record.
     pub(super) cell: String,
-    /// From a record.
+    /// The target's id, quoted from a record.
     pub(super) target: String,
     pub(super) metric: &'static str,
     pub(super) before: String,
@@ -95,7 +95,7 @@ pub(super) struct Row {
     pub(super) ratio: String,
     pub(super) interval: String,
     pub(super) verdict: String,
-    /// Why it can't be compared, or empty. From a record.
+    /// Why the cell can't be compared; empty where it can. Quoted from a record.
     pub(super) reason: String,
 }
 
@@ -127,7 +127,7 @@ impl Row {
     }
 }
 
-/// Memory isn't fast or slow.
+/// Return the verdict in words; memory is smaller or larger, not faster or slower.
 fn words(change: &Change) -> String {
     let apart = || apart_at_most(change.ci95).map_or(fmt::NONE.into(), fmt::percent_more);
     let words = match change.verdict {
@@ -143,8 +143,8 @@ fn words(change: &Change) -> String {
     words.into()
 }
 
-/// How many cells have no two numbers, and the kinds of reason with their counts. Those that
-/// B fails at stand among what changed.
+/// Count the cells that can't be compared, in total and by kind of reason; `None` where there are
+/// none. Cells at which only B fails are left out, because they count as changed.
 pub(super) fn gaps(comparison: &Comparison) -> Option<(String, Vec<(usize, String)>)> {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     let is_gap = |c: &&Change| c.verdict == Verdict::NotComparable && !c.broken;
@@ -165,18 +165,19 @@ pub(super) fn gaps(comparison: &Comparison) -> Option<(String, Vec<(usize, Strin
     (all > 0).then(|| (format!("{} can't be compared", cells(all)), kinds))
 }
 
-/// A reason with `A` and `B` for the runs' ids, so that it is the same for both orders.
+/// Replace the runs' ids in a reason by `A` and `B`, so that cells with the same reason are counted
+/// together.
 fn sides(comparison: &Comparison, reason: &str) -> String {
     let mut names = [(&comparison.a.id, "A"), (&comparison.b.id, "B")];
-    // One id may begin with the other.
+    // The longer id first, because one id may begin with the other.
     names.sort_by_key(|(id, _)| Reverse(id.len()));
     let put = |text: String, (id, side): (&String, &str)| text.replace(id.as_str(), side);
     let names = names.into_iter().filter(|(id, _)| !id.is_empty());
     names.fold(reason.to_owned(), put)
 }
 
-/// What differs around the runs, a line each; what differs alike, and the programs, which
-/// always do, in a line together. All of it from records.
+/// Return the differences around the runs, a line each. Without `all`, equal differences share a
+/// line, and so do the programs, which always differ. Everything is quoted from records.
 pub(super) fn around(differences: &[Difference], all: bool) -> Vec<String> {
     if all {
         let lines = differences.iter().map(Difference::to_string);
@@ -201,13 +202,13 @@ pub(super) fn around(differences: &[Difference], all: bool) -> Vec<String> {
     lines
 }
 
-/// What differences have in common.
+/// The properties by which differences are grouped.
 #[derive(PartialEq)]
 struct Group<'a> {
     kind: Kind,
-    /// What differs, without whom it belongs to.
+    /// What differs, without the target or program that it belongs to.
     item: &'a str,
-    /// Before and after; `None` where these always differ and say nothing.
+    /// The values in A and in B; `None` for programs, whose hashes always differ and say nothing.
     values: Option<(&'a str, &'a str)>,
 }
 
@@ -231,7 +232,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Whom a member belongs to.
+    /// Return the target, program or file that a member of the group belongs to.
     fn owner(&self, member: &'a Difference) -> &'a str {
         let item = member.item.as_str();
         match self.kind {
@@ -270,7 +271,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// How far the runs agree on what lies between targets; `None` where they have no pair in common.
+/// Describe how well the runs agree on the ratios between targets; `None` where they have no pair
+/// in common.
 fn agreement(agreement: &Agreement) -> Option<String> {
     let Agreement {
         pairs,
@@ -296,7 +298,7 @@ fn agreement(agreement: &Agreement) -> Option<String> {
     (pairs > 0).then_some(text)
 }
 
-/// What a reader must know to take the verdicts for what they are.
+/// Return the notes that a reader needs to interpret the verdicts.
 pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     let changes = &comparison.changes;
     let tested = changes.iter().filter(|c| c.p_holm.is_some()).count();

@@ -1,9 +1,9 @@
-//! `cargo xtask compare A [B]`: two runs, cell by cell, and what differs around them.
-//! The judgement is `stats`'; here it is asked for, `digest` makes the little of it that a
-//! reader wants, and `print` prints that.
+//! `cargo xtask compare A [B]`: compares two runs, cell by cell, and lists what differs around
+//! them. `stats` judges, `digest` selects what a reader wants of the judgement, and `print` formats
+//! it.
 //!
-//! Exit status: 1 where the second run is worse (a cell is slower beyond chance and
-//! noise, or its engine fails at what worked), else 0; 2 where it can't be said.
+//! Exit status: 1 where the second run is worse (a cell is slower beyond chance and noise, or its
+//! engine fails where it worked before), else 0; 2 where the runs can't be compared at all.
 
 mod digest;
 mod print;
@@ -60,7 +60,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Of a verb that knows `--json` alone.
+    /// The format for a verb that has only the flag `--json`.
     pub fn from_flag(json: bool) -> Self {
         match json {
             true => Self::Json,
@@ -87,12 +87,12 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// What is said of a run that is compared.
+/// The description of one of the compared runs.
 struct Subject {
     id: String,
     started: String,
     plan_sha256: String,
-    /// Id, profile, invocations and revision, in a line.
+    /// Id, profile, invocations and revision, in one line.
     line: String,
 }
 
@@ -115,7 +115,7 @@ impl Subject {
     }
 }
 
-/// Two runs and what was found.
+/// Two runs and the differences between them.
 pub struct Comparison {
     a: Subject,
     b: Subject,
@@ -124,29 +124,29 @@ pub struct Comparison {
     environment: Vec<Difference>,
 }
 
-/// How many cells there are of each verdict.
+/// The number of cells with each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Count {
-    /// In all.
+    /// Number of all cells.
     pub cells: usize,
-    /// Found faster in the second.
+    /// Cells that are faster in the second run.
     pub faster: usize,
-    /// Found slower in the second.
+    /// Cells that are slower in the second run.
     pub slower: usize,
-    /// Found equal but for what doesn't matter.
+    /// Cells whose difference is too small to matter.
     pub equal: usize,
-    /// None of these is shown.
+    /// Cells whose samples show none of faster, slower and equal.
     pub undecided: usize,
-    /// One of them lacks it, or they were asked for something else.
+    /// Cells that one run has no number for, or for which the runs were asked for different work.
     pub not_comparable: usize,
-    /// Of those not comparable: measured in the first, failed at in the second.
+    /// Cells not comparable because they were measured in the first run and failed in the second.
     pub broken: usize,
-    /// Slower or broken.
+    /// Cells that are slower or broken.
     pub regressions: usize,
 }
 
 impl Comparison {
-    /// Hold `b` against `a`.
+    /// Compare `b` with `a`, which was measured before it.
     pub fn new(a: Run, b: Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Self {
         let Between { changes, agreement } = between(&a, &b, scenarios, metric);
         let environment = environment::runs(&a, &b);
@@ -159,7 +159,7 @@ impl Comparison {
         }
     }
 
-    /// How many cells there are of each verdict.
+    /// Count the cells with each verdict.
     pub fn count(&self) -> Count {
         let of = |verdict| self.changes.iter().filter(|c| c.verdict == verdict).count();
         Count {
@@ -174,7 +174,7 @@ impl Comparison {
         }
     }
 
-    /// All of it, or what changed.
+    /// Format the comparison: with `all` every cell and difference, else only what changed.
     pub fn print(&self, format: Format, all: bool) -> Result<String> {
         match format {
             Format::Text => Ok(print::text(self, all)),

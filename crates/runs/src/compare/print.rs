@@ -1,11 +1,10 @@
-//! A comparison as it is printed: for a terminal, for a pull request, for programs.
+//! Prints a comparison for a terminal, for a comment on a pull request, or for programs (JSON).
 //!
-//! For a terminal the verdict comes first, and where nothing changed all of it is on one screen. A
-//! comment holds 65 536 characters, so rows
-//! that have no room are left out and counted; and whatever a record says, nothing of it is
-//! markup: it stands as code.
+//! On a terminal the verdict comes first, and where nothing changed everything fits on one screen.
+//! A comment on GitHub holds 65 536 characters, so rows that don't fit are left out and counted.
+//! Text from a record is quoted as code, so that nothing in it is taken for markup.
 //!
-//! The fields for programs are stable: scripts depend on them.
+//! The fields of the JSON are stable, because scripts depend on them.
 
 use super::digest::{Row, around, gaps, notes, shown, verdict};
 use super::{Comparison, Subject};
@@ -75,11 +74,11 @@ fn columns(change: &Change) -> [String; 8] {
     ]
 }
 
-/// Bytes of the whole, at most.
+/// Most bytes of the whole comment.
 const BYTES_MAX: usize = 59_000;
-/// Bytes kept for the line that counts what is left out.
+/// Bytes reserved for the line that counts the rows left out.
 const LINE_BYTES: usize = 200;
-/// Characters of a name, and of a reason or a difference.
+/// Most characters of a name, and (`LINE_CHARS`) of a reason or a difference.
 const NAME_CHARS: usize = 100;
 const LINE_CHARS: usize = 200;
 
@@ -138,7 +137,7 @@ fn row(change: &Change) -> String {
     )
 }
 
-/// Gaps, surroundings and notes: short whatever the run, so never with `all`.
+/// Format gaps, surroundings and notes. They are always short, so `all` doesn't apply to them.
 fn tail(comparison: &Comparison) -> String {
     let mut text = String::new();
     if let Some((what, reasons)) = gaps(comparison) {

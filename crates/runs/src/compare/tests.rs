@@ -1,4 +1,4 @@
-//! A comparison as it is printed.
+//! Tests of the text that a comparison prints.
 
 use super::*;
 use harness::environment::Kind;
@@ -52,7 +52,7 @@ fn difference(kind: Kind, item: &str, before: &str, after: &str) -> Difference {
     }
 }
 
-/// As two published runs differ: other programs throughout, and little else.
+/// Differences as between two published runs: all programs differ, and little else does.
 fn around() -> Vec<Difference> {
     let programs = (0..40).map(|i| {
         let (before, after) = (format!("b{i}"), format!("a{i}"));
@@ -200,7 +200,7 @@ fn what_two_runs_say_of_pairs_of_targets_is_a_sentence() {
     }
 }
 
-/// Lines of Markdown with everything that stands as code taken out.
+/// Return Markdown with everything that is marked as code removed.
 fn outside_code(markdown: &str) -> String {
     let outside = |line: &str| line.split('`').step_by(2).collect::<Vec<_>>().join("");
     markdown.lines().map(outside).collect::<Vec<_>>().join("\n")

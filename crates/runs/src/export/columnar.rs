@@ -1,5 +1,5 @@
-//! Rows as Parquet, for queries over many runs. Only with the feature `parquet`, which the harness
-//! is built without, because the library takes too long to compile.
+//! Writes rows as Parquet, for queries over many runs. Only with the feature `parquet`, which is
+//! off by default because the library takes too long to compile.
 
 use anyhow::{Context, Result};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
@@ -10,10 +10,10 @@ use serde_json::Value;
 use site::export::COLUMNS;
 use std::sync::Arc;
 
-/// The columns that hold a number, or none; `n` is a count, everything else text.
+/// The columns of optional numbers. `n` is a count that is always there; all others are text.
 const NUMBERS: [&str; 3] = ["value", "ci_low", "ci_high"];
 
-/// One file of one row group: the columns of the CSV under their names.
+/// Write one file with one row group: the columns of the CSV under their names.
 pub(super) fn parquet(rows: &[Value]) -> Result<Vec<u8>> {
     let fields = COLUMNS.map(|(column, _)| match column {
         "n" => "REQUIRED INT64 n;".to_owned(),

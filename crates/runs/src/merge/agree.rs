@@ -1,11 +1,11 @@
-//! Whether runs may become one: the same plan, each block once, and equal in all that
-//! decides a number. Pure.
+//! Checks that runs may be merged: they have the same plan, each block is in one part, and
+//! everything that affects a number is equal. Pure.
 //!
-//! Equal must be: the plan, the model's files, the prompts, the revision, the
-//! lockfiles, what the engines say of themselves, libtorch, and the machine (its
-//! processor, GPU, limits and governor). Only said is: kernel, compilers, memory and the rest of
-//! the facts, and programs whose bytes differ, if they come from clean checkouts of
-//! one revision: a build is not the same to the byte on every host of a fleet.
+//! These must be equal: the plan, the model's files, the prompts, the revision, the lockfiles, what
+//! the engines report about themselves, libtorch, and the machine (its processor, GPU, limits and
+//! governor). These may differ and are only reported: kernel, compilers, memory and the other
+//! facts, and the bytes of programs that come from clean checkouts of one revision, because builds
+//! are not identical to the byte on every host of a fleet.
 
 use super::Part;
 use crate::shard::plan_sha256;
@@ -15,7 +15,8 @@ use harness::run::pending;
 use schema::run::RunHeader;
 use schema::run_files::HEADER;
 
-/// An error that names both sides and what differs, or what a reader should know.
+/// Check all parts. Return remarks for the reader; fail with an error that names both sides and
+/// what differs.
 pub(super) fn check(parts: &[Part]) -> Result<Vec<String>> {
     ensure!(
         !parts.is_empty(),
@@ -40,7 +41,7 @@ pub(super) fn check(parts: &[Part]) -> Result<Vec<String>> {
     Ok(remarks)
 }
 
-/// Two of them.
+/// Check two parts against each other, as [`check`] does.
 fn pair(a: &Part, b: &Part) -> Result<Vec<String>> {
     let (one, other) = (a.id(), b.id());
     let differences = environment::runs(&a.run, &b.run);
@@ -90,7 +91,7 @@ fn list<'a>(
     }
 }
 
-/// Whether programs that differ are still builds of the same source.
+/// Tell whether programs with different bytes were still built from the same source.
 fn same_source(a: &RunHeader, b: &RunHeader) -> bool {
     let clean = |h: &RunHeader| h.provenance.git_dirty == Some(false);
     let rustc = |h: &'_ RunHeader| h.provenance.facts.get("rustc").cloned();
@@ -102,8 +103,8 @@ fn same_source(a: &RunHeader, b: &RunHeader) -> bool {
         && clean(b)
 }
 
-/// Each block of the plan is in one part, and each part has records of its own
-/// blocks only.
+/// Check that each block of the plan is in exactly one part, and that each part has records of its
+/// own blocks only.
 fn blocks(parts: &[Part]) -> Result<()> {
     for (index, part) in parts.iter().enumerate() {
         for earlier in &parts[..index] {
@@ -146,7 +147,7 @@ fn blocks(parts: &[Part]) -> Result<()> {
     Ok(())
 }
 
-/// That a part has launches left to make.
+/// Return a remark where a part still has launches to make.
 fn unfinished(part: &Part) -> Option<String> {
     let run = &part.run;
     let logs = [run.launches.as_slice(), &run.twins].concat();

@@ -1,6 +1,6 @@
-//! One judgement of several: what the gate, the pilots and the reference said of a
-//! target in each part, as one line for the whole. Pure. The rule is the same for
-//! all: a cell counts where every part lets it count.
+//! Combines the judgements that each part has of a target, by the gate, the pilot and the
+//! reference, into one judgement for the merged run. Pure. One rule applies to all: a cell counts
+//! only where it counts in every part.
 
 use anyhow::{Result, bail};
 use schema::budget::{Budget, OverBudget};
@@ -9,8 +9,8 @@ use schema::key::{CellKey, twin_name};
 use schema::record::{CheckRecord, Status, VerifyRecord};
 use schema::run::Run;
 
-/// The gate's judgements: passed where every part's passed, and as far as the least
-/// of them reaches. A target that one part hasn't judged has no judgement.
+/// Combine the gate's judgements: a target passes where it passed in every part, up to the shortest
+/// context verified in any. A target that one part hasn't judged has no judgement.
 pub(super) fn verify(runs: &[&Run]) -> Vec<VerifyRecord> {
     let targets = &runs[0].header.plan.targets;
     targets
@@ -23,8 +23,8 @@ pub(super) fn verify(runs: &[&Run]) -> Vec<VerifyRecord> {
         .collect()
 }
 
-/// What every part's open loops were scaled by, each to its own machine's hour. One
-/// that failed comes first, so that its cells don't count.
+/// Collect the capacities that scaled the open loops of each part, each measured on that part's own
+/// machine. Failed ones come first, so that their cells don't count.
 pub(super) fn capacities(runs: &[&Run]) -> Vec<Capacity> {
     let mut all: Vec<Capacity> = runs
         .iter()
@@ -44,7 +44,7 @@ fn one_verify(records: Vec<(String, VerifyRecord)>) -> Option<VerifyRecord> {
     let records = records.into_iter().map(|(_, record)| record);
     records.reduce(|a, b| VerifyRecord {
         verified_positions: a.verified_positions.min(b.verified_positions),
-        // Of two scopes the one that isn't of log-probabilities promises less.
+        // A scope other than log-probabilities is the weaker of two.
         scope: if a.scope == "logits" {
             b.scope
         } else {
@@ -69,7 +69,7 @@ fn both(a: Option<f64>, b: Option<f64>, of: fn(f64, f64) -> f64) -> Option<f64> 
     Some(of(a?, b?))
 }
 
-/// Two texts, once where they are equal.
+/// Join two texts; a text that the first one contains is not repeated.
 fn either(a: String, b: &str) -> String {
     match (a.as_str(), b) {
         (_, "") => a,
@@ -79,8 +79,8 @@ fn either(a: String, b: &str) -> String {
     }
 }
 
-/// What there was time for: a cell is over budget where any part gave it up, though
-/// others measured it. `None` where nothing was shared out.
+/// Combine the parts' budgets: a cell is over budget where any part left it out, even if others
+/// measured it. `None` where no part has a budget.
 pub(super) fn budget(runs: &[&Run]) -> Option<Budget> {
     let decided: Vec<(&str, &Budget)> = runs
         .iter()
@@ -101,7 +101,7 @@ pub(super) fn budget(runs: &[&Run]) -> Option<Budget> {
                 whole.pilots.push(pilot.clone());
             }
         }
-        // A twin that only some parts have is not complete, and gives no floor.
+        // A twin that only some parts have is incomplete, and gives no noise floor.
         for twin in &budget.twins {
             if !whole.twins.iter().any(|known| known.target == twin.target) {
                 whole.twins.push(twin.clone());
@@ -120,8 +120,8 @@ pub(super) fn budget(runs: &[&Run]) -> Option<Budget> {
     Some(whole)
 }
 
-/// The reference's judgements of timed outputs, summed. What a part measured and didn't
-/// have judged counts as unchecked.
+/// Sum the reference's judgements of timed outputs. Outputs that a part measured and didn't have
+/// judged count as unchecked.
 pub(super) fn checks(runs: &[&Run]) -> Result<Vec<CheckRecord>> {
     let plan = &runs[0].header.plan;
     let mut checks = Vec::new();
@@ -172,7 +172,7 @@ fn add(a: CheckRecord, b: &CheckRecord) -> CheckRecord {
     }
 }
 
-/// Timed requests of a cell's complete cases.
+/// Count the timed requests of a cell in launches that finished the case.
 fn timed(run: &Run, cell: &CellKey) -> u64 {
     run.launches
         .iter()

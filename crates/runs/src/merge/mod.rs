@@ -1,11 +1,10 @@
-//! `cargo xtask merge DIR…`: the shards of one plan put together into one run.
+//! `cargo xtask merge DIR…`: merges the shards of one plan into one run.
 //!
-//! `agree` says whether they may be, `combine` makes one judgement of several,
-//! `write` copies. The inputs are read and never written; their records go over byte
-//! for byte, and whatever else they hold is kept under `sources/<id>/`. Deliberately
-//! not here: pooling different machines into one cell (there is no flag for it), and
-//! adding a second run of the same blocks to the first (that is what `compare` is
-//! for).
+//! `agree` checks that they may be merged, `combine` combines their judgements, `write` copies the
+//! records. The inputs are never written to; their records are copied byte for byte, and whatever
+//! else they hold is kept under `sources/<id>/`. Two things are deliberately not supported: pooling
+//! different machines into one cell (there is no flag for it), and adding a second run of the same
+//! blocks to the first (use `compare` for that).
 
 mod agree;
 mod combine;
@@ -38,11 +37,11 @@ pub struct Options {
     pub out: Option<PathBuf>,
 }
 
-/// One run to be merged.
+/// One of the runs to be merged.
 struct Part {
     files: RunFiles,
     run: Run,
-    /// Its blocks of the plan.
+    /// The blocks of the plan that this part measured.
     blocks: Vec<u32>,
 }
 
@@ -75,7 +74,7 @@ impl Part {
     }
 }
 
-/// Merge, and say what came of it. Exit status 3 where a cell failed, as after a run.
+/// Merge the runs and print a summary. Exit status 3 where a cell failed, as after a run.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let results = Results::new(repo, options.out.as_deref());
     let mut parts = options
@@ -101,7 +100,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// One run of parts that agree; its directory.
+/// Merge parts that agree; return the directory of the new run.
 fn merge(parts: &[Part], out: &Path) -> Result<PathBuf> {
     let runs: Vec<&Run> = parts.iter().map(|part| &part.run).collect();
     let first = &runs[0].header;
@@ -128,8 +127,8 @@ fn merge(parts: &[Part], out: &Path) -> Result<PathBuf> {
     write::write(parts, &header, &judgements, out)
 }
 
-/// The newest part's time, so that `latest` finds the whole, and a hash of what went
-/// in: the same parts give the same id, and so are merged once.
+/// Make the merged run's id of the newest part's time, so that `latest` finds it, and of a hash of
+/// the parts: the same parts give the same id, and so can be merged only once.
 fn id(runs: &[&Run]) -> String {
     let newest = runs.iter().max_by_key(|run| &run.header.started);
     let stamp: Vec<&str> = newest
@@ -150,7 +149,7 @@ fn id(runs: &[&Run]) -> String {
     )
 }
 
-/// What holds of every part. What doesn't is absent: it stands in `sources`.
+/// Return the provenance that all parts share. What differs is left out: it stands in `sources`.
 fn common(runs: &[&Run]) -> Provenance {
     let all: Vec<&Provenance> = runs.iter().map(|run| &run.header.provenance).collect();
     let shared = |of: fn(&Provenance) -> &BTreeMap<String, String>| {
@@ -160,15 +159,15 @@ fn common(runs: &[&Run]) -> Provenance {
     };
     let mut facts = shared(|p| &p.facts);
     facts.extend(ceilings(&all));
-    // What adopting an engine costs is found out anew by every part, and a part that
-    // built something knows more: the last one that says anything stands.
+    // Each part finds out anew what adopting an engine costs, and a part that built something knows
+    // more: the last part that states a cost wins.
     let adoption = all.iter().flat_map(|p| p.adoption.clone()).collect();
     Provenance {
         git_revision: all[0].git_revision.clone(),
         git_dirty: all.iter().map(|p| p.git_dirty).max().flatten(),
         lockfiles: shared(|p| &p.lockfiles),
         model_files: shared(|p| &p.model_files),
-        // Plans are equal, so it is one model.
+        // The plans are equal, so there is only one model.
         model: all[0].model.clone(),
         binaries: shared(|p| &p.binaries),
         adoption,
@@ -177,8 +176,8 @@ fn common(runs: &[&Run]) -> Provenance {
     }
 }
 
-/// What the machine could do at best in any part: each measured it anew, and whatever
-/// interrupted one part took from its figure. Only of machines of one kind.
+/// Return the highest limit of the machine that any part measured: an interruption during a
+/// measurement can only lower its result. Empty where the machines are of different kinds.
 fn ceilings(parts: &[&Provenance]) -> BTreeMap<String, String> {
     let largest = |name: &str| -> Option<String> {
         let measured = parts

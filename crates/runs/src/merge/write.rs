@@ -1,5 +1,5 @@
-//! The merged run on disk. It is made beside its place and moved there whole, so that
-//! a merge cut short leaves no run behind.
+//! Writes the merged run to disk. It is made beside its final place and renamed when complete, so
+//! that an interrupted merge leaves no run behind.
 
 use super::Part;
 use anyhow::{Context, Result, ensure};
@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What the parts' judgements come to.
+/// The combined judgements of all parts.
 pub(super) struct Judgements {
     pub(super) verify: Vec<VerifyRecord>,
     pub(super) budget: Option<Budget>,
@@ -22,7 +22,7 @@ pub(super) struct Judgements {
     pub(super) capacities: Vec<Capacity>,
 }
 
-/// Write it all; the run's directory in `out`.
+/// Write the whole run; return its directory in `out`.
 pub(super) fn write(
     parts: &[Part],
     header: &RunHeader,
@@ -51,11 +51,11 @@ pub(super) fn write(
         write_json(&root.join("budget.json"), budget)?;
     }
     write_json(&root.join("run.json"), header)?;
-    // A temporary directory is its owner's alone; a run is not.
+    // A temporary directory is readable by its owner only; a run is readable by everyone.
     std::fs::set_permissions(root, PermissionsExt::from_mode(0o755))
         .and_then(|()| std::fs::rename(root, &place))
         .with_context(|| format!("{} can't be made", place.display()))?;
-    // Moved, so there is nothing left to remove.
+    // The directory was renamed, so there is nothing left to remove.
     let _ = staged.keep();
     Ok(place)
 }
@@ -71,8 +71,8 @@ fn lines<T: Serialize>(path: &Path, values: &[T]) -> Result<()> {
     file.sync()
 }
 
-/// A part's record files into the run, and the kernels of the first part that traced
-/// them; everything else under `sources/<id>/`, where it is kept unchanged and no command reads it.
+/// Copy a part's records into the run, and kernel traces that no earlier part had. Everything else
+/// goes under `sources/<id>/`, where it is kept unchanged and no command reads it.
 fn copy(part: &Part, root: &Path) -> Result<()> {
     let targets = &part.run.header.plan.targets;
     let kept = Path::new("sources").join(part.id());

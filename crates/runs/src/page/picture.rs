@@ -1,11 +1,11 @@
-//! A picture of the index page for link previews, taken with Chromium where there is
-//! one. Without one the site has none, which is said and is no failure.
+//! Takes a picture of the index page for link previews, with Chromium. Where there is no Chromium,
+//! the site has no picture; that is printed and is no failure.
 
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What Chromium may be called.
+/// Names that Chromium's program may have.
 const NAMES: [&str; 4] = [
     "chromium",
     "chromium-browser",
@@ -13,10 +13,10 @@ const NAMES: [&str; 4] = [
     "google-chrome-stable",
 ];
 
-/// The size that link previews have (px).
+/// Width and height of a link preview (px).
 const SIZE: &str = "1200,630";
 
-/// The picture (PNG) of a page on disk; `None` where no Chromium could take one.
+/// Take a picture (PNG) of a page on disk; `None` where no Chromium could take one.
 pub fn of_page(index: &Path) -> Result<Option<Vec<u8>>> {
     let named = std::env::var("CHROMIUM")
         .ok()
@@ -31,7 +31,7 @@ pub fn of_page(index: &Path) -> Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// `None` where there is no such program, or it wrote no picture.
+/// Take the picture with one program; `None` where it doesn't exist or wrote no picture.
 fn take(program: &str, index: &Path) -> Result<Option<Vec<u8>>> {
     let dir = tempfile::tempdir().context("a temporary directory for Chromium")?;
     let picture = dir.path().join("preview.png");

@@ -1,9 +1,8 @@
-//! `cargo xtask site --serve`: the site over HTTP on this machine alone, rendered
-//! again when something that it is made of changes, and reloaded by the browser.
+//! `cargo xtask site --serve`: serves the site over HTTP on this machine alone, renders it again
+//! when one of its sources changes, and makes the browser reload it.
 //!
-//! For those who write pages. It is no server for readers: one thread a request, no
-//! caching, and only GET. The script that reloads is added on the way out and stands
-//! in no file.
+//! It is for people who write pages, not for readers: it has one thread per request, no caching,
+//! and only GET. The script that reloads a page is added when the page is sent, and is in no file.
 
 use super::{Options, render_options};
 use crate::page;
@@ -20,13 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// How often what the site is made of is looked at.
+/// Interval between two looks at the site's sources.
 const LOOK: Duration = Duration::from_millis(400);
-/// How long a browser may take to say what it wants.
+/// Longest time that a browser may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Where a page asks for the number of renderings so far.
+/// Path at which a page asks how often the site has been rendered.
 const VERSION: &str = "/.version";
-/// Asks for it once a second, and reloads when it is another.
+/// A script that asks for that number every 700 ms and reloads the page when it changes.
 const RELOAD: &str = "<script>(async()=>{let was;for(;;){try{const now=await(await \
     fetch('/.version')).text();if(was&&was!==now)location.reload();was=now}catch{}\
     await new Promise(r=>setTimeout(r,700))}})()</script>";
@@ -45,12 +44,12 @@ pub fn serve(repo: &Repo, results: &Results, options: &Options) -> Result<ExitCo
     let version = Arc::new(AtomicU64::new(1));
     let root = repo.site_dir();
     let for_readers = Arc::clone(&version);
-    // It ends with the process: a blocked accept can't be asked to.
+    // This thread ends with the process, because a blocked `accept` can't be interrupted.
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let (root, version) = (root.clone(), Arc::clone(&for_readers));
             std::thread::spawn(move || {
-                // A browser that went away is no concern of ours.
+                // The browser may have closed the connection; that is no error.
                 let _ = answer(stream, &root, version.load(Ordering::SeqCst));
             });
         }
@@ -74,7 +73,7 @@ pub fn serve(repo: &Repo, results: &Results, options: &Options) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the site is made of, with when each file was last written.
+/// Return the site's source files, with the time at which each was last written.
 fn fingerprint(repo: &Repo, results: &Results) -> BTreeMap<PathBuf, Option<SystemTime>> {
     let mut all = BTreeMap::new();
     let site = repo.root.join("site");
@@ -109,7 +108,7 @@ fn answer(mut stream: TcpStream, root: &Path, version: u64) -> std::io::Result<(
     stream.write_all(&body)
 }
 
-/// Status, media type and body for a request line.
+/// Return status, media type and body for a request line.
 fn respond(line: &str, root: &Path, version: u64) -> (&'static str, &'static str, Vec<u8>) {
     let mut words = line.split_whitespace();
     let (Some("GET"), Some(target)) = (words.next(), words.next()) else {
@@ -130,7 +129,7 @@ fn respond(line: &str, root: &Path, version: u64) -> (&'static str, &'static str
     ("200 OK", kind, body)
 }
 
-/// A request's path below the site; `None` where it would leave it.
+/// Return a request's path relative to the site; `None` where it would leave the site.
 fn inside(target: &str) -> Option<PathBuf> {
     let decoded = percent_decoded(target.strip_prefix('/')?)?;
     let path = match decoded.as_str() {

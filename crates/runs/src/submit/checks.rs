@@ -1,5 +1,5 @@
-//! What a run must be so that others may publish it, one function a check. They read the record
-//! and what is derived from it; none of them runs anything.
+//! The checks that a run must pass to be published, one function each. They read the record and
+//! what is derived from it; none of them runs anything.
 
 use crate::shard::plan_sha256;
 use anyhow::Result;
@@ -14,21 +14,21 @@ use stats::analysis::Cell;
 use stats::micro::SuiteAnalysis;
 use std::collections::BTreeSet;
 
-/// Most bytes of a packed run.
+/// Largest size of a packed run (bytes).
 pub(super) const BYTES_MAX: u64 = 4_000_000;
-/// Most cells, and most targets, that a finding names.
+/// Most cells, and most targets, that a finding lists by name.
 const NAMES_MAX: usize = 3;
-/// Longest reason that a finding quotes.
+/// Most characters of a reason that a finding quotes.
 const REASON_CHARS_MAX: usize = 120;
 
 /// One check and its result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Check {
-    /// What is checked, in a word or two.
+    /// The check's name, one or two words.
     pub(super) name: &'static str,
     /// Whether the run passes it.
     pub(super) passes: bool,
-    /// What was found; of a failure where, why, and what to do.
+    /// What the check found; where it fails also where, why, and what to do.
     pub(super) finding: String,
 }
 
@@ -41,7 +41,7 @@ impl Check {
         }
     }
 
-    /// Whether it passes, in a word.
+    /// Return the result as a word.
     pub(super) fn result(&self) -> &'static str {
         match self.passes {
             true => "ok",
@@ -50,7 +50,7 @@ impl Check {
     }
 }
 
-/// All of them. `cells` are those of the run's scenarios, `suites` its micro suites.
+/// Run all checks. `cells` are those of the run's scenarios, `suites` its micro suites.
 pub(super) fn checks(
     run: &Run,
     cells: &[Cell],
@@ -80,7 +80,7 @@ fn profile(run: &Run) -> Result<String, String> {
     }
 }
 
-/// A published run never changes, so it must be finished.
+/// Check that the run is complete, because a published run never changes.
 fn whole(run: &Run, cells: &[Cell], suites: &[SuiteAnalysis]) -> Result<String, String> {
     let header = &run.header;
     if let Some(shard) = header.origin.shard {
@@ -107,7 +107,7 @@ fn whole(run: &Run, cells: &[Cell], suites: &[SuiteAnalysis]) -> Result<String, 
     }
 }
 
-/// Somebody else must be able to measure the same again.
+/// Check that the run is of a clean checkout at a known revision, so that others can repeat it.
 fn checkout(run: &Run) -> Result<String, String> {
     let header = &run.header;
     let sources = header.origin.sources.iter();
@@ -134,7 +134,7 @@ fn checkout(run: &Run) -> Result<String, String> {
     Ok(format!("clean, at revision {short}"))
 }
 
-/// The targets that have a timed request.
+/// Return the targets that have a timed request.
 fn timed(run: &Run) -> BTreeSet<&str> {
     let logs = run.launches.iter();
     let logs = logs.filter(|log| log.requests.iter().any(|request| !request.warmup));
@@ -170,7 +170,8 @@ fn gate(run: &Run) -> Result<String, String> {
     ))
 }
 
-/// The reference has judged every timed output; which ones it rejected is the cell's business.
+/// Check that the reference has judged every timed output. The verdicts don't matter here: a
+/// rejected output already withdraws its cell.
 fn outputs(run: &Run) -> Result<String, String> {
     let mut judged = 0;
     let mut failures = BTreeSet::new();
@@ -246,14 +247,14 @@ fn size(packed_bytes: u64) -> Result<String, String> {
     }
 }
 
-/// `3 cells (t s/p10, …)`; `None` where there is none.
+/// Format cells as `3 cells (t s/p10, …)`; `None` where there are none.
 fn named<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
     let names: Vec<String> = cells.map(|cell| cell.key().to_string()).collect();
     let count = plural(names.len() as u64, "cell", "cells");
     listed(&names, ", ").map(|list| format!("{count} ({list})"))
 }
 
-/// The first few, and how many more there are; `None` where there is none.
+/// List the first few, and say how many more there are; `None` where there are none.
 fn listed(all: &[String], between: &str) -> Option<String> {
     let shown = &all[..all.len().min(NAMES_MAX)];
     let more = all.len() - shown.len();

@@ -1,5 +1,5 @@
 //! The pull request that proposes a run: its branch, its text, and the commands that its author
-//! runs. What a record says stands as code, in which nothing is markup.
+//! runs. Text from a record is quoted as code, in which nothing is markup.
 
 use super::checks::Check;
 use crate::summary::{Places, Summary};
@@ -9,9 +9,9 @@ use schema::run::Run;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Longest value of a table.
+/// Most characters of a value in a table.
 const CHARS_MAX: usize = 200;
-/// Facts of the machine that the text shows, and their names there.
+/// The machine's facts that the text shows, each with the label that it has there.
 const FACTS: [(&str, &str); 6] = [
     ("gpu", "GPU"),
     ("cpu_model", "processor"),
@@ -21,18 +21,18 @@ const FACTS: [(&str, &str); 6] = [
     ("kernel", "kernel"),
 ];
 
-/// What was written, and what to do with it.
+/// The files that were written, and how to propose them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Proposal {
-    /// The packed run, from the root of the checkout.
+    /// Path of the packed run, relative to the root of the checkout.
     pub(super) packed: PathBuf,
-    /// The text of the pull request, likewise.
+    /// Path of the pull request's text, relative to the root of the checkout.
     pub(super) text: PathBuf,
     /// The branch's name.
     pub(super) branch: String,
-    /// The pull request's title, and the commit's message.
+    /// The pull request's title, which is also the commit's message.
     pub(super) title: String,
-    /// The commands that commit and push it, in the root of the checkout.
+    /// The commands that commit and push the run, to be run in the root of the checkout.
     pub(super) commands: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ impl Proposal {
         }
     }
 
-    /// What its author does next.
+    /// Describe what the author does next.
     pub(super) fn steps(&self) -> String {
         let commands: Vec<String> = self.commands.iter().map(|c| format!("  {c}\n")).collect();
         format!(
@@ -71,7 +71,7 @@ impl Proposal {
     }
 }
 
-/// The text of the pull request, in Markdown.
+/// Write the text of the pull request, in Markdown.
 pub(super) fn text(
     run: &Run,
     summary: &Summary,
@@ -102,7 +102,7 @@ pub(super) fn text(
         records: &proposal.packed,
         report: None,
     };
-    // A fence ends where a line begins with three of these.
+    // Three backticks would end the fence.
     let screen = plain(&summary.screen(&places)).replace('`', "'");
     text += &format!("\n## What leads, and what has no numbers\n\n```text\n{screen}```\n");
     text += "\n## Checks\n\n| check | result | found |\n|---|---|---|\n";

@@ -1,4 +1,4 @@
-//! Each check on a run made up for it, and what stands in a pull request's text.
+//! Tests of each check on a made-up run, and of a pull request's text.
 
 use super::*;
 use schema::key::CellKey;
@@ -98,7 +98,7 @@ fn checked() -> CheckRecord {
     }
 }
 
-/// One that passes.
+/// A run that passes every check.
 fn run() -> Run {
     let plan = Plan {
         publishable: true,
@@ -151,7 +151,7 @@ fn cells() -> Vec<Cell> {
     vec![cell("p10"), unsupported]
 }
 
-/// The checks that fail, with what they say.
+/// Return the checks that fail, with their findings.
 fn failures(run: &Run, cells: &[Cell], packed_bytes: u64) -> Vec<(&'static str, String)> {
     let failed = checks(run, cells, &[], packed_bytes).into_iter();
     let failed = failed.filter(|check| !check.passes);
@@ -180,7 +180,7 @@ fn a_run_that_may_be_published_passes_every_check() {
     );
 }
 
-/// Changes the run and its cells.
+/// A change to the run and its cells that makes a check fail.
 type Fault = fn(&mut Run, &mut Vec<Cell>);
 
 #[test]

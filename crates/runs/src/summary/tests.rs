@@ -1,4 +1,4 @@
-//! The screen on made-up runs, and what it is made of.
+//! Tests of the summary on made-up runs, and of its parts.
 
 use super::*;
 use stats::analysis::{Comparison, MetricId, Verdict};
@@ -242,7 +242,7 @@ fn the_leader_is_that_of_the_case_that_most_had_time_for() {
         ..lead("s", &["quick", "other"], Some(2.5))
     };
     assert_eq!(leads(&all, &analysis, "slow"), [wanted]);
-    // The baseline isn't held against itself, and without ranks nobody leads.
+    // The baseline has no ratio to itself, and without ranks no target leads.
     assert_eq!(leads(&all, &analysis, "quick")[0].ratio, None);
     for cell in &mut analysis.cells {
         cell.rank = None;

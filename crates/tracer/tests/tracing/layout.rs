@@ -1,12 +1,13 @@
-//! The declarations in `src/cupti.rs` against NVIDIA's own headers, wherever this
-//! machine has them: a C program prints what the header says.
+//! Compares the declarations in `src/cupti.rs` with NVIDIA's own headers, where this machine has
+//! them: a C program prints what the header declares.
 
 use kernel_tracer::cupti::{self, ActivityKernel};
 use std::fmt::Write;
 use std::mem::{offset_of, size_of};
 use std::process::Command;
 
-/// (field in C, offset in Rust); all that the tracer reads and what lies between.
+/// The name of each field in C and its offset in Rust: the fields that the tracer reads and those
+/// between them.
 fn fields() -> Vec<(&'static str, usize)> {
     macro_rules! at {
         ($($c:literal $rust:ident),+ $(,)?) => {
@@ -28,7 +29,8 @@ fn fields() -> Vec<(&'static str, usize)> {
     ]
 }
 
-/// The C program: the version, the constants, the newest record's size and offsets.
+/// The source of a C program that prints the version, the constants, and the record's size and
+/// offsets.
 fn program(record: &str) -> String {
     let mut c = String::from("#include <stddef.h>\n#include <stdio.h>\n#include <cupti.h>\n");
     c.push_str("int main(void) {\n printf(\"%d %d %d %d %d\\n\", CUPTI_API_VERSION, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ERROR_MAX_LIMIT_REACHED, CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);\n");
@@ -36,14 +38,14 @@ fn program(record: &str) -> String {
     for (field, _) in fields() {
         let _ = writeln!(c, " printf(\"%zu\\n\", offsetof({record}, {field}));");
     }
-    // Each pair of neighbours that Rust declares as one array.
+    // The two neighbours that Rust declares as one array.
     for axis in ["grid", "block"] {
         let _ = writeln!(
             c,
             " printf(\"%zu\\n\", offsetof({record}, {axis}Z) - offsetof({record}, {axis}X));"
         );
     }
-    // Does not compile where a function's type is another than the tracer's.
+    // This doesn't compile where a function's type differs from the tracer's.
     c.push_str(
         " CUptiResult (*a)(uint32_t *) = cuptiGetVersion; CUptiResult (*b)(CUptiResult, const char **) = cuptiGetResultString;\n\
          CUptiResult (*c)(uint64_t *) = cuptiGetTimestamp; CUptiResult (*d)(CUpti_ActivityKind) = cuptiActivityEnable;\n\
@@ -66,7 +68,7 @@ fn the_declarations_are_the_headers_own() {
     for (include, _) in toolkits {
         let dir = tempfile::tempdir().unwrap();
         let mut checked = 0;
-        // The newest that a header has is what its library writes; all must begin alike.
+        // A library writes the newest version that its header declares, so all must begin alike.
         for version in 5..=10 {
             let record = format!("CUpti_ActivityKernel{version}");
             let (c, exe) = (dir.path().join("p.c"), dir.path().join("p"));

@@ -1,8 +1,8 @@
-//! The tracer: its declarations against NVIDIA's headers, and what it writes in a process
+//! Tests of the tracer: its declarations against NVIDIA's headers, and what it writes in a process
 //! that plays the driver.
 //!
-//! What the tests of the tracer share: compiling C, and where NVIDIA's headers and
-//! libraries may lie. Nothing is downloaded for a test.
+//! This module has what the tests share: compiling C, and finding NVIDIA's headers and libraries.
+//! Nothing is downloaded for a test.
 
 mod layout;
 mod process;
@@ -10,8 +10,8 @@ mod process;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compile a program or, with `-shared` among `flags`, a library; `Err`: what the
-/// compiler said.
+/// Compile a C program or, with `-shared` among `flags`, a library. The error is the compiler's
+/// output.
 fn cc(source: &Path, to: &Path, flags: &[&str]) -> Result<(), String> {
     let output = Command::new("cc")
         .args(["-O1", "-Wall"])
@@ -28,14 +28,14 @@ fn cc(source: &Path, to: &Path, flags: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A file of this directory.
+/// The path of a file in this crate's `tests`.
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(name)
 }
 
-/// The library under test, beside this test program.
+/// The path of the library under test, which lies beside this test program.
 fn tracer() -> PathBuf {
     let program = std::env::current_exe().expect("a test program has a path");
     let dir = program.parent().expect("it lies in a directory");
@@ -44,8 +44,9 @@ fn tracer() -> PathBuf {
     library
 }
 
-/// CUDA toolkits on this machine: the one that is named, the usual place, and those that
-/// the project made of wheels. `(include directories, library directories)` of each.
+/// Find the CUDA toolkits on this machine: those that the environment names, the one in the usual
+/// place, and those that the project made of wheels. Each is `(include directories, library
+/// directories)`.
 fn toolkits() -> Vec<(Vec<PathBuf>, Vec<PathBuf>)> {
     let mut homes: Vec<PathBuf> = Vec::new();
     for variable in ["CUDA_HOME", "CUDA_PATH"] {

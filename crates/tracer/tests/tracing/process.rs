@@ -1,5 +1,5 @@
-//! The library inside a process that is not ours: what it writes with a scripted CUPTI,
-//! without one, with one that refuses, and with NVIDIA's own where this machine has it.
+//! Runs the library inside another process: with a scripted CUPTI, without one, with one that
+//! refuses, and with NVIDIA's own where this machine has it.
 
 use schema::kernels::{ClockMethod, KernelTrace, TRACE_VARIABLE};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ struct Built {
     old_cupti: PathBuf,
 }
 
-/// The C programs, compiled once. The project needs a C compiler anyway.
+/// Compile the C programs, once. The project needs a C compiler anyway.
 fn built() -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -33,7 +33,7 @@ fn built() -> &'static Built {
     })
 }
 
-/// Run the host with `kernels` kernels; its output and the trace it left.
+/// Run the host with `kernels` kernels, and return its output and the trace that it left.
 fn host(cupti: &Path, kernels: u32, ending: &str, script: &str) -> (Output, KernelTrace) {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("t.jsonl");
@@ -54,7 +54,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The host lives on, and the driver is told to go on.
+/// Check that the host ended normally, and that the library told the driver to go on.
 fn lived(output: &Output) {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(output.stdout, b"1 1\n");
@@ -231,8 +231,8 @@ fn a_trace_that_cannot_be_written_is_said_on_stderr() {
     assert_eq!(std::fs::read(&taken).unwrap(), b"mine");
 }
 
-/// Without a driver NVIDIA's library refuses; with one there is nothing to trace in this
-/// process. Either way the host lives and the trace says which.
+/// Without a driver NVIDIA's library refuses to trace; with one there is nothing to trace in this
+/// process. Either way the host goes on, and the trace tells which case it was.
 #[test]
 fn nvidias_own_library_does_no_harm() {
     let mut tried = 0;

@@ -1,4 +1,4 @@
-//! Events and keys into the state, by hand.
+//! Tests of the state with events and keys made by hand.
 
 use super::*;
 use crate::event::{Group, Item, NO_METERS, REQUEST_METERS, Sample, Severity};
@@ -150,7 +150,7 @@ fn a_complete_part_leaves_its_median_and_another_begins_anew() {
     assert_eq!(state.launches().1.unwrap().mean, 9.0);
     state.key(Key::Meter);
     assert_eq!(state.launches(), (0, None), "there were none of it");
-    // One that failed in the middle leaves nothing.
+    // A launch that failed in the middle of a part leaves no median.
     state.apply(40, begin("a", true));
     state.apply(40, part());
     state.apply(41, sample(41, 100.0));

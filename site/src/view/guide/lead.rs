@@ -1,11 +1,12 @@
-//! The sentences at the top of the guide and of the first page: what to take, place by place.
+//! Writes the sentences at the top of the guide and of the index: which target to take in each
+//! place.
 
 use super::{Recommendation, WorkloadView};
 use crate::view::Shown;
 use crate::words::{join, plural};
 
-/// What to take for each kind of work, place by place: the targets, each with the work it is for.
-/// How far ahead and how sure stands in the table below it.
+/// Say place by place which target to take for each kind of work. How far ahead it is and how
+/// surely stands in the table below.
 pub(super) fn lead(workloads: &[WorkloadView]) -> String {
     let places = by_place(workloads, |work, r| (work.title.to_lowercase(), r));
     let sentences = places.into_iter().map(|(place, taken)| {
@@ -28,7 +29,8 @@ pub(super) fn lead(workloads: &[WorkloadView]) -> String {
     sentences.collect::<Vec<_>>().join(" ")
 }
 
-/// `a for interactive and batch; b for little memory`, from targets and the work each is taken for.
+/// Join targets with the work that each is taken for:
+/// `a for interactive and batch; b for little memory`.
 fn grouped(taken: impl Iterator<Item = (String, String)>) -> String {
     let mut targets: Vec<(String, Vec<String>)> = Vec::new();
     for (target, work) in taken {
@@ -44,7 +46,8 @@ fn grouped(taken: impl Iterator<Item = (String, String)>) -> String {
     each.join("; ")
 }
 
-/// The sentence at the top of the guide. `fit`: how many of the runs may carry a recommendation.
+/// Write the sentence at the top of the guide; `fit` is the number of runs that may carry a
+/// recommendation.
 pub(super) fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> String {
     let taken = |work: &WorkloadView, r: &Recommendation| {
         format!("{}: {}", work.title.to_lowercase(), r.short)
@@ -79,7 +82,7 @@ pub(super) fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> S
     }
 }
 
-/// Place → what is said of each recommendation there, in the page's order.
+/// Group what `said` makes of each recommendation by place, in the page's order.
 fn by_place<'w, T>(
     workloads: &'w [WorkloadView],
     said: impl Fn(&'w WorkloadView, &'w Recommendation) -> T,

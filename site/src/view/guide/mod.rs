@@ -1,6 +1,7 @@
-//! The deployment guide: for each kind of work the engine to take, as far as the data
-//! go. The rule stands in `stats::decide`; here is which runs may carry a decision, and
-//! its words. What the data can't say is answered with the command that would measure it.
+//! The deployment guide: the engine to take for each kind of work, as far as the data allow a
+//! choice. The rule is in `stats::decide`; this module decides which runs may carry a
+//! recommendation, and words it. Where the data allow none, the page names the command that would
+//! measure what is missing.
 
 mod lead;
 mod setup;
@@ -23,10 +24,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use workload::{Asked, WORKLOADS, Workload};
 
-/// Precisions that leave the weights as they were trained, or halve them.
+/// Precisions that count as unquantised: the weights stay as they were trained, or are halved.
 const UNQUANTISED: [&str; 3] = ["f32", "bf16", "f16"];
 
-/// The page.
+/// The deployment guide.
 #[derive(Serialize)]
 pub struct GuidePage {
     frame: Frame,
@@ -35,7 +36,7 @@ pub struct GuidePage {
     runs: Vec<RunLine>,
 }
 
-/// What to take for one kind of work.
+/// The recommendations for one kind of work.
 #[derive(Clone, Serialize)]
 pub struct WorkloadView {
     anchor: &'static str,
@@ -58,10 +59,10 @@ struct Recommendation {
     why: String,
     sure: String,
     unquantised: String,
-    /// Whether it is this project's own engine.
+    /// Whether the chosen target is of this project's own engine.
     is_ours: bool,
-    /// Where it is: the target to take of engines that others maintain, by itself and in a few
-    /// words.
+    /// The target to take of engines that others maintain, where the choice is this project's own,
+    /// else empty; `of_others` says the same in a few words.
     choice_of_others: String,
     of_others: String,
     candidates: Vec<Candidate>,
@@ -69,17 +70,17 @@ struct Recommendation {
     commands: Vec<(String, String)>,
     settings: Vec<(String, String)>,
     watch: Vec<String>,
-    /// What it is and its value, in a few words.
+    /// The chosen target and its value, in a few words.
     short: String,
-    /// How far the next is behind.
+    /// The ratio to the next target.
     ahead: String,
-    /// How sure that is, in a word.
+    /// How sure the choice is, in a word.
     certain: &'static str,
-    /// What the word follows from.
+    /// The p value and launches behind that word.
     certain_by: String,
-    /// What its tokens cost at that load.
+    /// The cost of its tokens at that load.
     token_cost: String,
-    /// When its run started.
+    /// When the run started, RFC 3339.
     started: String,
 }
 
@@ -95,13 +96,13 @@ struct Candidate {
     tone: &'static str,
 }
 
-/// The page over all runs.
+/// Make the guide over all runs.
 pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
     let mut fit = eligible(shown);
-    // The larger a model, the more it says of real work: its run comes first.
+    // Runs of larger models come first, because they say more of real work.
     fit.sort_by_key(|run| Reverse(place::parameters(run)));
-    // What the run that speaks for a machine and model did not measure, another of its kind
-    // may have.
+    // A run that was not chosen for its machine, model and profile may have a measurement that the
+    // chosen one lacks.
     let is_another = |known: &Shown, run: &Shown| {
         place::place(known) == place::place(run) && known.run.header.id != run.run.header.id
     };
@@ -136,7 +137,8 @@ impl GuidePage {
         &self.workloads
     }
 
-    /// What to take and where that was measured, in a sentence a place; empty where nothing was.
+    /// Say which target to take in each place, a sentence per place; empty where nothing is
+    /// recommended.
     pub fn lead(&self) -> String {
         lead::lead(&self.workloads)
     }
@@ -148,8 +150,8 @@ impl GuidePage {
     }
 }
 
-/// One recommendation for each machine, model and profile: of the run in `fit`, or of one of the
-/// `others` where that one has none.
+/// Make one recommendation for each machine, model and profile: from the run in `fit`, or from one
+/// of `others` where that run allows none.
 fn workload_view(
     input: &Input,
     fit: &[&Shown],
@@ -257,7 +259,7 @@ fn decision(shown: &Shown, asked: &Asked, of: impl Fn(&str) -> bool) -> Option<D
     })
 }
 
-/// `candle.cpu.q8_0 (12.3 ms [11.9, 12.8])`.
+/// Name a target with its value: `candle.cpu.q8_0 (12.3 ms [11.9, 12.8])`.
 fn value_of(asked: &Asked, target: &str) -> String {
     let cell = asked.cells.iter().find(|cell| cell.target == target);
     let Some(found) = cell.and_then(|cell| cell.metric(asked.metric)) else {
@@ -302,7 +304,7 @@ fn why(asked: &Asked, decision: &Decision) -> String {
     }
 }
 
-/// The choice among weights that are not quantised, where the choice is.
+/// Say what to take among unquantised weights; empty where the choice has such weights.
 fn unquantised(shown: &Shown, asked: &Asked, precision: &str) -> String {
     if UNQUANTISED.contains(&precision) {
         return String::new();
@@ -321,8 +323,8 @@ fn unquantised(shown: &Shown, asked: &Asked, precision: &str) -> String {
     }
 }
 
-/// The choice among the engines that others maintain, where `choice` is this project's own: the
-/// target, and in a few words. Empty where there is none.
+/// Say what to take among engines that others maintain, where `choice` is of this project's own:
+/// the target, and the same in a few words. Both are empty where there is none.
 fn of_others(shown: &Shown, asked: &Asked, choice: &str) -> (String, String) {
     let others = |target: &str| !shown.is_ours(target);
     let found = match others(choice) {
@@ -341,7 +343,7 @@ fn of_others(shown: &Shown, asked: &Asked, choice: &str) -> (String, String) {
     (found.choice, words)
 }
 
-/// `, tied with 2 others`; empty where it leads alone.
+/// Say how many are tied with the choice: `, tied with 2 others`; empty where it leads alone.
 fn tied_with(decision: &Decision) -> String {
     match decision.tied.len() {
         1 => String::new(),
@@ -349,8 +351,8 @@ fn tied_with(decision: &Decision) -> String {
     }
 }
 
-/// `1.41× [1.31, 1.52] over candle.cpu.q8_0`: how far ahead it is of the best that is not tied
-/// with it.
+/// Say how far the choice is ahead of the best target that is not tied with it:
+/// `1.41× [1.31, 1.52] over candle.cpu.q8_0`.
 fn ahead(decision: &Decision) -> Option<String> {
     let c = decision.ahead_of.as_ref()?;
     let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
@@ -358,7 +360,7 @@ fn ahead(decision: &Decision) -> Option<String> {
     Some(format!("{ratio} {interval} over {}", c.against))
 }
 
-/// Everyone who was measured, best mean first.
+/// All measured targets, best mean first.
 fn candidates(shown: &Shown, asked: &Asked, decision: &Decision) -> Vec<Candidate> {
     let higher = asked.metric.describe().better == Better::Higher;
     let mut all: Vec<(f64, Candidate)> = asked

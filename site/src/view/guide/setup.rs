@@ -1,5 +1,5 @@
-//! How to build and configure a target as it was measured, what adopting it costs, and
-//! what to watch: all from the run's own record, the registry and the prices.
+//! How to build and configure a target as it was measured, what adopting it costs, and what to
+//! watch for: all from the run's own record, the registry and the prices.
 
 use crate::export::on_gpu;
 use crate::fmt::{self, Unit};
@@ -20,9 +20,9 @@ use stats::analysis::{Cell, MetricId};
 use stats::cost::{Range, tokens_per_part_h, usd_per_m_tokens};
 use std::collections::BTreeSet;
 
-/// Bytes that a team ships for a target: its binary, the libraries it names, its Python
-/// packages. `None` where the run didn't weigh it. This is what breaks a tie: every
-/// deployment pays for it, and it was measured alike for every program.
+/// Bytes that a team ships for a target: its binary, the libraries it names and its Python
+/// packages. `None` where the run didn't measure them. Ties are broken by this size, because every
+/// deployment pays for it and it was measured alike for every program.
 pub fn shipped_bytes(shown: &Shown, target: &str) -> Option<u64> {
     let cost = adoption(shown, target)?.1;
     cost.stripped_bytes.or(cost.packages_bytes)?;
@@ -40,7 +40,7 @@ fn adoption<'a>(shown: &Shown<'a>, target: &str) -> Option<(&'a str, &'a Adoptio
         .map(|(program, cost)| (program.as_str(), cost))
 }
 
-/// The commands that build it, each with what it is.
+/// The commands that build a target, each with a title.
 pub fn commands(shown: &Shown, target: &Target) -> Vec<(String, String)> {
     let mut all = vec![(
         "As here, with everything it needs".to_owned(),
@@ -83,7 +83,7 @@ pub fn commands(shown: &Shown, target: &Target) -> Vec<(String, String)> {
     all
 }
 
-/// Every setting that was in force when it was measured.
+/// The settings in force when a target was measured, as (name, value).
 pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, String)> {
     let plan = &shown.run.header.plan;
     let own = |key: &str, value: String| (key.to_owned(), value);
@@ -120,7 +120,7 @@ pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, Str
     all
 }
 
-/// What it costs beside its speed.
+/// What a target costs beside its speed, as (name, value).
 pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     let bytes = |n: u64| fmt::quantity(Unit::Bytes, n as f64);
@@ -165,12 +165,12 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
     all
 }
 
-/// What its tokens cost at that load: dollars where a known price is for the machine, else what
-/// a core's hour gives.
+/// The cost of a target's tokens at a load: dollars where a known price is for the machine, else
+/// the tokens of a core-hour or its like.
 pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> String {
     let machine = Machine::new(shown);
     let found = cell.metric(MetricId::OutputTokPerS);
-    // A price or an hour of a GPU says nothing of what ran beside it on the processor.
+    // The price or hours of a GPU don't apply to targets on the processor.
     let of_machine = on_gpu(target) == (machine.kind == Kind::Gpu);
     let Some(found) = found.filter(|_| of_machine) else {
         return fmt::NONE.into();
@@ -196,8 +196,8 @@ pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> String {
     })
 }
 
-/// What to watch: declared gaps, the scope of its verification, disturbances, launches
-/// that don't agree, and where else it failed.
+/// List what to watch for: gaps that the adapter declares, the verified scope, disturbances,
+/// launches that differ, and cells that failed.
 pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let notes: BTreeSet<String> = logs(shown, target)
@@ -250,7 +250,7 @@ pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<S
     all
 }
 
-/// Its cells without numbers, by status.
+/// A target's cells without numbers, grouped by status.
 fn failures(shown: &Shown, target: &str) -> Vec<String> {
     let mut all: Vec<(Status, Vec<String>)> = Vec::new();
     for scenario in shown.scenarios() {

@@ -1,4 +1,4 @@
-//! How sure a recommendation is: in a word for a table, and in sentences.
+//! Says how sure a recommendation is: in a word for a table, and in sentences.
 
 use super::workload::Asked;
 use crate::fmt::{self, NONE};
@@ -7,7 +7,7 @@ use crate::words::plural;
 use stats::analysis::Verdict;
 use stats::decide::Decision;
 
-/// In a word, and what that follows from.
+/// Return a word on how sure the decision is, and the p value and launches behind it.
 pub fn certain(asked: &Asked, decision: &Decision) -> (&'static str, String) {
     let next = decision.ahead_of.as_ref();
     let detected = next.is_some_and(|c| c.verdict == Verdict::Better);
@@ -33,7 +33,7 @@ fn launches(asked: &Asked, decision: &Decision) -> u32 {
     cell.map_or(0, |cell| cell.invocations)
 }
 
-/// In sentences.
+/// Say in sentences how sure the decision is.
 pub fn sure(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(c) = &decision.ahead_of {

@@ -1,30 +1,30 @@
-//! The kinds of work that the guide speaks of: which scenario stands for each, at which
-//! size, and which metric decides. Fixed before any number is looked at.
+//! The kinds of work in the guide: which scenario stands for each, at which size, and which metric
+//! decides. They are fixed before any number is looked at.
 
 use crate::view::Shown;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use stats::analysis::{Cell, MetricId};
 
-/// One kind of work.
+/// A kind of work.
 pub struct Workload {
-    /// In fragments.
+    /// The id, used in fragments.
     pub id: &'static str,
-    /// Heading.
+    /// The heading.
     pub title: &'static str,
     /// What the work is, and which applications have it.
     pub about: &'static str,
-    /// Scenario id.
+    /// Id of the scenario that stands for it.
     pub scenario: &'static str,
-    /// Whether its largest case stands for it, or its smallest.
+    /// Whether the scenario's largest case stands for it, or the smallest.
     pub largest: bool,
-    /// What decides: the first that any target has.
+    /// The metrics that may decide: the first that any target has does.
     pub metrics: &'static [MetricId],
-    /// Why that decides.
+    /// Why that metric decides.
     pub because: &'static str,
 }
 
-/// All of them, in the page's order.
+/// All kinds of work, in the page's order.
 pub const WORKLOADS: [Workload; 5] = [
     Workload {
         id: "interactive",
@@ -73,23 +73,23 @@ pub const WORKLOADS: [Workload; 5] = [
     },
 ];
 
-/// A kind of work in a run: the case that stands for it, and the metric.
+/// The case of a run that stands for a kind of work, and the metric that decides.
 pub struct Asked<'a> {
-    /// The scenario as planned.
+    /// The scenario as the run planned it.
     pub scenario: &'a PlannedScenario,
-    /// The case.
+    /// The case that stands for the work.
     pub case: &'a Case,
-    /// The metric.
+    /// The metric that decides.
     pub metric: MetricId,
-    /// The cells of that case that have it, in plan order.
+    /// The cells of the case that have the metric, in plan order.
     pub cells: Vec<&'a Cell>,
 }
 
 impl Workload {
-    /// The case that decides this workload in a run: the most extreme size for which at least half
-    /// of the targets that were measured at any size have a number. A target that is too slow for
-    /// the large sizes doesn't keep the others from being compared there; and a size that few
-    /// targets reached would leave too few to choose from. `None` where no target was measured.
+    /// Find the case that decides this workload in a run: the most extreme size at which at least
+    /// half of the targets measured at any size have a number. So a target that is too slow for the
+    /// large sizes doesn't keep the others from being compared there, and a size that few targets
+    /// reached isn't chosen. `None` where no target was measured.
     pub fn asked<'a>(&self, shown: &Shown<'a>) -> Option<Asked<'a>> {
         let scenario = shown.scenarios().iter().find(|s| s.id == self.scenario)?;
         self.metrics.iter().find_map(|&metric| {

@@ -1,4 +1,4 @@
-//! A case of a suite: every variant's time, rate and place, and who has none.
+//! A case of a micro suite: every variant's time, rate and rank, and the variants without numbers.
 
 use super::{SuiteView, call_ns};
 use crate::fmt::{self, NONE, Unit, quantity};
@@ -107,7 +107,7 @@ impl SuiteView<'_> {
         format!("{baseline} was not measured twice here{why}: errors are what launches show.")
     }
 
-    /// Why a measured cell stands against nothing.
+    /// Say why a measured variant is not compared with the baseline.
     fn uncompared(&self, case: &SuiteCase) -> String {
         let baseline = &self.planned.baseline;
         match self.analysis.cell(&case.id, baseline) {
@@ -179,7 +179,8 @@ impl SuiteView<'_> {
         row
     }
 
-    /// A measured cell for an engine's page.
+    /// A row about a variant in a case, for the page of its engine; `None` where it wasn't
+    /// measured.
     pub(super) fn below_row(&self, variant: &Variant, case: &SuiteCase) -> Option<Vec<String>> {
         let cell = self.analysis.cell(&case.id, &variant.id)?;
         let row = self.row(case, variant, cell, call_ns(cell)?);
@@ -195,7 +196,7 @@ impl SuiteView<'_> {
     }
 }
 
-/// Heading and divisor of a rate.
+/// The heading of a rate's column, and the divisor to its unit.
 fn rate_unit(work: Work) -> (&'static str, f64) {
     match work {
         Work::Bytes => ("MB/s", 1e6),

@@ -1,6 +1,6 @@
-//! The micro suites: a page for each, one that lists them, and what an engine's page
-//! takes from them. Each variant stands against the suite's baseline, with what its
-//! output differed from the reference's by.
+//! The micro suites: a page for each, a page that lists them, and sections for engines' pages. Each
+//! variant is compared with the suite's baseline; the table also gives the error of its outputs
+//! against the reference.
 
 mod case;
 mod page;
@@ -19,12 +19,12 @@ use serde::Serialize;
 use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::micro::SuiteAnalysis;
 
-/// Path of a suite's page.
+/// Path of a suite's page, from the root.
 pub fn suite_path(suite: &str) -> String {
     format!("{DIR}/{}.html", slug(suite))
 }
 
-/// The list of suites.
+/// The page that lists the suites.
 #[derive(Serialize)]
 pub struct MicroIndex {
     frame: Frame,
@@ -39,7 +39,7 @@ struct Card {
     finding: String,
 }
 
-/// A suite's results of one engine, for its page.
+/// A suite's results for one engine, for the engine's page.
 #[derive(Serialize)]
 pub struct Below {
     title: String,
@@ -48,7 +48,7 @@ pub struct Below {
     table: Table,
 }
 
-/// The page that lists the suites.
+/// Make the page that lists the suites.
 pub fn index(shown: &Shown) -> MicroIndex {
     let about = "What lies below the engines, measured by itself: the pieces that explain why one \
                  engine is faster than another.";
@@ -71,14 +71,14 @@ pub fn index(shown: &Shown) -> MicroIndex {
     }
 }
 
-/// The pages of all suites, by path.
+/// Make the pages of all suites, by path.
 pub fn pages(shown: &Shown) -> Vec<(String, MicroPage)> {
     suites(shown)
         .map(|suite| (suite_path(&suite.planned.id), suite.page(shown)))
         .collect()
 }
 
-/// What the suites measured of an engine.
+/// Make a section for each suite that measured a variant of an engine.
 pub fn below(shown: &Shown, engine: &str) -> Vec<Below> {
     let of_engine = |suite: SuiteView| {
         let rows: Vec<Vec<String>> = suite
@@ -112,11 +112,11 @@ pub fn below(shown: &Shown, engine: &str) -> Vec<Below> {
     suites(shown).filter_map(of_engine).collect()
 }
 
-/// A suite of a run with its analysis and its text.
+/// A suite of a run with its plan, analysis and text.
 struct SuiteView<'a> {
     planned: &'a PlannedSuite,
     analysis: &'a SuiteAnalysis,
-    /// `None` where its file is gone or has another version than the run's.
+    /// The suite's text; `None` where its file is gone or has another version than the run's.
     text: Option<&'a Suite>,
 }
 
@@ -149,7 +149,8 @@ impl SuiteView<'_> {
             .find(|c| c.role == Role::Baseline && c.case == case && c.target == variant)
     }
 
-    /// Variants of an engine share a colour; without an engine each has its own.
+    /// The look of a variant: those of an engine share a colour; without an engine each has its
+    /// own.
     fn style(&self, variant: &Variant) -> Style {
         let group = |v: &Variant| match v.engine.as_str() {
             "" => format!(".{}", v.id),
@@ -173,7 +174,7 @@ impl SuiteView<'_> {
         }
     }
 
-    /// The largest advantage over the baseline that is one: better, and by no lower
+    /// Name the largest detectable advantage over the baseline among variants of the baseline's
     /// precision.
     fn finding(&self) -> String {
         let baseline = &self.planned.baseline;

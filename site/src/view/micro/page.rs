@@ -1,4 +1,4 @@
-//! A suite's page: who ran, how they stand against the baseline, and every case.
+//! A suite's page: its variants, how they compare with the baseline, and every case.
 
 use super::case::CaseView;
 use super::{SuiteView, call_ns, suite_path};
@@ -15,7 +15,7 @@ use schema::record::{IsaLimit, Status};
 use serde::Serialize;
 use stats::analysis::{Cell, MetricId};
 
-/// A suite's page.
+/// The page of a suite.
 #[derive(Serialize)]
 pub struct MicroPage {
     frame: Frame,
@@ -63,7 +63,7 @@ impl SuiteView<'_> {
         }
     }
 
-    /// The record files, with their hashes.
+    /// The suite's record files, with their hashes.
     fn records(&self, shown: &Shown) -> Vec<(String, String)> {
         let logs = shown.run.micro.iter();
         logs.filter(|log| log.launch.suite == self.planned.id)
@@ -71,7 +71,7 @@ impl SuiteView<'_> {
             .collect()
     }
 
-    /// Who ran, and what their programs said of themselves.
+    /// The table of variants, with what their programs report of themselves.
     fn variants(&self, shown: &Shown) -> Table {
         let rows = self.planned.variants.iter().map(|variant| {
             let mut logs = shown.run.micro.iter().filter(|log| {
@@ -163,7 +163,7 @@ impl SuiteView<'_> {
     }
 }
 
-/// What a program says of itself, and what its library was kept to.
+/// Join what a program reports of itself and the instructions that its library was limited to.
 fn notes(said: Option<String>, limit: Option<&IsaLimit>) -> String {
     let all: Vec<String> = said
         .into_iter()

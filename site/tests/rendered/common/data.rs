@@ -1,12 +1,7 @@
-//! What the synthetic world has of the files under `data/` and `engines/`.
-//!
-//! The registry of the synthetic run: a target of every kind that a page tells apart.
-//!
-//! The scenarios of the synthetic run and the cases it has of each.
-//!
-//! Invented prices: of the machine that the synthetic run names, and of others.
-//!
-//! An invented outcome of `cargo xtask simulate`.
+//! The synthetic world's files of `data/` and `engines/`: a registry with a target of every kind
+//! that pages distinguish, scenarios with their cases in the synthetic run, prices for the machine
+//! that the run names and for others, costs of adapters, and a result of `cargo xtask simulate`.
+//! All numbers are invented.
 
 use super::launch::SPEEDS;
 use schema::adapters::{AdapterCost, AdapterCosts, Work};
@@ -180,7 +175,7 @@ pub fn scenarios() -> Vec<Scenario> {
         .collect()
 }
 
-/// A price file with an offer for the synthetic machine.
+/// A price file with offers for the synthetic machine and for others.
 pub fn prices() -> Prices {
     Prices {
         date: "2099-01-01".into(),
@@ -249,7 +244,7 @@ fn source() -> Source {
     }
 }
 
-/// An adapter that costs nothing that could be told, and one that gives other tokens.
+/// Costs of an adapter without a detectable cost, and of one that gives other tokens.
 pub fn adapters() -> AdapterCosts {
     let row = |engine: &str, work, ratio: f64| AdapterCost {
         measured: "2098-12-31".into(),
@@ -285,7 +280,7 @@ pub fn adapters() -> AdapterCosts {
     }
 }
 
-/// A size without and one with a finding, and one row of power.
+/// Results with a size without and one with a finding, and one row of power.
 pub fn simulation() -> Simulation {
     let found = Found {
         coverage: 0.951,

@@ -1,6 +1,6 @@
-//! A small reader of our own HTML, enough to hold it to promises: tags balance,
-//! ids are unique, links lead somewhere. Not a parser of the web's HTML.
-//! And what holds for every page of any site: tags, links, numbers, sizes.
+//! Reads this site's own HTML, enough to check what every page of any site must hold: tags balance,
+//! ids are unique, links lead somewhere, numbers are finite, and pages are small enough. It is no
+//! parser for HTML in general.
 #![allow(dead_code)] // Each test program uses its own part.
 
 use std::cell::OnceCell;
@@ -13,7 +13,7 @@ pub struct Tag {
     pub attributes: BTreeMap<String, String>,
 }
 
-/// What stands on a page.
+/// The contents of a page.
 pub struct Page {
     pub tags: Vec<Tag>,
     /// All text between tags, unescaped.
@@ -23,7 +23,7 @@ pub struct Page {
 
 const VOID: [&str; 6] = ["meta", "link", "br", "img", "input", "hr"];
 
-/// Read a page; panics with the place where tags do not balance.
+/// Read a page; panic with the place where tags do not balance.
 pub fn read(path: &str, html: &str) -> Page {
     let mut page = Page {
         tags: Vec::new(),
@@ -65,7 +65,7 @@ pub fn read(path: &str, html: &str) -> Page {
     page
 }
 
-/// Where the tag ends: `>` outside quotes.
+/// Find the end of a tag: `>` outside quotes.
 fn tag_end(text: &str) -> Option<usize> {
     let mut quoted = false;
     for (index, byte) in text.bytes().enumerate() {
@@ -103,7 +103,7 @@ fn read_tag(path: &str, inner: &str) -> Tag {
     }
 }
 
-/// Text with its entities replaced; panics on a bare `&`.
+/// Replace the entities in a text; panic on a bare `&`.
 pub fn unescape(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -128,7 +128,7 @@ pub fn unescape(text: &str) -> String {
 }
 
 impl Page {
-    /// All ids; panics where one stands twice.
+    /// All ids of the page; panics where one stands twice.
     pub fn ids(&self, path: &str) -> &BTreeSet<String> {
         self.ids.get_or_init(|| {
             let mut ids = BTreeSet::new();
@@ -139,7 +139,7 @@ impl Page {
         })
     }
 
-    /// All addresses in `href` and `src`.
+    /// All addresses in `href` and `src` attributes.
     pub fn links(&self) -> impl Iterator<Item = &str> {
         self.tags.iter().flat_map(|tag| {
             ["href", "src"]
@@ -149,7 +149,7 @@ impl Page {
     }
 }
 
-/// A relative address seen from a page, as path in the site and fragment.
+/// Resolve a relative address on the page `from` to a path in the site and a fragment.
 pub fn resolve(from: &str, href: &str) -> (String, Option<String>) {
     let (path, fragment) = match href.split_once('#') {
         Some((path, fragment)) => (path, Some(fragment.to_owned())),
@@ -174,12 +174,12 @@ pub fn resolve(from: &str, href: &str) -> (String, Option<String>) {
 /// The files of a rendered site, by path.
 pub type Pages = BTreeMap<String, Vec<u8>>;
 
-/// A page as it is written.
+/// The HTML of a page.
 pub fn html_of<'a>(pages: &'a Pages, path: &str) -> &'a str {
     std::str::from_utf8(&pages[path]).expect("UTF-8")
 }
 
-/// The words of a page without its scripts.
+/// The text of a page, without tags.
 pub fn text_of(pages: &Pages, path: &str) -> String {
     read(path, html_of(pages, path)).text
 }
@@ -191,7 +191,7 @@ pub fn texts(pages: &Pages) -> impl Iterator<Item = (&str, &str)> {
         .map(|(path, bytes)| (path.as_str(), std::str::from_utf8(bytes).expect("UTF-8")))
 }
 
-/// Everything that holds for any site.
+/// Check everything that must hold for any site.
 pub fn check(pages: &Pages) {
     let read: BTreeMap<&str, Page> = texts(pages)
         .map(|(path, text)| (path, read(path, text)))
@@ -224,7 +224,7 @@ pub fn check(pages: &Pages) {
         }
         for word in page.text.split(|c: char| !c.is_alphanumeric()) {
             let broken = ["NaN", "nan", "inf", "Infinity", "undefined", "None", "null"];
-            // The data page speaks of types, which have these names.
+            // The data page lists types, which have these names.
             let of_a_type = path == "data.html" && ["None", "null"].contains(&word);
             assert!(of_a_type || !broken.contains(&word), "{path} says {word}");
         }
@@ -251,7 +251,7 @@ pub fn check(pages: &Pages) {
         );
     }
     for (path, bytes) in pages {
-        // What is downloaded is no page.
+        // A download is no page and may be larger.
         let limit = match path.ends_with(".html") {
             true => 300_000,
             false => 10_000_000,

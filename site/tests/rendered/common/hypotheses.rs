@@ -1,4 +1,4 @@
-//! Predictions for the synthetic world: one of each kind, some of which it settles.
+//! Predictions for the synthetic world: one of each kind. Some can be decided there.
 
 use schema::hypothesis::{At, Claim, Hypotheses, Hypothesis, Place, Selector};
 

@@ -1,7 +1,5 @@
-//! One synthetic launch: invented speeds, seeded noise and scripted failures, in
-//! the events that a real engine's process would leave.
-//!
-//! A synthetic run's A/A pairs.
+//! A synthetic launch: invented speeds, seeded noise and scripted failures, as the events that the
+//! process of a real engine would leave. And the A/A pairs of a synthetic run.
 
 use schema::budget::Budget;
 use schema::key::{Twin, TwinRole, twin_name};
@@ -12,7 +10,7 @@ use schema::run::Run;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// (id, prefill ns per token, decode ns, load ms, weights MiB, batches)
+/// Invented speeds: (id, prefill ns per token, decode ns, load ms, weights MiB, batches).
 pub const SPEEDS: [(&str, f64, f64, f64, f64, bool); 8] = [
     ("pytorch.cpu.f32", 210e3, 9.2e6, 3900.0, 1200.0, false),
     ("pytorch.cpu.bf16", 120e3, 6.4e6, 3800.0, 600.0, false),
@@ -24,16 +22,16 @@ pub const SPEEDS: [(&str, f64, f64, f64, f64, bool); 8] = [
     ("mistralrs.cpu.q8_0", 400e3, 2.4e6, 900.0, 330.0, true),
 ];
 
-/// A small generator: the tests need the same "noise" every time.
+/// A small random number generator: tests need the same "noise" every time.
 pub struct Noise(u64);
 
 impl Noise {
-    /// Equal seeds give equal noise.
+    /// Make a generator; equal seeds give equal noise.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Uniform in 0..1.
+    /// The next number, uniform in 0..1.
     fn next(&mut self) -> f64 {
         self.0 = self
             .0
@@ -41,7 +39,7 @@ impl Noise {
             .wrapping_add(1442695040888963407);
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
-    /// Around 1, skewed to the slow side.
+    /// A random factor around 1, skewed to the slow side.
     fn factor(&mut self, spread: f64) -> f64 {
         let (a, b) = (self.next(), self.next());
         1.0 + spread * (a - 0.5)
@@ -53,7 +51,7 @@ impl Noise {
     }
 }
 
-/// One launch's log; failures are scripted by target and scenario.
+/// Make the log of one launch; failures are scripted by target and scenario.
 pub fn launch(
     scenario: &PlannedScenario,
     cases: &[Case],
@@ -191,7 +189,7 @@ pub fn launch(
     Some(log)
 }
 
-/// The run with two targets that ran twice, each with noise of its own.
+/// Add two targets that ran twice to the run, each with noise of its own.
 pub fn with_twins(mut run: Run, requests: u32) -> Run {
     let mut noise = Noise::new(11);
     let mut twins = Vec::new();

@@ -1,5 +1,5 @@
-//! A micro suite on a run that has none: two variants and a third that fails. No number
-//! in it was measured.
+//! Adds a micro suite to a run: two variants with numbers and one that fails. No number in it was
+//! measured.
 
 use schema::micro::record::{MicroFailed, MicroReady, MicroStart};
 use schema::micro::{
@@ -9,7 +9,7 @@ use schema::record::{End, Status};
 use schema::run::Run;
 use std::collections::BTreeMap;
 
-/// What the suite asks.
+/// The text of the suite.
 pub fn suite() -> Suite {
     Suite {
         id: "adding".into(),
@@ -44,7 +44,7 @@ fn variant(id: &str, engine: &str) -> Variant {
     }
 }
 
-/// The run with the suite planned and measured in each of its blocks.
+/// Plan the suite in the run, and measure it in each of the run's blocks.
 pub fn with_micro(mut run: Run) -> Run {
     let names = ["plain", "simd", "plain@twin", "broken"];
     let blocks = run.header.plan.invocations;

@@ -1,5 +1,5 @@
-//! A synthetic run for tests and the preview: invented numbers in the shape of
-//! real ones, with failures of several kinds. Every name in it says so.
+//! A synthetic run for tests and the preview: invented numbers in the shape of real ones, with
+//! failures of several kinds. Every name in it says that it is synthetic.
 #![allow(dead_code)] // Each test program uses its own part.
 
 pub mod data;
@@ -31,7 +31,7 @@ use schema::simulation::Simulation;
 use schema::train::{Shipped, Stories, Training, Written};
 use std::collections::BTreeMap;
 
-/// Everything a site is made from.
+/// Everything that a site is made from.
 pub struct World {
     pub authored: site::authored::Authored,
     pub prices: Option<Prices>,
@@ -73,7 +73,7 @@ impl World {
     }
 }
 
-/// A run of the given profile: `cpu` with five blocks, or `smoke` with one.
+/// Make a run of the given profile: `cpu` with five blocks, or `smoke` with one.
 pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
     let scenarios: Vec<PlannedScenario> = SHAPES
         .iter()
@@ -238,7 +238,7 @@ fn checks() -> BTreeMap<CellKey, CheckRecord> {
     checks
 }
 
-/// What is known of one engine.
+/// Facts about one engine beyond what runs measure.
 fn maturity() -> Maturity {
     let release = |version: &str, date: &str| Release {
         version: version.into(),
@@ -270,7 +270,7 @@ fn maturity() -> Maturity {
     }
 }
 
-/// What one engine's project says, with a comparison of a run beside it.
+/// The claim of one engine's project, with a comparison of the run beside it.
 fn claims() -> Claims {
     Claims {
         read: "2026-01-03".into(),
@@ -290,12 +290,12 @@ fn claims() -> Claims {
     }
 }
 
-/// The files of its site, by path.
+/// Render the world's site: its files, by path.
 pub fn render(world: &World) -> BTreeMap<String, Vec<u8>> {
     site::render(&world.input()).expect("renders")
 }
 
-/// The whole world around some runs.
+/// Make the whole world around the given runs.
 pub fn world(runs: Vec<Run>) -> World {
     World {
         authored: site::authored::Authored::new(),
@@ -365,7 +365,7 @@ fn profile(id: &str, publishable: bool) -> Profile {
     }
 }
 
-/// A trained model whose second story went wrong.
+/// A trained model whose second story departs from the grammar.
 pub fn shipped() -> Shipped {
     let written = |prompt: &str, text: &str, follows| Written {
         prompt: prompt.into(),

@@ -1,4 +1,4 @@
-//! Where the synthetic run was made, and what adopting its engines would cost.
+//! The provenance of the synthetic run, and what adopting its engines would cost.
 
 use super::launch::SPEEDS;
 use schema::adoption::{Adoption, Built};
@@ -32,7 +32,7 @@ pub fn provenance() -> Provenance {
     }
 }
 
-/// Of a compiled program with everything, and of one that says little.
+/// The costs of a compiled program with every fact, and of a Python program with few.
 fn adoption() -> BTreeMap<String, Adoption> {
     let cost = |engine: &str| Adoption {
         engine: engine.into(),
@@ -59,13 +59,13 @@ fn adoption() -> BTreeMap<String, Adoption> {
     [("candle".into(), compiled), ("pytorch".into(), python)].into()
 }
 
-/// Have a run say more facts.
+/// Add facts to a run's provenance.
 pub fn add_facts(run: &mut Run, facts: &[(&str, &str)]) {
     let facts = facts.iter().map(|(k, v)| (k.to_string(), v.to_string()));
     run.header.provenance.facts.extend(facts);
 }
 
-/// Have a run say what its processor can do at best, and what its model computes.
+/// Add facts to a run: what its processor can do at best, and what its model computes.
 pub fn add_limits(run: &mut Run) {
     let facts = [
         ("memory_read_bytes_per_s", "3300000000000"),

@@ -1,8 +1,9 @@
-//! Templates written here, with what those of the families call: none is a copy of one.
+//! Tests with templates written for them, which use the features that real ones of the families
+//! use; none is a copy of a real one.
 
 use super::*;
 
-/// As Llama 3's: headers, a date, the system message taken from the front, text trimmed.
+/// Like Llama 3's: headers, a date, the system message taken from the front, text trimmed.
 const HEADERS: &str = r#"
 {{- bos_token }}
 {%- if not date_string is defined %}
@@ -31,8 +32,8 @@ const HEADERS: &str = r#"
 {%- endif %}
 "#;
 
-/// As Mistral's: turns that alternate, or an exception; a namespace; the system message goes into
-/// the last user's.
+/// Like Mistral's: turns that alternate, or an exception; a namespace; the system message goes into
+/// the last user message.
 const ALTERNATING: &str = r#"{%- if messages[0]["role"] == "system" %}
     {%- set system_message = messages[0]["content"] %}
     {%- set loop_messages = messages[1:] %}
@@ -61,7 +62,7 @@ const ALTERNATING: &str = r#"{%- if messages[0]["role"] == "system" %}
 {%- endfor %}
 "#;
 
-/// As Qwen3's: the messages from behind, thoughts cut out by split and strip.
+/// Like Qwen3's: the messages from last to first, thoughts cut out by split and strip.
 const THOUGHTS: &str = r#"{%- set ns = namespace(last=-1) %}
 {%- for message in messages[::-1] %}
     {%- set index = (messages|length - 1) - loop.index0 %}
@@ -89,7 +90,7 @@ const THOUGHTS: &str = r#"{%- set ns = namespace(last=-1) %}
     {%- endif %}
 {%- endif %}"#;
 
-/// As those of SmolLM2, Phi-3 and TinyLlama: lines of their own, which trimming takes away.
+/// Like those of SmolLM2, Phi-3 and TinyLlama: tags on lines of their own, which trimming removes.
 const LINES: &str = "{% for message in messages %}
 {% if loop.first and messages[0]['role'] != 'system' %}
 {{ '<|system|>\\nBe brief.' + eos_token }}
@@ -189,7 +190,7 @@ fn a_call_of_something_unknown_says_where() {
     assert!(!why.contains('\n'), "{why}");
 }
 
-/// A model's directory with these files.
+/// A temporary directory of a model with these files.
 fn model(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {

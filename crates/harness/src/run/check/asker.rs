@@ -1,10 +1,10 @@
-//! The reference, asked about every distinct output of a run once.
+//! Asks the reference once about every distinct output of a run.
 //!
-//! Questions go out ahead of the answers, in the order they were put: an engine that
-//! scores several in one pass then finds several waiting, and those of one case, which
-//! are put one after the other, are of one length. All outputs of one prompt go out together,
-//! so that it can be computed once for them. It deliberately forms no batches: what shares
-//! a pass is the engine's business.
+//! Questions are sent ahead of the answers, in the order in which they were put: an engine that
+//! scores several in one pass then finds several waiting, and those of one case, which are put one
+//! after the other, have one length. All outputs of one prompt are sent together, so that it can be
+//! computed once for them. Deliberately forms no batches: the engine decides which questions share
+//! a pass.
 
 use super::Judge;
 use crate::engine::EngineFailure;
@@ -22,20 +22,20 @@ use std::rc::Rc;
 use tokenizers::Tokenizer;
 use watch::Control;
 
-/// By how much (nats) the reference prefers another token, at worst; 0 where
-/// every token is its own best.
+/// By how much the reference prefers another token (nats), the largest over an output's tokens; 0
+/// where every token is its own best.
 pub type Gap = f64;
 
-/// A gap that stands for "another text".
+/// The gap of a text that differs from the reference's own.
 const OTHER_TEXT: Gap = f64::MAX;
 
-/// Tokens of the questions in flight: enough that some wait while others are scored, and
-/// so few that their lines fit the pipe of an engine that doesn't read.
+/// The maximum number of tokens in flight: so many that some questions wait while others are
+/// scored, and so few that their lines fit the pipe of an engine that doesn't read.
 const TOKENS_IN_FLIGHT: usize = 8192;
-/// And with further outputs of a prompt that is in flight: lines of at most 1 MiB, the largest pipe.
+/// The maximum with further outputs of the last prompt: their lines fit 1 MiB, the largest pipe.
 const TOKENS_ALIKE: usize = 8 * TOKENS_IN_FLIGHT;
 
-/// A prompt, and what was generated after it.
+/// A prompt and the output that was generated after it, both as token ids.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Question {
     prompt: Vec<u32>,
@@ -50,43 +50,43 @@ impl Question {
 
 /// A timed output that was put to the reference.
 pub enum Put {
-    /// As ids: the number of its question.
+    /// An output of ids: the number of its question.
     Ids(usize),
-    /// As text.
+    /// An output of text.
     Text {
-        /// What came before it.
+        /// The prompt before it.
         prompt: Vec<u32>,
         /// The text itself.
         text: String,
-        /// How many tokens it stands for.
+        /// The number of tokens that were generated.
         new_tokens: usize,
-        /// The number of the question about the ids that it encodes to.
+        /// The number of the question about the ids that it encodes to, if they are as many.
         ids: Option<usize>,
     },
 }
 
-/// The reference and what it has been asked.
+/// A session with the reference, and the questions that it was asked.
 pub struct Asker {
-    /// Its target's id.
+    /// The id of the reference's target.
     pub name: String,
     session: Session,
     tokenizer: Tokenizer,
     numbers: BTreeMap<Rc<Question>, usize>,
-    /// By number.
+    /// The questions by number.
     questions: Vec<Rc<Question>>,
-    /// By number: what has been answered.
+    /// The gaps by question number; `None` until the answer is there.
     gaps: Vec<Option<Gap>>,
-    /// How many questions have been sent, from the first on.
+    /// The number of questions that were sent; they are sent in order.
     sent: usize,
-    /// By the id of the request: the number of the question.
+    /// Request id → question number.
     in_flight: BTreeMap<u64, usize>,
     tokens_in_flight: usize,
-    /// The reference's own output, where texts are held against it.
+    /// Outputs that the reference generated itself, with which texts are compared.
     own: BTreeMap<(Vec<u32>, usize), GoldenPrompt>,
 }
 
 impl Asker {
-    /// Load the judge of `run`.
+    /// Start the judge of `run`.
     pub fn open(run: &Run, judge: &Judge, control: &Control) -> Result<Self> {
         let plan = &run.header.plan;
         // No target was timed beyond the positions that it is verified for.
@@ -97,7 +97,7 @@ impl Asker {
         let reached = reached.unwrap_or(0);
         let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
         let cases = cases.filter(|case| case.prompt_tokens + case.new_tokens <= reached);
-        // What it generates itself it generates alone, and scores take no place in a batch.
+        // The judge generates one output at a time, and scores need no place in a batch.
         let load = Load {
             max_batch: 1,
             ..load_for_cases(judge.target, judge.model_dir, plan.threads, cases)
@@ -129,18 +129,18 @@ impl Asker {
         }
     }
 
-    /// How many distinct questions have been put.
+    /// The number of distinct questions that were put.
     pub fn distinct(&self) -> usize {
         self.questions.len()
     }
 
-    /// How many of them have been answered.
+    /// The number of questions that were answered.
     pub fn answered(&self) -> usize {
         self.sent - self.in_flight.len()
     }
 
-    /// Put an output to the reference, which is asked in the order of these calls and
-    /// answers through [`Asker::gap`].
+    /// Put an output to the reference, which is asked in the order of these calls; its answers come
+    /// through [`Asker::gap`].
     pub fn put(&mut self, prompt: &[u32], output: Output, new_tokens: usize) -> Put {
         match output {
             Output::Ids(ids) => Put::Ids(self.number(prompt, ids)),
@@ -168,7 +168,7 @@ impl Asker {
         number
     }
 
-    /// What the reference says of an output; `None` of a text that can't be judged to
+    /// Wait for the reference's judgement of an output; `None` for a text that can't be judged to
     /// its end.
     pub fn gap(&mut self, put: &Put, tie_width_nats: f64) -> Result<Option<Gap>, EngineFailure> {
         match put {
@@ -198,7 +198,7 @@ impl Asker {
         }
     }
 
-    /// Ask it to exit.
+    /// Ask the reference's engine to exit.
     pub fn close(self) {
         let _ = self.session.close();
     }
@@ -213,7 +213,7 @@ impl Asker {
         }
     }
 
-    /// Send what there is room for, but one question at least.
+    /// Send the questions that there is room for, but one at least.
     fn send_ahead(&mut self) -> Result<(), EngineFailure> {
         while let Some(question) = self.questions.get(self.sent) {
             let tokens = self.tokens_in_flight + question.tokens();
@@ -248,7 +248,7 @@ impl Asker {
         Ok(())
     }
 
-    /// The ids that a text stands for, if it stands for that many.
+    /// The ids of a text, if they are `new_tokens` and decode to it again.
     fn ids_of(&self, text: &str, new_tokens: usize) -> Option<Vec<u32>> {
         let encoding = self.tokenizer.encode(text, false).ok()?;
         let ids = encoding.get_ids();
@@ -256,7 +256,7 @@ impl Asker {
         (ids.len() == new_tokens && again == text).then(|| ids.to_vec())
     }
 
-    /// What the reference itself generates, as a golden of one prompt.
+    /// The output that the reference itself generates, as a golden of one prompt.
     fn own(&mut self, prompt: &[u32], new_tokens: usize) -> Result<GoldenPrompt, EngineFailure> {
         let key = (prompt.to_vec(), new_tokens);
         if let Some(own) = self.own.get(&key) {
@@ -292,7 +292,7 @@ fn gap_of(output: &[u32], scored: &Scored) -> Gap {
     for (position, &id) in output.iter().enumerate() {
         if scored.argmax[position] != id {
             let behind = scored.top_logprobs[position][0] - scored.logprobs[position][0];
-            // An exact tie that the reference breaks the other way still isn't its own output.
+            // If the reference breaks an exact tie the other way, the output still isn't its own.
             gap = gap.max(if behind.is_finite() {
                 behind.max(f64::MIN_POSITIVE)
             } else {

@@ -1,4 +1,4 @@
-//! Sender and reader against engines scripted in shell: what is sent when, and what
+//! Tests of sender and reader with engines that are shell scripts: what is sent when, and what
 //! becomes of requests that have no answer. No test asserts a wall-clock time.
 
 use super::super::issue::issue as issue_case;
@@ -12,8 +12,8 @@ use schema::registry::Target;
 use std::path::Path;
 use watch::Control;
 
-/// Says `hello` and `loaded`; `answer ID` answers a request of two tokens; `skip N`
-/// reads N requests.
+/// The beginning of each script: prints `hello` and `loaded`; `answer ID` answers a request of two
+/// tokens; `skip N` reads N requests.
 const PRELUDE: &str = r#"
 skip() { i=0; while [ $i -lt $1 ]; do read -r line || exit 1; i=$((i+1)); done; }
 answer() { echo "{\"ev\":\"done\",\"id\":$1,\"received_ns\":1,\"started_ns\":2,\"token_ns\":[3,4],\"output_ids\":[5,6],\"batch\":1}"; }
@@ -68,8 +68,8 @@ fn offered(rate_per_s: f64) -> Offered {
     }
 }
 
-/// One warm-up arrival, `requests` timed ones, one filler; before them one request that
-/// fills the engine. What was recorded, and how it ended.
+/// Run a case of one warm-up arrival, `requests` timed ones and one filler, with one request before
+/// them that fills the engine. Returns the recorded events, and how the case ended.
 fn run_case(script: &str, requests: u32, rate_per_s: f64) -> (Vec<RecordEvent>, Option<Stop>) {
     let mut session = session(script);
     let prompts = CasePrompts {
@@ -112,8 +112,8 @@ fn failure(stop: Option<Stop>) -> EngineFailure {
 
 #[test]
 fn the_sender_waits_for_no_answer() {
-    // Nothing is answered before everything was read: who waits for an answer before
-    // he sends the next request never gets one.
+    // Nothing is answered before everything was read: a sender that waits for an answer before it
+    // sends the next request never gets one.
     let script = "skip 1; answer 1; skip 6; for id in 2 3 4 5 6 7; do answer $id; done; skip 1";
     let (events, stop) = run_case(script, 4, 1000.0);
     assert!(stop.is_none(), "{:?}", stop.map(|stop| failure(Some(stop))));
@@ -184,14 +184,14 @@ fn nothing_more_is_sent_with_too_many_in_flight() {
         |event: &&RecordEvent| matches!(event, RecordEvent::Unanswered(u) if u.sent_ns.is_some());
     let unsent =
         |event: &&RecordEvent| matches!(event, RecordEvent::Unanswered(u) if u.sent_ns.is_none());
-    // The warm-up arrival is in flight too.
+    // The warm-up arrival is in flight too, hence one less.
     assert_eq!(events.iter().filter(sent).count(), IN_FLIGHT_MAX - 1);
     assert_eq!(events.iter().filter(unsent).count(), 11);
 }
 
 #[test]
 fn an_answer_before_its_question_is_no_answer() {
-    // At this rate the second request is not due before the test is long over.
+    // At this rate the second request is not due until long after the test.
     let (_, stop) = run_case("skip 1; answer 1; answer 3; skip 99", 2, 0.01);
     let failure = failure(stop);
     assert_eq!(failure.status, Status::ProtocolError);

@@ -1,4 +1,4 @@
-//! What is traced: which targets of a run, and which of its cases. Pure.
+//! Chooses what is traced: which targets of a run, and which case. Pure.
 
 use crate::run::refusal;
 use schema::plan::{Case, Plan, PlannedScenario};
@@ -9,14 +9,13 @@ use std::collections::BTreeMap;
 
 /// The backend whose targets can be traced.
 const BACKEND: &str = "cuda";
-/// Requests that are analysed.
+/// Number of requests that are analysed.
 const REQUESTS: u32 = 3;
-/// Output tokens of each at most. Every decode step runs the same kernels, and a line a
-/// kernel adds up.
+/// The maximum number of output tokens of a request. Every decode step runs the same kernels, and a
+/// line per kernel adds up.
 const NEW_TOKENS_MAX: u32 = 32;
 
-/// The verified CUDA targets of a plan, of the engines named (or all); `Err`: why there
-/// are none.
+/// The verified CUDA targets of a plan, of the engines named (or all), or why there are none.
 pub fn targets<'a>(
     plan: &'a Plan,
     verify: &BTreeMap<String, VerifyRecord>,
@@ -49,8 +48,8 @@ pub fn targets<'a>(
     }
 }
 
-/// What a target is asked while it is traced: of the scenario with one request at a
-/// time and the shortest prompts, the longest case that the target is verified for.
+/// The case that a target runs while it is traced: from the scenario with one request at a time and
+/// the shortest prompts, the longest case that the target is verified for.
 pub fn case<'a>(
     plan: &'a Plan,
     verify: &BTreeMap<String, VerifyRecord>,
@@ -116,7 +115,7 @@ mod tests {
         serde_json::from_value(plan).unwrap()
     }
 
-    /// A target that is verified up to `positions`, or failed the gate.
+    /// The record of a target that is verified up to `positions`, or failed the gate.
     fn verified(id: &str, positions: Option<u32>) -> (String, VerifyRecord) {
         let status = if positions.is_some() {
             "ok"

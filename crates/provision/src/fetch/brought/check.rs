@@ -1,19 +1,21 @@
-//! What a model's small files say, and whether they fit together. Reads no weights.
+//! Checks the small files of a model that the user brings: what they say, and whether they fit
+//! together. It reads no weights.
 
 use base::names::Refused;
 use models::checkpoint::{Shape, Vocabulary};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Files that come with a model where its source has them: how its prompts are written.
+/// Files that are taken along where a model's source has them: they say how its prompts are
+/// written.
 pub(super) const OPTIONAL: [&str; 2] = ["tokenizer_config.json", "chat_template.jinja"];
 
-/// An error about a model: what it is called, and why it can't be used.
+/// An error about a model: its name, and why it can't be used.
 pub(super) fn unusable(what: &str, why: impl std::fmt::Display) -> Refused {
     Refused(format!("{what}: {why}"))
 }
 
-/// The shape that config.json gives, if the tokenizer fits its embedding.
+/// Read the shape in config.json, and check that the tokenizer fits its embedding.
 pub(super) fn shape(what: &str, config: &[u8], tokenizer: &[u8]) -> Result<Shape, Refused> {
     let text = std::str::from_utf8(config)
         .map_err(|_| unusable(what, "config.json is no text in UTF-8"))?;
@@ -40,7 +42,7 @@ pub(super) fn shape(what: &str, config: &[u8], tokenizer: &[u8]) -> Result<Shape
     Ok(shape)
 }
 
-/// The shards that an index names, each once.
+/// The file names of the shards that an index names, each once.
 pub(super) fn shards(what: &str, index: &[u8]) -> Result<BTreeSet<String>, Refused> {
     let json: Value = serde_json::from_slice(index).unwrap_or_default();
     let map = json["weight_map"].as_object().filter(|map| !map.is_empty());

@@ -1,6 +1,6 @@
-//! A directory of the user's, looked at: whether a whole model is in it, and what each file hashes
-//! to. Its files are the model: the id is made of their hashes, so a directory that changes is
-//! another model from then on.
+//! Looks at a directory of the user's: whether a whole model is in it, and the hash of each file.
+//! The model's id is made of these hashes, so a directory whose files change is another model from
+//! then on.
 
 use super::check::{OPTIONAL, shape, shards, unusable};
 use super::{Looked, id_of, megabytes, whole};
@@ -15,7 +15,7 @@ use schema::model::{Model, Source};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// GGUF files that are taken as they are, by the names that targets give them.
+/// GGUF files that are taken as they are, if they have the names that targets use.
 const GGUF: [ModelFile; 4] = [
     ModelFile::GgufF32,
     ModelFile::GgufF16,
@@ -23,7 +23,7 @@ const GGUF: [ModelFile; 4] = [
     ModelFile::GgufQ4KM,
 ];
 
-/// Look at it; nothing is copied.
+/// Check the model in a directory, and hash its files; nothing is copied.
 pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) -> Result<Looked> {
     let what = path.display().to_string();
     let path = std::fs::canonicalize(path).map_err(|error| {

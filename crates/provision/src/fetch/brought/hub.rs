@@ -1,5 +1,5 @@
-//! A repository of a hub, looked at: its commit, which files it has and how large they are, and its
-//! small files. The index decides which shards there are.
+//! Looks at a repository of a hub: its commit, its files and their sizes, and the content of its
+//! small files. Where the weights are in shards, the index decides which files these are.
 
 use super::check::{OPTIONAL, shape, shards, unusable};
 use super::{Looked, Places, id_of, megabytes, whole};
@@ -12,7 +12,7 @@ use schema::model::{HubFile, Model, Source};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Look at it; nothing large is downloaded.
+/// Check the model in a repository; nothing large is downloaded.
 pub(super) fn look(
     repo: &str,
     revision: Option<&str>,
@@ -91,7 +91,7 @@ pub(super) fn look(
     })
 }
 
-/// A file that a model can't do without.
+/// A file of the repository that a model can't do without. An error where it is missing.
 fn file(found: &Repository, name: &str, what: &str) -> Result<HubFile, Refused> {
     match found.files.contains_key(name) {
         true => Ok(found.file(name, name)),
@@ -104,7 +104,8 @@ fn file(found: &Repository, name: &str, what: &str) -> Result<HubFile, Refused> 
     }
 }
 
-/// GGUF files of the formats that targets read, by how their names end.
+/// The repository's GGUF files in formats that targets read, which are recognised by the end of
+/// their names.
 fn gguf(found: &Repository) -> Vec<HubFile> {
     let formats = [
         (ModelFile::GgufF16, "f16.gguf"),
@@ -124,7 +125,7 @@ fn gguf(found: &Repository) -> Vec<HubFile> {
     formats.into_iter().filter_map(of_format).collect()
 }
 
-/// Each file's length (bytes), by its path.
+/// The size of each file (bytes), by its path.
 fn sizes<'f>(
     session: &Session<'_>,
     found: &Repository,
@@ -138,7 +139,7 @@ fn sizes<'f>(
     files.iter().map(size).collect()
 }
 
-/// Refuse what can't fit, before its first byte.
+/// Refuse a download that there is no room for, before its first byte.
 fn check_room(
     session: &Session<'_>,
     files: &[HubFile],

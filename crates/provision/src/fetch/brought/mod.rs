@@ -1,9 +1,9 @@
 //! Models that the user brings: `--model hf:org/repo[@revision]` and `--model path/to/dir`. A model
-//! is looked at before anything large is read or written, and what can be said against it is said
-//! then, in one line and with exit status 2. What is left is kept with an id of its own in the
-//! models directory (`fetch::keep`), and from there on it is a model like any other.
+//! is checked before anything large is read or written. What prevents its use is reported then, in
+//! one line and with exit status 2. A usable model is stored with an id of its own in the models
+//! directory (`fetch::keep`), and from then on it is a model like any other.
 //!
-//! It downloads no weights, copies none and makes none: `fetch` does.
+//! This module downloads, copies and makes no weights: `fetch` does.
 
 mod check;
 mod directory;
@@ -19,38 +19,41 @@ use schema::run::RunHeader;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What the name of a repository of a hub begins with.
+/// The prefix of a model's name that stands for a repository of a hub.
 const HUB: &str = "hf:";
 
-/// How a model was given.
+/// The way in which a model was named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Given {
-    /// By an id, which may be that of no model.
+    /// By an id, which may be unknown.
     Id,
-    /// By a repository of a hub.
+    /// By a repository of a hub, at a revision if one was given.
     Hub {
         repo: String,
         revision: Option<String>,
     },
-    /// By a directory.
+    /// By the path of a directory.
     Directory(PathBuf),
 }
 
-/// A model that was looked at and can be used.
+/// A model that was checked and can be used.
 #[derive(Debug)]
 pub struct Looked {
-    /// What is to be kept of it.
+    /// The description that is to be stored.
     pub brought: Brought,
-    /// What is known of its files' hashes: of a directory's, all.
+    /// Known sha256 of its files, by name: of all files of a directory, and of none of a
+    /// repository.
     pub hashes: BTreeMap<String, String>,
 }
 
-/// The ids of models that may have been given by repository or directory. Those are kept.
+/// Find the ids of models that are named by id, repository or directory. Those named by repository
+/// or directory are stored.
 pub fn ids(repo: &Repo, names: &[String]) -> Result<Vec<String>> {
     names.iter().map(|name| id(repo, name)).collect()
 }
 
-/// The same of one.
+/// Find the id of a model that is named by id, repository or directory. One named by repository or
+/// directory is stored.
 pub fn id(repo: &Repo, name: &str) -> Result<String> {
     let options = fetch::options(Verify::Stamp);
     let models = repo.models()?;
@@ -67,8 +70,8 @@ pub fn id(repo: &Repo, name: &str) -> Result<String> {
     }
 }
 
-/// See to it that the model of a record is known here. One that was brought from a hub stands in the
-/// record with its revision and hashes, so it is kept again as it was.
+/// Make sure that the model of a record is known here. A record has the revision and hashes of a
+/// model that was brought from a hub, so the model is stored again as it was.
 pub fn of_record(repo: &Repo, header: &RunHeader) -> Result<()> {
     let Some(model) = &header.provenance.model else {
         return Ok(());
@@ -97,25 +100,26 @@ pub fn of_record(repo: &Repo, header: &RunHeader) -> Result<()> {
     fetch::keep(&repo.models_dir, &brought, &hashes.collect())
 }
 
-/// Where a model would go.
+/// The places where a model's files would be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
     /// The models directory.
     pub models_dir: &'a Path,
-    /// Where there must be room for a download; `None`: the hub's cache that is used.
+    /// The directory that must have room for a download; `None` = the hub's cache in use.
     pub downloads_to: Option<&'a Path>,
 }
 
-/// What a name turned out to be.
+/// What a model's name stands for.
 #[derive(Debug)]
 pub enum Seen {
-    /// The id of a model that is known, or of none.
+    /// An id, of a known model or of none.
     Known(String),
-    /// A model that is not kept yet, or was and may be kept again.
+    /// A model that was checked. It may be stored already.
     New(Box<Looked>),
 }
 
-/// Look at what the user named. Writes nothing but the hub's cache, and no weights into that.
+/// Check the model that the user named. Only the hub's cache is written, and no weights are put
+/// into that.
 pub fn look(
     name: &str,
     models: &Models,
@@ -139,7 +143,8 @@ pub fn look(
     }
 }
 
-/// How it was given. A name that a model has is that model, whatever lies beside it.
+/// Find out in which way a model was named. The id of a known model always means that model, even
+/// if there is a directory of this name.
 fn given(name: &str, models: &Models) -> Result<Given, Refused> {
     if models.get(name).is_some() {
         return Ok(Given::Id);
@@ -168,7 +173,7 @@ fn given(name: &str, models: &Models) -> Result<Given, Refused> {
             revision: revision.map(str::to_owned),
         });
     }
-    // Ids have no slash.
+    // Ids contain no slash.
     let path = Path::new(name);
     match name.contains('/') || name.starts_with('.') || path.is_dir() {
         true => Ok(Given::Directory(path.to_owned())),
@@ -176,13 +181,13 @@ fn given(name: &str, models: &Models) -> Result<Given, Refused> {
     }
 }
 
-/// The model that was already brought from a repository at this commit; the hub then need not be
-/// asked again.
+/// Find the id of a model that was already brought from a repository at this commit. Then the hub
+/// need not be asked again.
 fn pinned(models: &Models, repo: &str, revision: Option<&str>) -> Option<String> {
     let known = models.models.iter().find(|model| match &model.source {
         Source::Hub { files } => {
             let name = repo.rsplit('/').next().unwrap_or(repo);
-            // One of the list may be from there too, with other files.
+            // A model of data/models.toml may be from this repository too, with other files.
             model.id == id_of(name, revision.unwrap_or_default())
                 && files
                     .iter()
@@ -193,8 +198,8 @@ fn pinned(models: &Models, repo: &str, revision: Option<&str>) -> Option<String>
     known.map(|model| model.id.clone())
 }
 
-/// An id: what the model is called, in letters that an id may have, and `mark`, which tells it from
-/// others of that name.
+/// Make an id: the model's name, in the characters that an id may have, and the beginning of
+/// `mark`, which distinguishes models of that name.
 fn id_of(name: &str, mark: &str) -> String {
     let name = name.to_lowercase();
     let letters = name.chars().map(|c| match c {
@@ -207,12 +212,12 @@ fn id_of(name: &str, mark: &str) -> String {
     format!("{name}-{mark:.8}")
 }
 
-/// Positions as a list of models says them.
+/// Convert a number of positions to the type that a list of models has.
 fn whole(positions: usize) -> u32 {
     u32::try_from(positions).unwrap_or(u32::MAX)
 }
 
-/// Megabytes, rounded up.
+/// Convert bytes to megabytes, rounded up.
 fn megabytes(bytes: u64) -> u64 {
     bytes.div_ceil(1_000_000)
 }

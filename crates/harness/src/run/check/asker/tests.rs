@@ -1,4 +1,4 @@
-//! The asker against references scripted in shell: answers in any order, and every way
+//! Tests of the asker with references that are shell scripts: answers in any order, and every way
 //! in which one can fail while it has many questions. No test asserts a wall-clock time.
 
 use super::*;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 use watch::Control;
 
-/// Says `hello` and `loaded`; `skip N` reads N requests.
+/// The beginning of each script: prints `hello` and `loaded`; `skip N` reads N requests.
 const PRELUDE: &str = r#"
 skip() { i=0; while [ $i -lt $1 ]; do read -r line || exit 9; i=$((i+1)); done; }
 skip 1
@@ -21,7 +21,7 @@ echo '{"ev":"loaded","load_ns":1,"weight_bytes":1,"kv_bytes_per_token":1}'
 
 const PROMPT: [u32; 3] = [7, 7, 7];
 
-/// Of a reference that runs `script` after its prelude. Requests are numbered from 1.
+/// The asker of a reference that runs `script` after the prelude. Requests are numbered from 1.
 fn asker(script: &[String]) -> Asker {
     let script = format!("{PRELUDE}{}", script.join("\n"));
     let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
@@ -46,7 +46,7 @@ fn asker(script: &[String]) -> Asker {
     Asker::new(target.id, session, tokenizer())
 }
 
-/// "a" is 0, "b" is 1.
+/// A tokenizer in which "a" is 0 and "b" is 1.
 fn tokenizer() -> Tokenizer {
     let json = serde_json::json!({
         "version": "1.0",
@@ -65,8 +65,8 @@ fn say(event: &Event) -> String {
     format!("echo '{line}'")
 }
 
-/// Two positions at which the reference prefers 0 and then 1, and what was asked about
-/// lies so far behind at the second.
+/// Scores of two positions at which the reference prefers 0 and then 1; at the second, the token
+/// that was asked about is `behind` nats behind.
 fn scored(id: u64, behind: f64) -> Event {
     Event::Scored(Scored {
         id,
@@ -85,7 +85,7 @@ fn put(asker: &mut Asker, outputs: &[[u32; 2]]) -> Vec<Put> {
 #[test]
 fn questions_go_out_ahead_and_answers_come_in_any_order() {
     let mut asker = asker(&[
-        // It answers nothing before it has them all.
+        // The reference answers nothing before it has all questions.
         skip(3),
         say(&scored(3, 0.5)),
         say(&scored(1, 0.0)),
@@ -153,7 +153,7 @@ fn all_outputs_of_a_prompt_go_out_together() {
     assert!(asker.gap(&puts[3], 0.1).is_ok());
 }
 
-/// What an asker of three questions says where the reference has them all, answers the
+/// The failure of an asker of three questions, where the reference reads them all, answers the
 /// first, and then does something else.
 fn fails(then: String) -> EngineFailure {
     let mut asker = asker(&[skip(3), say(&scored(1, 0.0)), then]);
@@ -184,7 +184,7 @@ fn a_reference_that_fails_among_many_questions_says_why() {
 
 #[test]
 fn one_that_reads_no_more_is_told_by_how_it_died() {
-    // It closes its stdin before it answers, so the second question can't be written.
+    // The reference closes its stdin before it answers, so the second question can't be written.
     let mut asker = asker(&[
         skip(1),
         "exec <&-".into(),
@@ -230,7 +230,7 @@ fn a_text_is_held_against_the_references_own_once_nothing_is_in_flight() {
         skip(1),
     ]);
     let puts = put(&mut asker, &[[0, 1], [0, 2]]);
-    // Four letters that are no token of this tokenizer.
+    // Four letters that are no tokens of this tokenizer.
     let text = asker.put(&PROMPT, Output::Text("else".into()), 2);
     assert_eq!(asker.gap(&puts[0], 0.1), Ok(Some(0.0)));
     assert_eq!(asker.gap(&text, 0.1), Ok(Some(OTHER_TEXT)));
