@@ -277,7 +277,7 @@ impl Site {
 
     fn add(&mut self, path: String, bytes: Vec<u8>) -> Result<()> {
         if self.files.contains_key(&path) {
-            bail!("two pages want the path {path}: an id stands twice");
+            bail!("two files have the path {path}: an id is used twice");
         }
         self.files.insert(path, bytes);
         Ok(())

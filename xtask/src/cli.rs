@@ -304,7 +304,7 @@ fn watched(repo: &Repo, args: BenchArgs, site: bool) -> Result<ExitCode> {
 
 /// Replace an error's exit status by 2, where status 1 is a verdict (of `compare` or `reproduce`).
 fn judged(verdict: Result<ExitCode>) -> Result<ExitCode> {
-    match verdict.and_then(|code| say::whole().map(|()| code)) {
+    match verdict.and_then(|code| say::check_stdout().map(|()| code)) {
         Err(error) if !base::interrupt::requested() => {
             watch::error(format!("{error:#}"));
             Ok(ExitCode::from(2))

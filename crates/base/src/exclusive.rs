@@ -19,7 +19,7 @@ const MACHINE_ENV: &str = "BENCH_LOCK";
 
 /// Lock the machine for as long as the returned file is open. An error where another run has the
 /// lock.
-pub fn machine() -> Result<File> {
+pub fn lock_machine() -> Result<File> {
     let named = std::env::var_os(MACHINE_ENV).filter(|path| !path.is_empty());
     let (dir, name) = MACHINE;
     let usual = || match Path::new(dir).is_dir() {
@@ -50,7 +50,7 @@ fn machine_at(path: &Path) -> Result<File> {
 
 /// Lock a run's directory for as long as the returned file is open. An error where another process
 /// writes into it.
-pub fn run(dir: &Path) -> Result<File> {
+pub fn lock_run(dir: &Path) -> Result<File> {
     let file = File::open(dir).with_context(|| format!("{} can't be opened", dir.display()))?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => bail!(
@@ -164,11 +164,11 @@ mod tests {
     #[test]
     fn a_run_is_written_by_one() {
         let dir = tempfile::tempdir().unwrap();
-        let first = run(dir.path()).unwrap();
-        let why = refused(run(dir.path()));
+        let first = lock_run(dir.path()).unwrap();
+        let why = refused(lock_run(dir.path()));
         assert!(why.contains("another process is writing this run"), "{why}");
         drop(first);
-        run(dir.path()).unwrap();
+        lock_run(dir.path()).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 

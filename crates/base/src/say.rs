@@ -93,7 +93,7 @@ fn keep(written: Result<()>) {
 }
 
 /// Return an error, once, where stdout didn't take all that was printed.
-pub fn whole() -> anyhow::Result<()> {
+pub fn check_stdout() -> anyhow::Result<()> {
     let mut lost = LOST.lock().unwrap_or_else(|lock| lock.into_inner());
     match lost.take() {
         None => Ok(()),

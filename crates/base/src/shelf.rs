@@ -58,7 +58,7 @@ pub fn get(models_dir: &Path, id: &str) -> Result<Option<Brought>> {
     );
     if brought.model.id != id || !is_ours {
         bail!(
-            "{}: is not what a model that was brought has there; delete its directory and bring it again",
+            "{}: is not the description of a model of the user's; delete its directory and fetch the model again",
             path.display()
         );
     }

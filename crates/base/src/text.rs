@@ -18,7 +18,7 @@ pub fn lasted(s: u64) -> String {
 
 /// Remove terminal escapes, control characters, and marks that reverse the direction of the text
 /// after them. Line breaks and tabs stay.
-pub fn plain(text: &str) -> String {
+pub fn without_escapes(text: &str) -> String {
     let text = console::strip_ansi_codes(text);
     let is_harmless = |c: &char| match c {
         '\n' | '\t' => true,
@@ -31,16 +31,16 @@ pub fn plain(text: &str) -> String {
     text.chars().filter(is_harmless).collect()
 }
 
-/// Clean a line that a program printed, as [`plain`] does. Of text that it overwrote after a
+/// Clean a line that a program printed, as [`without_escapes`] does. Of text that it overwrote after a
 /// carriage return only the last version stays.
-pub fn said(line: &[u8]) -> String {
+pub fn last_printed(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
-    plain(text.trim_end().rsplit('\r').next().unwrap_or_default())
+    without_escapes(text.trim_end().rsplit('\r').next().unwrap_or_default())
 }
 
-/// Clean text as [`plain`] does, and put it in one line of at most `chars_max` characters.
+/// Clean text as [`without_escapes`] does, and put it in one line of at most `chars_max` characters.
 pub fn line(text: &str, chars_max: usize) -> String {
-    let plain = plain(text);
+    let plain = without_escapes(text);
     let words: Vec<&str> = plain.split_whitespace().collect();
     let line = words.join(" ");
     if line.chars().count() <= chars_max {
@@ -53,7 +53,7 @@ pub fn line(text: &str, chars_max: usize) -> String {
 /// Format text as Markdown code, for a table's cell or elsewhere: nothing in it is markup, a link,
 /// or somebody's name. Characters that would end the code or the cell are replaced, because
 /// renderers disagree on how to escape them there.
-pub fn code(text: &str, chars_max: usize) -> String {
+pub fn markdown_code(text: &str, chars_max: usize) -> String {
     let line = line(text, chars_max).replace('`', "'").replace('|', "¦");
     match line.is_empty() {
         true => line,
@@ -108,10 +108,10 @@ mod tests {
     #[test]
     fn nothing_of_a_terminals_language_is_left() {
         let hostile = "\u{1b}[2J\u{1b}]0;title\u{7}\u{1b}[31mred\u{1b}[0m\u{8}\r\0 a\tb\nc\u{202e}d\u{9b}1mx\u{1b}";
-        assert_eq!(plain(hostile), "red a\tb\ncdx");
-        assert_eq!(plain("größer → 5 µs"), "größer → 5 µs");
+        assert_eq!(without_escapes(hostile), "red a\tb\ncdx");
+        assert_eq!(without_escapes("größer → 5 µs"), "größer → 5 µs");
         assert_eq!(
-            said(b"10 %\r20 %\x1b[K\r\xff \x1b[1mdone\r\n"),
+            last_printed(b"10 %\r20 %\x1b[K\r\xff \x1b[1mdone\r\n"),
             "\u{fffd} done"
         );
         assert_eq!(line(" a\n\n b\tc ", 10), "a b c");
@@ -122,10 +122,10 @@ mod tests {
     fn nothing_is_markup_in_a_comment() {
         let hostile = "a`b` | <img src=x> @someone #1 ](javascript:x)\n\n# b ```";
         assert_eq!(
-            code(hostile, 100),
+            markdown_code(hostile, 100),
             "`a'b' ¦ <img src=x> @someone #1 ](javascript:x) # b '''`"
         );
-        assert_eq!(code(" \n", 10), "");
+        assert_eq!(markdown_code(" \n", 10), "");
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     };
     let trial = Trial::new(repo, asked, &[&handicap.of])?;
     let planned = trial.planned(repo, &registry)?;
-    let _only_one = exclusive::machine()?;
+    let _only_one = exclusive::lock_machine()?;
     let mut opened = trial.create(repo, &registry, planned)?;
     let cores = cores(threads().div_ceil(2) as usize)?;
     let load = Load::begin(cores, splitmix::hash(&opened.run_dir.to_string_lossy()));
@@ -69,7 +69,7 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
             "this was too short to tell: the load must run beside some cases and rest beside others",
         );
     }
-    Ok(match found.has_both() && found.is_kept() {
+    Ok(match found.has_both() && found.is_within_limits() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(3),
     })
@@ -166,7 +166,7 @@ struct Found {
     /// Cases beside which the load ran for at least [`TOUCHED_MIN`] of their time.
     touched: Count,
     /// Cases beside which it ran for less, or only within [`EDGE_NS`] of them.
-    brushed: Count,
+    barely_touched: Count,
     /// Cases beside which it didn't run.
     untouched: Count,
     /// Flagged untouched cases that something else did slow: their requests took longer than those
@@ -192,7 +192,7 @@ impl Found {
             let lasted_ns = (case.ns.end - case.ns.start) as f64;
             let count = match beside_ns(case.ns.clone()) as f64 {
                 ns if ns >= TOUCHED_MIN * lasted_ns => &mut found.touched,
-                _ if beside_ns(edges) > 0 => &mut found.brushed,
+                _ if beside_ns(edges) > 0 => &mut found.barely_touched,
                 _ => {
                     untouched.push(case);
                     &mut found.untouched
@@ -225,7 +225,7 @@ impl Found {
         self.touched.all > 0 && self.untouched.all > 0
     }
 
-    fn is_kept(&self) -> bool {
+    fn is_within_limits(&self) -> bool {
         let wrongly = Count {
             flagged: self.untouched.flagged - self.slowed,
             ..self.untouched
@@ -247,7 +247,7 @@ impl Found {
         let slowed = match (self.untouched.flagged, self.slowed) {
             (0, _) => String::new(),
             (flagged, slowed) => format!(
-                "  Of these {flagged}, {slowed} are right: something else slowed them, for their requests \
+                "  Of these {flagged} flags, {slowed} are justified: something else slowed those launches, because their requests \
                  took longer than those of any launch that isn’t flagged\n"
             ),
         };
@@ -260,7 +260,7 @@ impl Found {
                 "that it ran beside for four fifths of their time or more (at least 95 % should be)"
             ),
             row(
-                self.brushed,
+                self.barely_touched,
                 "that it ran beside for less, or within a second of them"
             ),
             row(
@@ -307,10 +307,10 @@ mod tests {
         let found = Found::new(&cases, &ran);
         let count = |all, flagged| Count { all, flagged };
         assert_eq!(found.touched, count(4, 2));
-        assert_eq!(found.brushed, count(2, 1));
+        assert_eq!(found.barely_touched, count(2, 1));
         assert_eq!(found.untouched, count(2, 1));
         assert!(
-            !found.is_kept(),
+            !found.is_within_limits(),
             "half of those that it ran beside are seen"
         );
         assert_eq!(
@@ -330,19 +330,19 @@ mod tests {
         let count = |all, flagged| Count { all, flagged };
         let mut found = Found {
             touched: count(20, 19),
-            brushed: count(9, 0),
+            barely_touched: count(9, 0),
             untouched: count(50, 1),
             slowed: 0,
             causes: vec![],
         };
-        assert!(found.is_kept());
+        assert!(found.is_within_limits());
         found.touched.flagged = 18;
-        assert!(!found.is_kept());
+        assert!(!found.is_within_limits());
         found.touched.flagged = 19;
         found.untouched.flagged = 2;
-        assert!(!found.is_kept());
+        assert!(!found.is_within_limits());
         found.slowed = 1;
-        assert!(found.is_kept(), "one of the two is no false alarm");
+        assert!(found.is_within_limits(), "one of the two is no false alarm");
         assert!(found.has_both() && !Found::default().has_both());
     }
 }

@@ -39,7 +39,7 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     let planned = trial
         .planned(repo, &registry)?
         .with_matters_at_most(matters);
-    let _only_one = exclusive::machine()?;
+    let _only_one = exclusive::lock_machine()?;
     let mut opened = trial.create(repo, &registry, planned)?;
     let run = job::measure_until(repo, &registry, &mut opened)?;
     let analysis = stats::analyse(&run, &repo.scenarios()?, "");

@@ -126,7 +126,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let _only_one = exclusive::machine()?;
+    let _only_one = exclusive::lock_machine()?;
     let mut opened = match asked {
         Asked::Earlier(run_dir) => Opened {
             control: options.control.clone(),
@@ -234,7 +234,7 @@ pub(crate) fn measure_until(repo: &Repo, registry: &Registry, opened: &mut Opene
 }
 
 /// Verify, measure and check what is still to be done of a run; return the whole run. Only one run
-/// may measure on a machine at a time: see [`exclusive::machine`].
+/// may measure on a machine at a time: see [`exclusive::lock_machine`].
 pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<Run> {
     let run = Run::load(&opened.run_dir)?;
     measure_more(repo, registry, opened, run)

@@ -63,7 +63,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let plan = narrowed(header.plan.clone(), &options.engines, &options.scenarios)?;
     let registry = repo.registry()?;
     let scenarios = repo.scenarios()?;
-    let _only_one = exclusive::machine()?;
+    let _only_one = exclusive::lock_machine()?;
     brought::of_record(repo, header)?;
     fetch::ensure_for(repo, &plan.model, &plan.targets)?;
     let now = surroundings(repo, &header.provenance, &header.plan)?;

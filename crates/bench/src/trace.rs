@@ -16,7 +16,7 @@ pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCo
     // Names are checked before anything is built.
     let run = Run::load(run_dir)?;
     names::check_engines(engines, &run.header.plan.targets).map_err(UnknownName::in_that_run)?;
-    let _only_one = exclusive::machine()?;
+    let _only_one = exclusive::lock_machine()?;
     if let Err(why) = here().and_then(|()| targets(&run.header.plan, &run.verify, engines)) {
         println!("No kernels traced: {why}");
         return Ok(ExitCode::SUCCESS);

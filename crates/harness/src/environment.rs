@@ -52,7 +52,7 @@ impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Items and values come from records, which others may have written.
         let said = format!("{}: {} → {}", self.item, self.before, self.after);
-        f.write_str(&base::text::plain(&said).replace('\n', " "))
+        f.write_str(&base::text::without_escapes(&said).replace('\n', " "))
     }
 }
 

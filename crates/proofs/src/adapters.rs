@@ -90,7 +90,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         true => Some(AdapterCosts::load(&repo.adapters_path())?),
         false => None,
     };
-    let _only_one = exclusive::machine()?;
+    let _only_one = exclusive::lock_machine()?;
     fetch::ensure_for(repo, &model, &registry.targets())?;
     let model_dir = repo.model_dir(&model);
     let prompts = Prompts::new(&model_dir, 1)?;
@@ -148,7 +148,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     // A tool on PATH may be another build than the library that the adapter drives, so it sets no
     // limit.
     let mut ours = rows.iter().filter(|row| row.tool.is_none());
-    let is_dear = ours.any(|row| most(row) < RATIO_MIN);
+    let is_too_slow = ours.any(|row| ratio_upper_bound(row) < RATIO_MIN);
     let mut costs = AdapterCosts {
         cpu_model: processor::in_words(&machine::facts(&repo.root)),
         model,
@@ -168,7 +168,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         }
         write_json(&repo.adapters_path(), &costs)?;
     }
-    Ok(if is_dear {
+    Ok(if is_too_slow {
         watch::error(format!(
             "an adapter costs more than {:.0} % of its engine",
             100.0 * (1.0 - RATIO_MIN)
@@ -299,7 +299,7 @@ fn row(
 
 /// Return the upper end of the ratio's 95 % interval. Only a ratio below the limit there proves a
 /// cost: an interval that reaches the limit does not.
-fn most(row: &AdapterCost) -> f64 {
+fn ratio_upper_bound(row: &AdapterCost) -> f64 {
     row.ci95.map_or(row.ratio, |(_, high)| high)
 }
 
@@ -385,8 +385,8 @@ mod tests {
 
     #[test]
     fn what_is_certain_is_the_upper_end() {
-        assert_eq!(most(&row(0.97, Some((0.95, 0.99)))), 0.99);
-        assert_eq!(most(&row(0.97, None)), 0.97);
+        assert_eq!(ratio_upper_bound(&row(0.97, Some((0.95, 0.99)))), 0.99);
+        assert_eq!(ratio_upper_bound(&row(0.97, None)), 0.97);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub fn command(repo: &Repo, processes: u32, json: bool) -> Result<ExitCode> {
     };
     let target = registry.targets().into_iter().find(|t| t.id == handicap.of);
     let target = target.with_context(|| format!("no target is called {}", handicap.of))?;
-    let _only_one = exclusive::machine()?;
+    let _only_one = exclusive::lock_machine()?;
     fetch::ensure_for(repo, MODEL, std::slice::from_ref(&target))?;
     let programs = build::build(repo, &registry, [&target], &Named::default())?;
     let program = programs.get(&target).map_err(Clone::clone)?;

@@ -5,7 +5,7 @@
 
 use anyhow::{Result, ensure};
 use base::say;
-use base::text::code;
+use base::text::markdown_code;
 use schema::registry::Registry;
 use schema::run::Run;
 use schema::scenario::Scenario;
@@ -114,13 +114,13 @@ fn markdown(rows: &[Value]) -> String {
             reason => format!("{}: {reason}", word(row, "status")),
         };
         let columns = [
-            code(word(row, "target"), CHARS_MAX),
-            code(&cell, CHARS_MAX),
-            code(word(row, "metric"), CHARS_MAX),
+            markdown_code(word(row, "target"), CHARS_MAX),
+            markdown_code(&cell, CHARS_MAX),
+            markdown_code(word(row, "metric"), CHARS_MAX),
             value,
             interval.unwrap_or_default(),
             row["n"].to_string(),
-            code(&status, CHARS_MAX),
+            markdown_code(&status, CHARS_MAX),
         ];
         text += &format!("| {} |\n", columns.join(" | "));
     }

@@ -155,8 +155,11 @@ fn choose(repo: &Repo, results: &Results, run: Option<&str>) -> Result<Vec<Run>>
     let mut runs = load_all(results, None);
     let models = repo.listed_models()?;
     // Among equally broad runs take the newest, which is first; the others stay newest first.
-    let breadths = runs.iter().map(|run| Reverse(breadth(run, &models)));
-    let Some((broadest, _)) = breadths.enumerate().min_by_key(|(_, breadth)| *breadth) else {
+    let breadths = runs.iter().map(|run| Reverse(coverage_rank(run, &models)));
+    let Some((broadest, _)) = breadths
+        .enumerate()
+        .min_by_key(|(_, coverage_rank)| *coverage_rank)
+    else {
         bail!(
             "{} holds no run to show: make one with `cargo xtask bench-all`",
             results.dir().display()
@@ -174,7 +177,7 @@ fn before_others(results: &Results, first: Run) -> Vec<Run> {
 /// Return how much of the benchmark a run covers: whether it may be published, its number of
 /// scenarios, and its model's number of parameters. A run of one scenario must not hide a run of
 /// all, nor a tiny model's run a large model's with as many scenarios.
-fn breadth(run: &Run, models: &Models) -> (bool, usize, u64) {
+fn coverage_rank(run: &Run, models: &Models) -> (bool, usize, u64) {
     let header = &run.header;
     let brought = header.provenance.model.as_ref();
     let model = brought.or_else(|| models.get(&header.plan.model));
@@ -213,8 +216,8 @@ fn write(
     let models = with_brought(repo.listed_models()?, runs);
     let (suites, shipped) = (repo.suites()?, repo.shipped()?);
     let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
-    let simulation = if_there(&repo.simulation_path(), Simulation::load)?;
-    let adapters = if_there(&repo.adapters_path(), AdapterCosts::load)?;
+    let simulation = load_if_exists(&repo.simulation_path(), Simulation::load)?;
+    let adapters = load_if_exists(&repo.adapters_path(), AdapterCosts::load)?;
     let hypotheses = repo.hypotheses(&registry, &scenarios)?;
     let prices = Prices::newest(&repo.prices_dir())?;
     let maturity = repo.maturity(&registry)?;
@@ -242,7 +245,7 @@ fn write(
 }
 
 /// Load a file of the checkout; `None` where there is no such file.
-fn if_there<T>(
+fn load_if_exists<T>(
     path: &Path,
     load: impl Fn(&Path) -> Result<T, DataError>,
 ) -> Result<Option<T>, DataError> {

@@ -328,7 +328,7 @@ fn gaps(cells: &[&Cell]) -> Vec<Gap> {
 /// without numbers that stand by themselves.
 pub(crate) fn kind(reason: &str) -> String {
     const CHARS_MAX: usize = 60;
-    let reason = base::text::plain(reason);
+    let reason = base::text::without_escapes(reason);
     let ends = [": ", "; ", " (", ", "];
     let end = ends.iter().filter_map(|end| reason.find(end)).min();
     let statement = &reason[..end.unwrap_or(reason.len())];

@@ -64,7 +64,7 @@ impl Observer for Queue {
     fn see(&mut self, t_ns: u64, event: Event) -> bool {
         let again = match &event {
             Event::Alert(alert) => Some(format!("{}: {}", alert.severity.word(), alert.text)),
-            Event::Farewell(line) => Some(line.clone()),
+            Event::PrintAtExit(line) => Some(line.clone()),
             _ => None,
         };
         let looks = self.sender.send((t_ns, event)).is_ok();

@@ -20,7 +20,7 @@ pub enum Event {
     /// name.
     Group(Group),
     /// Estimated times of later stages (s).
-    Later(Vec<(Stage, f64)>),
+    StageEstimates(Vec<(Stage, f64)>),
     /// An item of a group begins.
     Begin(Begin),
     /// One of the items that have begun goes on, while the others wait for their turn.
@@ -62,7 +62,7 @@ pub enum Event {
     /// A line for the log.
     Line(String),
     /// A line that is printed again when the dashboard is gone.
-    Farewell(String),
+    PrintAtExit(String),
     /// An error or a warning was raised.
     Alert(Alert),
     /// Work is paused by the user (`true`), or goes on.

@@ -101,7 +101,7 @@ pub fn error(text: impl Into<String>) {
 
 fn alert(severity: Severity, text: String) {
     // The text may quote a program's output, and no terminal should obey that.
-    let text = base::text::plain(&text);
+    let text = base::text::without_escapes(&text);
     let alert = Alert { severity, text };
     keep(&alert);
     log::alert(&alert);
@@ -187,11 +187,11 @@ pub fn session(tui: bool, work: impl FnOnce(Control) -> Result<ExitCode>) -> Res
 /// its exit status. 1 = it failed, or stdout did not take what was printed, 2 = an unknown name or
 /// another request that can't be met here, 130 = interrupted.
 pub fn conclude(result: Result<ExitCode>) -> ExitCode {
-    let result = result.and_then(|code| say::whole().map(|()| code));
+    let result = result.and_then(|code| say::check_stdout().map(|()| code));
     let code = match result {
         Ok(code) => code,
         Err(error) if base::interrupt::requested() => {
-            emit(Event::Farewell(format!("error: {error:#}")));
+            emit(Event::PrintAtExit(format!("error: {error:#}")));
             ExitCode::from(130)
         }
         Err(failed) => {

@@ -158,7 +158,7 @@ impl Observer for Plain {
             Event::Alert(alert) => {
                 self.say_always(&format!("{}: {}", alert.severity.word(), alert.text));
             }
-            Event::Farewell(line) => self.say_always(line),
+            Event::PrintAtExit(line) => self.say_always(line),
             Event::Line(line) => self.say(line),
             _ => {}
         }

@@ -20,7 +20,7 @@ pub enum Fate {
     /// The launch was made.
     Done,
     /// The launch won't be made: the item's mark, and why.
-    Not(Mark, String),
+    Dropped(Mark, String),
 }
 
 /// Group planned launches by scenario and target.
@@ -52,7 +52,7 @@ pub fn groups(planned: impl IntoIterator<Item = Planned>) -> Vec<Group> {
                 item.done += 1;
             }
             // Other launches of the item may still be left: then those determine its mark.
-            Fate::Not(mark, reason) => {
+            Fate::Dropped(mark, reason) => {
                 if item.total == 0 {
                     item.mark = mark;
                 }
@@ -81,7 +81,7 @@ mod tests {
         let targets = ["late", "half", "done", "lost", "new"];
         let fate = |block, target: &str| match (target, block) {
             ("new" | "late", _) | ("half", 1) => Fate::Left,
-            ("lost", _) => Fate::Not(Mark::Failed, "crashed".into()),
+            ("lost", _) => Fate::Dropped(Mark::Failed, "crashed".into()),
             _ => Fate::Done,
         };
         let planned = (0..2).flat_map(|block| {

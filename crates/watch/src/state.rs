@@ -191,7 +191,7 @@ impl State {
                 self.line(format!("── {}", stage.name()));
             }
             Event::Group(group) => self.tree.declare(self.stage, group),
-            Event::Later(later) => self.later = later,
+            Event::StageEstimates(later) => self.later = later,
             Event::Begin(begin) => {
                 self.tree.begin(self.stage, &begin.group, &begin.item);
                 self.rest(t_ns);
@@ -237,7 +237,7 @@ impl State {
                 }
             }
             Event::Drop { group, item, mark } => self.tree.drop(&group, &item, mark),
-            Event::Line(line) | Event::Farewell(line) => self.line(line),
+            Event::Line(line) | Event::PrintAtExit(line) => self.line(line),
             Event::Alert(alert) => {
                 self.line(format!("{}: {}", alert.severity.word(), alert.text));
                 self.alerts.push_back(alert);
@@ -279,7 +279,7 @@ impl State {
         for line in text.lines() {
             // A user who has scrolled back keeps the same lines in sight.
             self.log_back += usize::from(self.log_back > 0);
-            let line = base::text::plain(line).replace('\t', "    ");
+            let line = base::text::without_escapes(line).replace('\t', "    ");
             self.log.push_back(line);
         }
         while self.log.len() > LOG_LINES_MAX {

@@ -2,7 +2,7 @@
 
 use crate::Input;
 use crate::view::Shown;
-use crate::view::place::{parameters, speaking};
+use crate::view::place::{parameters, representative_runs};
 use crate::words::plural;
 use schema::model::{Model, Source};
 use schema::profile::Profile;
@@ -39,9 +39,9 @@ pub fn refusal(shown: &Shown) -> Option<String> {
 
 /// The runs that may carry a recommendation, in the order given.
 pub fn eligible<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
-    let mut speaking = speaking(shown);
-    speaking.retain(|run| refusal(run).is_none());
-    speaking
+    let mut chosen = representative_runs(shown);
+    chosen.retain(|run| refusal(run).is_none());
+    chosen
 }
 
 /// Suggest commands that would measure a scenario with a model large enough: one for each

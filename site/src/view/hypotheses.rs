@@ -80,11 +80,11 @@ struct EvidenceView {
 /// Make the page over all runs.
 pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage {
     // Use all runs: a prediction may be about targets that the broadest run lacks.
-    let speaking = place::publishable(shown);
+    let chosen = place::publishable(shown);
     let mut groups: Vec<GroupView> = Vec::new();
     let mut verdicts: Vec<(Verdict, &str)> = Vec::new();
     for hypothesis in &all.hypotheses {
-        let (verdict, row) = row(&speaking, all, hypothesis);
+        let (verdict, row) = row(&chosen, all, hypothesis);
         verdicts.push((verdict, &hypothesis.says));
         match groups.iter_mut().find(|g| g.title == hypothesis.group) {
             Some(group) => group.rows.push(row),
@@ -99,7 +99,7 @@ pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage 
     HypothesesPage {
         frame: place::frame(input, paths::HYPOTHESES, "Hypotheses", &answer),
         answer,
-        runs: place::run_lines(shown, &speaking, |_| String::new()),
+        runs: place::run_lines(shown, &chosen, |_| String::new()),
         groups,
     }
 }
@@ -287,7 +287,7 @@ fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> Fi
         more: match rest {
             0 => String::new(),
             n => format!(
-                "{} not listed: those that speak most strongly stand here.",
+                "{} not listed: the most decisive ones are listed here.",
                 plural(n, "more is", "more are")
             ),
         },

@@ -19,9 +19,9 @@ pub struct MethodologyPage {
     text: String,
     metrics: Vec<MetricWords>,
     limits: Vec<LimitRow>,
-    simulation: Option<Trial>,
+    simulation: Option<SimulationView>,
     adapters: Option<adapters::Table>,
-    storytellers: Vec<Storyteller>,
+    storytellers: Vec<TrainedModelView>,
 }
 
 #[derive(Serialize)]
@@ -62,7 +62,7 @@ pub fn page(input: &Input) -> MethodologyPage {
 
 /// A model that was trained here, described, with the stories that it wrote.
 #[derive(Serialize)]
-pub struct Storyteller {
+pub struct TrainedModelView {
     model: String,
     about: String,
     command: String,
@@ -79,7 +79,7 @@ struct Story {
 }
 
 /// Describe a trained model, and list its stories.
-pub fn storyteller(shipped: &Shipped) -> Storyteller {
+pub fn storyteller(shipped: &Shipped) -> TrainedModelView {
     let training = &shipped.training;
     let about = format!(
         "{}: {} steps, {} tokens, on Burn’s {} backend. Over {} tokens of stories that it never saw \
@@ -101,7 +101,7 @@ pub fn storyteller(shipped: &Shipped) -> Storyteller {
             stories.stories.len()
         )
     });
-    Storyteller {
+    TrainedModelView {
         model: training.model.clone(),
         about,
         command: training.command.clone(),
@@ -129,7 +129,7 @@ fn story(written: &Written) -> Story {
 
 /// The results of the simulation: a description and tables.
 #[derive(Serialize)]
-pub struct Trial {
+pub struct SimulationView {
     about: String,
     experiments: String,
     difference: String,
@@ -184,8 +184,8 @@ struct Until {
 }
 
 /// Describe the simulation, and list its results.
-pub fn trial(simulation: &Simulation) -> Trial {
-    Trial {
+pub fn trial(simulation: &Simulation) -> SimulationView {
+    SimulationView {
         about: about(simulation),
         experiments: fmt::count(u64::from(simulation.experiments)),
         difference: fmt::percent(simulation.difference),

@@ -3,7 +3,7 @@
 
 use super::cells::rests_on;
 use super::figures::why;
-use super::place::{machine, parameters, speaking};
+use super::place::{machine, parameters, representative_runs};
 use super::{Shown, case_label};
 use crate::chart::lines::{Lines, Point, Series};
 use crate::chart::{Estimate, Figure};
@@ -104,7 +104,10 @@ fn of_several_sizes<'s, 'a>(
 ) -> Vec<(u32, &'s Shown<'a>)> {
     let here = machine(newest.run);
     let mut runs: Vec<(u32, &Shown)> = Vec::new();
-    for run in speaking(all).into_iter().filter(|r| machine(r.run) == here) {
+    for run in representative_runs(all)
+        .into_iter()
+        .filter(|r| machine(r.run) == here)
+    {
         let Some(parameters) = parameters(run) else {
             continue;
         };

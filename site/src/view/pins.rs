@@ -36,7 +36,7 @@ pub fn of_target(shown: &Shown, target: &str) -> Vec<String> {
 }
 
 /// The targets that had an instruction limit, as (target, limits).
-pub fn withheld(shown: &Shown) -> Vec<(String, String)> {
+pub fn instruction_limits(shown: &Shown) -> Vec<(String, String)> {
     let targets = shown.targets().iter();
     let rows = targets.map(|target| (target.id.clone(), of_target(shown, &target.id).join("; ")));
     rows.filter(|(_, limits)| !limits.is_empty()).collect()

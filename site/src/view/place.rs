@@ -52,7 +52,7 @@ impl RunLine {
 /// machine, model and profile, the one with the most measured cells, because a newer run of few
 /// cells doesn't replace one of many. Of equals the first given, which is the run that the report
 /// shows or the newest.
-pub fn speaking<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
+pub fn representative_runs<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
     let measured = |run: &Shown| {
         let cells = run.analysis.cells.iter();
         cells.filter(|cell| cell.status == Status::Ok).count()
@@ -75,21 +75,22 @@ pub fn publishable<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
     all.filter(|run| run.run.header.plan.publishable).collect()
 }
 
-/// List all runs, each with a remark: the chosen ones (`speaking`) with what `of_speaking` says,
+/// List all runs, each with a remark: the chosen ones (`chosen`) with what `of_chosen` says,
 /// the others with the reason why they are left out.
 pub fn run_lines(
     shown: &[Shown],
-    speaking: &[&Shown],
-    of_speaking: impl Fn(&Shown) -> String,
+    chosen: &[&Shown],
+    of_chosen: impl Fn(&Shown) -> String,
 ) -> Vec<RunLine> {
     let is = |run: &Shown, other: &Shown| run.run.header.id == other.run.header.id;
     let line = |run: &Shown| {
-        let note = if speaking.iter().any(|other| is(run, other)) {
-            of_speaking(run)
+        let note = if chosen.iter().any(|other| is(run, other)) {
+            of_chosen(run)
         } else if !run.run.header.plan.publishable {
             "left out, since it has too few samples to be published".into()
-        } else if speaking.iter().any(|other| place(other) == place(run)) {
-            "left to another run of the same kind".into()
+        } else if chosen.iter().any(|other| place(other) == place(run)) {
+            "left out: another run of this machine, model and profile has as many measured cells"
+                .into()
         } else {
             format!("left out: {KINDS_MAX} kinds of run are enough for a page")
         };

@@ -74,8 +74,8 @@ struct Row {
 
 /// Make the page over all runs.
 pub fn page(input: &Input, shown: &[Shown]) -> RoadmapPage {
-    let speaking = place::speaking(shown);
-    let found: Vec<(&Shown, Vec<Opportunity>)> = speaking
+    let chosen = place::representative_runs(shown);
+    let found: Vec<(&Shown, Vec<Opportunity>)> = chosen
         .iter()
         .map(|&shown| (shown, opportunities(shown.run, shown.analysis)))
         .collect();
@@ -85,7 +85,7 @@ pub fn page(input: &Input, shown: &[Shown]) -> RoadmapPage {
         answer,
         limits: KINDS.map(|kind| (title(kind), limit(kind))).into(),
         sections: found.iter().map(|(s, all)| section(s, all)).collect(),
-        runs: place::run_lines(shown, &speaking, |_| String::new()),
+        runs: place::run_lines(shown, &chosen, |_| String::new()),
     }
 }
 
@@ -111,14 +111,14 @@ fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
     let Some((shown, top)) = first(true) else {
         return match first(false) {
             Some((shown, top)) => by_arithmetic(shown, top),
-            None => "No gap to a limit could be told from none in the runs here.".into(),
+            None => "No run here shows a detectable gap to a limit.".into(),
         };
     };
     let (measured, interval) = measured(top);
     let (gain, gain_interval) = fmt::ratio(top.gain, top.gain_ci95);
     let (before, after) = what(top.kind);
     format!(
-        "The widest measured gap on {} is that of {}, which {before} {measured} {interval}{after}. At the limit its {} would be at most {gain} {} better; nobody promises that it can be reached.",
+        "The widest measured gap on {} is that of {}, which {before} {measured} {interval}{after}. At the limit its {} would be at most {gain} {} better; it may not be reachable.",
         place::machine_and_model(shown),
         top.target,
         gains(top.kind),
@@ -130,7 +130,7 @@ fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
 fn by_arithmetic(shown: &Shown, top: &Opportunity) -> String {
     let facts = &shown.run.header.provenance.facts;
     let why = if limits(shown).any(|limits| has_limit(&limits)) {
-        "No gap to a limit that was measured could be told from none"
+        "There is no detectable gap to a measured limit"
     } else if facts.contains_key("memory_read_bytes_per_s") {
         "No limit of the device that computes was measured"
     } else {
@@ -147,7 +147,7 @@ fn by_arithmetic(shown: &Shown, top: &Opportunity) -> String {
             plural(n, "CPU", "CPUs")
         ),
         _ => format!(
-            "{} is furthest from a limit: it {before} {measured} {interval}{after}; whether any of that can be had is not said",
+            "{} is furthest from a limit: it {before} {measured} {interval}{after}; whether any of that can be reached isn’t known",
             top.target
         ),
     };

@@ -113,7 +113,7 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
         alone: alone_rows(shown),
         instrument: shown.run.calibration.as_ref().map(InstrumentError::new),
         capacities: capacities(shown.run),
-        isa: pins::withheld(shown),
+        isa: pins::instruction_limits(shown),
         commands: commands(shown),
         order: order(shown),
         files: records().map(file_row).collect(),

@@ -226,7 +226,9 @@ fn of_the_same_machine_model_and_profile_only_the_broadest_run_speaks() {
     large(&mut world, 1);
     let guide = page(&world, "guide.html");
     assert!(
-        guide.contains("left to another run of the same kind"),
+        guide.contains(
+            "left out: another run of this machine, model and profile has as many measured cells"
+        ),
         "{guide}"
     );
     let text = &pages(&world)["guide.html"];

@@ -5,7 +5,7 @@ use crate::hub::{COMMIT, FakeHub, File};
 use base::names::Refused;
 use base::shelf::{INDEX, WEIGHTS, brought};
 use models::{ModelFile, ModelSpec, Origin};
-use provision::fetch::brought::{Places, Seen, look};
+use provision::fetch::brought::{Places, Resolved, look};
 use provision::fetch::{How, Hub, Options, Silent, Verify, fetch, keep, make};
 use schema::model::{Models, Source};
 use std::os::unix::fs::MetadataExt;
@@ -96,7 +96,7 @@ impl Scene {
         Models { models }
     }
 
-    fn look(&self, name: &str) -> anyhow::Result<Seen> {
+    fn look(&self, name: &str) -> anyhow::Result<Resolved> {
         let models_dir = self.models_dir();
         let places = Places {
             models_dir: &models_dir,
@@ -108,8 +108,8 @@ impl Scene {
     /// Look at a model and keep it; return its id.
     fn bring(&self, name: &str) -> String {
         match self.look(name).unwrap() {
-            Seen::Known(id) => id,
-            Seen::New(looked) => {
+            Resolved::Id(id) => id,
+            Resolved::New(looked) => {
                 keep(&self.models_dir(), &looked.brought, &looked.hashes).unwrap();
                 looked.brought.model.id
             }

@@ -104,7 +104,7 @@ fn a_gpu_s_profile_names_every_check_and_finds_nothing_that_refuses() {
     assert_eq!(bare.tree(), before);
     let words = [
         "  lengths: contexts of up to 8256 tokens, llama-3.2-1b has 131072 positions\n",
-        "  disk: about 3.8 GB of llama-3.2-1b is to be got; free in ",
+        "  disk: about 3.8 GB of llama-3.2-1b to download or make; free in ",
         "  access: no token is lacking\n",
         "  golden: none is committed: ",
         " for contexts of 1088, 4160 and 8256 tokens; it counts if ",

@@ -16,7 +16,7 @@ use harness::own_prompts::{File, encode};
 use harness::plan;
 use harness::plan::Choice;
 use provision::fetch;
-use provision::fetch::brought::{Places, Seen};
+use provision::fetch::brought::{Places, Resolved};
 use provision::fetch::{Bar, Verify, brought};
 use schema::profile::Profile;
 use schema::registry::Target;
@@ -46,14 +46,14 @@ impl ModelAsked {
         };
         let id = match options.dry_run {
             false => brought::id(repo, name)?,
-            true => asked.looked_at(name)?,
+            true => asked.inspect_without_keeping(name)?,
         };
         asked.options.choice.model = Some(id);
         Ok(asked)
     }
 
     /// Inspect a model without keeping it; return its id.
-    fn looked_at(&mut self, name: &str) -> Result<String> {
+    fn inspect_without_keeping(&mut self, name: &str) -> Result<String> {
         let scratch = tempfile::tempdir()?;
         let mut options = fetch::options(Verify::Stamp);
         let cache = options.hub.cache_dir.replace(scratch.path().join("hub"));
@@ -65,8 +65,8 @@ impl ModelAsked {
         };
         let seen = brought::look(name, &models, &places, &options, &mut Bar::stderr())?;
         let looked = match seen {
-            Seen::Known(id) => return Ok(id),
-            Seen::New(looked) => looked,
+            Resolved::Id(id) => return Ok(id),
+            Resolved::New(looked) => looked,
         };
         let id = looked.brought.model.id.clone();
         if models.get(&id).is_none() {
@@ -106,7 +106,7 @@ pub(super) fn choice(
     choice.prompts = Some(file.unencoded());
     plan::plan(profile, scenarios, targets, &choice, 1)?;
     let model = choice.model.as_ref().unwrap_or(&profile.model);
-    see_to(repo, model, options.dry_run)?;
+    ensure_tokenizer_files(repo, model, options.dry_run)?;
     let own = scenarios.iter().filter(|s| s.prompts == PromptSource::Own);
     let sizes = own.filter_map(|scenario| profile.scenarios.get(&scenario.id));
     let new_tokens = sizes.map(|sizes| sizes.new_tokens).max().unwrap_or(0);
@@ -115,7 +115,7 @@ pub(super) fn choice(
 }
 
 /// Make sure that the files that encode prompts are here. A dry run fails where they are missing.
-fn see_to(repo: &Repo, model: &str, dry_run: bool) -> Result<()> {
+fn ensure_tokenizer_files(repo: &Repo, model: &str, dry_run: bool) -> Result<()> {
     let missing = fetch::missing(&repo.models()?, model, &repo.models_dir)?;
     if !missing.iter().any(|name| fetch::is_small(name)) {
         return Ok(());

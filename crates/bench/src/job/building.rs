@@ -57,20 +57,22 @@ impl<'a> Building<'a> {
     /// Describe in a few lines what can't run here, what is to be built, and how long that should
     /// take.
     pub(super) fn announcement(&self) -> String {
-        let lacking = self.lacking();
+        let lacking = self.without_device();
         let lacking: String = lacking.map(|(id, why)| format!("{id}: {why}\n")).collect();
         lacking + &self.stage.announcement(NAMES_MAX)
     }
 
-    fn lacking(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
-        self.micro.lacking().chain(self.stage.lacking())
+    fn without_device(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
+        self.micro
+            .without_device()
+            .chain(self.stage.without_device())
     }
 
     /// Describe the same for a dry run, and also what is known to be missing, what is built
     /// already, and the name of every program.
     pub(super) fn report(&self) -> String {
-        let targets = together(self.stage.lacking());
-        let micro = together(self.micro.lacking());
+        let targets = grouped_by_reason(self.stage.without_device());
+        let micro = grouped_by_reason(self.micro.without_device());
         let micro = micro.map(|line| format!("in micro suites {line}"));
         let unavailable = targets.chain(micro).chain(self.stage.missing());
         let unavailable: Vec<String> = unavailable.collect();
@@ -79,7 +81,7 @@ impl<'a> Building<'a> {
             text.push_str("Not available here:\n");
             text.extend(unavailable.iter().map(|line| format!("  {line}\n")));
         }
-        let there = self.stage.there();
+        let there = self.stage.built_before();
         if !there.is_empty() {
             text.push_str(&format!("Built before: {}\n", there.join(", ")));
         }
@@ -99,7 +101,7 @@ impl<'a> Building<'a> {
 }
 
 /// Group targets and variants by the reason why they are unavailable, a line for each reason.
-fn together<'a>(
+fn grouped_by_reason<'a>(
     lacking: impl Iterator<Item = (&'a str, &'a EngineFailure)>,
 ) -> impl Iterator<Item = String> {
     let mut of: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -135,14 +137,14 @@ fn judges(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Vec<Target>> 
     let mut all = Vec::new();
     for ((judge, is_wanted), places) in judges.into_iter().zip(places) {
         if is_wanted {
-            all.extend(serving(registry, &judge, places, is_free));
+            all.extend(usable_places(registry, &judge, places, is_free));
         }
     }
     Ok(all)
 }
 
 /// Return the places where `judge` may run with its own program, or with one that needs no build.
-fn serving(
+fn usable_places(
     registry: &Registry,
     judge: &Target,
     places: Vec<Target>,
@@ -169,7 +171,8 @@ mod tests {
             let places: Vec<Target> = all.iter().filter(is_place).cloned().collect();
             assert_eq!(places.len(), 2, "a processor and a GPU");
             let one_program = registry.program_id(&places[0]) == registry.program_id(&places[1]);
-            let served = |is_free| serving(&registry, &judge, places.clone(), |_| is_free).len();
+            let served =
+                |is_free| usable_places(&registry, &judge, places.clone(), |_| is_free).len();
             assert_eq!(served(true), 2);
             assert_eq!(served(false), 1 + usize::from(one_program));
         }
@@ -186,7 +189,7 @@ mod tests {
             ("gpu", failure("gpu", "no gpu")),
             ("b", failure("b", "no GPU")),
         ];
-        let lines = together(all.iter().map(|(id, why)| (*id, why)));
+        let lines = grouped_by_reason(all.iter().map(|(id, why)| (*id, why)));
         assert_eq!(
             lines.collect::<Vec<_>>(),
             [

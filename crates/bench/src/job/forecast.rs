@@ -85,7 +85,7 @@ pub(super) fn tell(
     if measure_s.is_some() || !later.is_empty() {
         eprintln!("{}", words(measure_s.unwrap_or(0.0), &later));
     }
-    emit(Event::Later(later));
+    emit(Event::StageEstimates(later));
 }
 
 fn words(measure_s: f64, later: &[(Stage, f64)]) -> String {

@@ -257,7 +257,7 @@ pub(crate) fn begin(
         .with_context(|| format!("{} can't be made", runs_dir.display()))?;
     std::fs::create_dir(&run_dir)
         .with_context(|| format!("{} can't be made", run_dir.display()))?;
-    let held = exclusive::run(&run_dir)?;
+    let held = exclusive::lock_run(&run_dir)?;
     let log = Beside::new(&run_dir);
     if let Some(budget) = &decided.budget {
         write_json(&run_dir.join("budget.json"), &budget)?;

@@ -111,7 +111,7 @@ fn lengths(plan: &Plan, positions: Option<u32>) -> Found {
 fn disk(model: &str, need: &fetch::Need) -> Found {
     let place = need.place.display();
     match (need.files.as_slice(), need.free) {
-        ([], _) => Found::Good(format!("nothing of {model} is to be got")),
+        ([], _) => Found::Good(format!("{model} is complete")),
         (_, Some(free)) if free < need.bytes => Found::Refusal(format!(
             "{model} needs about {} in {place}, where {} are free: make room, or choose another directory with HF_HOME or BENCH_MODELS_DIR",
             human_bytes(need.bytes),
@@ -124,7 +124,7 @@ fn disk(model: &str, need: &fetch::Need) -> Found {
             };
             let free = free.map_or("unknown".to_owned(), human_bytes);
             Found::Good(format!(
-                "{size} of {model} is to be got; free in {place}: {free}"
+                "{size} of {model} to download or make; free in {place}: {free}"
             ))
         }
     }

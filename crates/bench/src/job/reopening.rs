@@ -75,7 +75,7 @@ pub(crate) fn reopen(
             run_dir.display()
         );
     }
-    let held = exclusive::run(run_dir)?;
+    let held = exclusive::lock_run(run_dir)?;
     let log = Beside::new(run_dir);
     let run = Run::read(&files)?;
     let is_only_judged = purpose == Purpose::Finish && is_measured(&run);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Why the process gave no answer.
 #[derive(Debug)]
-pub(super) enum Silence {
+pub(super) enum NoAnswer {
     /// The process couldn't be started.
     NotStarted(std::io::Error),
     /// The process was killed after this time.
@@ -20,12 +20,12 @@ pub(super) enum Silence {
 
 /// Run `command` and return the last line of its stdout that parses as JSON, and its whole stderr
 /// where the caller has piped it. Both must fit into a pipe, because they are read after the exit.
-pub(super) fn asked<T: DeserializeOwned>(
+pub(super) fn ask_process<T: DeserializeOwned>(
     mut command: Command,
     patience: Duration,
-) -> Result<(T, String), Silence> {
+) -> Result<(T, String), NoAnswer> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = launch(command).map_err(Silence::NotStarted)?;
+    let mut child = launch(command).map_err(NoAnswer::NotStarted)?;
     let deadline = Instant::now() + patience;
     let status = loop {
         match child.try_wait() {
@@ -36,7 +36,7 @@ pub(super) fn asked<T: DeserializeOwned>(
             _ => {
                 let _ = child.kill(); // it may have just ended
                 let _ = child.wait();
-                return Err(Silence::Late(patience));
+                return Err(NoAnswer::Late(patience));
             }
         }
     };
@@ -49,5 +49,5 @@ pub(super) fn asked<T: DeserializeOwned>(
         return Ok((answer, why));
     }
     let why = why.lines().rfind(|line| !line.trim().is_empty());
-    Err(Silence::Failed(status, why.unwrap_or_default().into()))
+    Err(NoAnswer::Failed(status, why.unwrap_or_default().into()))
 }

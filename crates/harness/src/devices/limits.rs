@@ -1,6 +1,6 @@
 //! Measures the peak rates of a backend's device with the program that the registry names for it.
 
-use super::asked::{Silence, asked};
+use super::asked::{NoAnswer, ask_process};
 use crate::engine::Program;
 use base::text::line;
 use std::collections::BTreeMap;
@@ -26,17 +26,19 @@ fn ask(
     patience: Duration,
 ) -> Result<BTreeMap<String, String>, String> {
     command.stderr(Stdio::piped());
-    let answered = asked::<BTreeMap<String, f64>>(command, patience);
+    let answered = ask_process::<BTreeMap<String, f64>>(command, patience);
     let (limits, lacking) = answered.map_err(|silence| match silence {
-        Silence::NotStarted(error) => format!("what measures it can't be started: {error}"),
-        Silence::Late(patience) => format!(
-            "what measures it did not answer within {} s",
+        NoAnswer::NotStarted(error) => {
+            format!("the program that measures them can't be started: {error}")
+        }
+        NoAnswer::Late(patience) => format!(
+            "the program that measures them did not answer within {} s",
             patience.as_secs_f64()
         ),
-        Silence::Failed(status, why) if why.is_empty() => {
-            format!("what measures it ended without an answer ({status})")
+        NoAnswer::Failed(status, why) if why.is_empty() => {
+            format!("the program that measures them ended without an answer ({status})")
         }
-        Silence::Failed(_, why) => line(&why, REASON_CHARS),
+        NoAnswer::Failed(_, why) => line(&why, REASON_CHARS),
     })?;
     // The card lacks a number format, or a library can't be loaded: the other limits are kept.
     for said in lacking.lines().filter(|said| !said.trim().is_empty()) {

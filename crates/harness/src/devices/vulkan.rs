@@ -1,7 +1,7 @@
 //! Lists the Vulkan devices of this machine. The loader runs the code of every driver that is
 //! installed, so a separate process asks it, which may crash or hang without harm.
 
-use super::asked::{Silence, asked};
+use super::asked::{NoAnswer, ask_process};
 use crate::engine::start::narrow;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_char, c_void};
@@ -62,17 +62,17 @@ pub fn hardware(devices: &Answer) -> Result<String, String> {
 fn answer(mut command: Command, patience: Duration) -> Answer {
     // Drivers write much to stderr, and none of it is a reason that a user could act on.
     command.stderr(Stdio::null());
-    let answered = asked(command, patience).map(|(answer, _)| answer);
+    let answered = ask_process(command, patience).map(|(answer, _)| answer);
     answered.unwrap_or_else(|silence| {
         Err(match silence {
-            Silence::NotStarted(error) => {
+            NoAnswer::NotStarted(error) => {
                 format!("Vulkan can't be asked for its devices: {error}")
             }
-            Silence::Late(patience) => format!(
+            NoAnswer::Late(patience) => format!(
                 "Vulkan did not name its devices within {} s",
                 patience.as_secs_f64()
             ),
-            Silence::Failed(status, _) => {
+            NoAnswer::Failed(status, _) => {
                 format!("a Vulkan driver failed when it was asked for its devices ({status})")
             }
         })

@@ -33,10 +33,10 @@ impl Isa {
         };
         let limit = match given {
             Some(value) => Some(of(value, "set by the user".into())),
-            None => ladder.level_without(&processor.pretended).map(|level| {
+            None => ladder.level_without(&processor.unusable).map(|level| {
                 let why = format!(
                     "the processor advertises {}, but {}",
-                    processor.pretended.join(", "),
+                    processor.unusable.join(", "),
                     processor.why
                 );
                 of(level.value.clone(), why)
@@ -165,7 +165,7 @@ mod tests {
     fn pretender() -> Processor {
         Processor {
             advertised: vec!["avx512f", "amx_tile"],
-            pretended: vec!["amx_tile"],
+            unusable: vec!["amx_tile"],
             why: "it describes no tiles".into(),
             ..Processor::default()
         }
@@ -200,7 +200,7 @@ mod tests {
         let set: Vec<_> = kept.variables().collect();
         assert_eq!(set, [("LIB_MAX", "C")]);
         let good = Processor {
-            pretended: vec![],
+            unusable: vec![],
             ..pretender()
         };
         let free = program(&good, None);

@@ -12,12 +12,12 @@ use watch::Control;
 const EXIT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A failure, and the last lines of the program's stderr.
-pub(crate) type Fallen = (EngineFailure, String);
+pub(crate) type FailedProcess = (EngineFailure, String);
 
 impl Process {
     /// Start `program`; that it can't be started is an engine's failure like any other. Through
     /// `control` the user can give up waiting for it.
-    pub(crate) fn open(program: &Program, control: &Control) -> Result<Self, Fallen> {
+    pub(crate) fn open(program: &Program, control: &Control) -> Result<Self, FailedProcess> {
         Self::start(program, control).map_err(|error| {
             let reason = format!("{} can't be started: {error}", program.argv.join(" "));
             let failure = EngineFailure::new(Status::Unavailable, reason);
@@ -26,7 +26,7 @@ impl Process {
     }
 
     /// End a process that did not start as it should.
-    pub(crate) fn fall(mut self, failure: EngineFailure) -> Fallen {
+    pub(crate) fn fail(mut self, failure: EngineFailure) -> FailedProcess {
         self.finish(Duration::from_millis(200));
         let tail = self.stderr_tail();
         (failure, tail)

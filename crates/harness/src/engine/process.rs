@@ -261,7 +261,7 @@ fn keep_last_lines(pipe: impl Read, kept: &Mutex<VecDeque<String>>) {
             Ok(0) | Err(_) => return,
             Ok(_) => {
                 line.truncate(STDERR_LINE_BYTES_MAX);
-                let text = base::text::said(&line);
+                let text = base::text::last_printed(&line);
                 let mut kept = kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 if kept.len() == STDERR_LINES_MAX {
                     kept.pop_front();

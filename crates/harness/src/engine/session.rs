@@ -100,7 +100,7 @@ impl Session {
                 request_timeout: patience.request,
                 ring: None,
             }),
-            Err(failure) => Err(process.fall(failure)),
+            Err(failure) => Err(process.fail(failure)),
         }
     }
 

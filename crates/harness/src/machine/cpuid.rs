@@ -63,8 +63,8 @@ pub struct Processor {
     /// The flags that are advertised, as the Linux kernel spells them.
     pub advertised: Vec<&'static str>,
     /// The advertised extensions that can't be used.
-    pub pretended: Vec<&'static str>,
-    /// Why the pretended ones can't be used; empty where there are none.
+    pub unusable: Vec<&'static str>,
+    /// Why the unusable ones can't be used; empty where there are none.
     pub why: String,
     /// The AMX tiles that CPUID describes.
     pub palette: Palette,
@@ -110,9 +110,9 @@ impl Snapshot {
         let advertised: Vec<&Flag> = FLAGS.iter().filter(is_advertised).collect();
         let palette = self.palette();
         let pretends = |flag: &&&Flag| flag.3 == TILE_STATE && !palette.is_usable();
-        let pretended = advertised.iter().filter(pretends).map(|flag| flag.0);
-        let pretended: Vec<&str> = pretended.collect();
-        let why = match (pretended.is_empty(), self.leaf_max < TILES) {
+        let unusable = advertised.iter().filter(pretends).map(|flag| flag.0);
+        let unusable: Vec<&str> = unusable.collect();
+        let why = match (unusable.is_empty(), self.leaf_max < TILES) {
             (true, _) => String::new(),
             (false, true) => format!(
                 "CPUID ends at leaf {:#x} and so describes no tiles (leaf {TILES:#x})",
@@ -122,7 +122,7 @@ impl Snapshot {
         };
         Processor {
             advertised: advertised.iter().map(|flag| flag.0).collect(),
-            pretended,
+            unusable,
             why,
             palette,
         }
@@ -251,10 +251,7 @@ mod tests {
         assert!(AMX.iter().all(|flag| good.advertised.contains(flag)));
         assert!(good.advertised.contains(&"avx512_fp16"));
         assert!(!good.advertised.contains(&"amx_fp16"));
-        assert_eq!(
-            (good.pretended.as_slice(), good.why.as_str()),
-            (&[][..], "")
-        );
+        assert_eq!((good.unusable.as_slice(), good.why.as_str()), (&[][..], ""));
         let palette = Palette {
             id: 1,
             tiles: 8,
@@ -272,7 +269,7 @@ mod tests {
             ..with_amx()
         };
         let judged = cut.judge();
-        assert_eq!(judged.pretended, AMX);
+        assert_eq!(judged.unusable, AMX);
         assert_eq!(
             judged.why,
             "CPUID ends at leaf 0x1c and so describes no tiles (leaf 0x1d)"
@@ -293,7 +290,7 @@ mod tests {
         };
         for snapshot in [no_palette, empty_palette] {
             let judged = snapshot.judge();
-            assert_eq!(judged.pretended, AMX);
+            assert_eq!(judged.unusable, AMX);
             assert_eq!(judged.why, "CPUID leaf 0x1d describes no tiles");
         }
     }
@@ -310,7 +307,7 @@ mod tests {
         };
         zen.extended.d = 0;
         let judged = zen.judge();
-        assert_eq!(judged.pretended, [""; 0]);
+        assert_eq!(judged.unusable, [""; 0]);
         assert!(judged.advertised.contains(&"avx512_bf16"));
         assert_eq!(Snapshot::default().judge(), Processor::default());
     }
@@ -323,7 +320,7 @@ mod tests {
             ..with_amx()
         };
         let judged = no_tiles.judge();
-        assert_eq!(judged.pretended, [""; 0]);
+        assert_eq!(judged.unusable, [""; 0]);
         assert!(judged.advertised.contains(&"avx512f"));
         let narrow = Snapshot {
             xcr0: VECTORS | 1,

@@ -58,7 +58,7 @@ impl MicroPrograms {
     }
 
     /// The ids of variants whose device is missing here, and why.
-    pub fn lacking(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
+    pub fn without_device(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
         let lacking = self.lacking.iter();
         lacking.map(|((_, id), failure)| (id.as_str(), failure))
     }

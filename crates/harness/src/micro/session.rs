@@ -45,7 +45,7 @@ impl Session {
                 hello,
                 ready_ns,
             }),
-            Err(failure) => Err(process.fall(failure)),
+            Err(failure) => Err(process.fail(failure)),
         }
     }
 
@@ -86,7 +86,10 @@ impl Session {
         }
         Err(EngineFailure::new(
             Status::ProtocolError,
-            format!("said {written} values, wrote {}", values.len()),
+            format!(
+                "announced {written} output values, but wrote {}",
+                values.len()
+            ),
         ))
     }
 

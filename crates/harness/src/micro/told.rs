@@ -33,7 +33,7 @@ pub(super) fn groups(
             _ if !cases_left(suite, launch, logs, lost).is_empty() => Fate::Left,
             Some(failed) => {
                 let reason = format!("{}: {}", failed.status.id(), failed.reason);
-                Fate::Not(Mark::Failed, reason)
+                Fate::Dropped(Mark::Failed, reason)
             }
             None => Fate::Done,
         },

@@ -116,7 +116,7 @@ fn said(place: &str, error: &Error) -> String {
         .map_or_else(String::new, |line| format!(", line {line}"));
     let detail = error.detail().map(str::to_owned);
     let detail = detail.unwrap_or_else(|| error.kind().to_string());
-    let said = base::text::plain(&detail).replace('\n', " ");
+    let said = base::text::without_escapes(&detail).replace('\n', " ");
     format!("{place}{line}: {said}")
 }
 

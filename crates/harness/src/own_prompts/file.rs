@@ -95,7 +95,7 @@ impl File {
         let name = path.file_name().unwrap_or(path.as_os_str());
         Ok(Self {
             path: shown,
-            name: base::text::plain(&name.to_string_lossy()),
+            name: base::text::without_escapes(&name.to_string_lossy()),
             sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
             lines,
         })

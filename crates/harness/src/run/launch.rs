@@ -11,7 +11,7 @@ use super::residents::{serves, shares};
 use super::watched::Engine;
 use super::weights::Weights;
 use super::{scenario, told};
-use crate::engine::life::Fallen;
+use crate::engine::life::FailedProcess;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::prompts::Prompts;
@@ -179,7 +179,7 @@ impl<'a> Running<'a> {
         }
         match self.cases() {
             Ok(()) => {}
-            Err(Stop::Engine(failure)) => self.fall(failure),
+            Err(Stop::Engine(failure)) => self.fail(failure),
             Err(Stop::Record(error)) => return Err(error),
         }
         Ok(())
@@ -300,7 +300,7 @@ impl<'a> Running<'a> {
     }
 
     /// Note a failure and kill the process at once.
-    pub(super) fn fall(&mut self, failure: EngineFailure) {
+    pub(super) fn fail(&mut self, failure: EngineFailure) {
         if let Some(engine) = self.engine.take() {
             self.fallen = Some((failure, engine.session.abort()));
         }
@@ -359,7 +359,11 @@ impl<'a> Running<'a> {
 }
 
 /// Start a process and load the model for all cases that it will serve.
-fn open(context: &Context, scenario: &PlannedScenario, own: Vec<&Case>) -> Result<Session, Fallen> {
+fn open(
+    context: &Context,
+    scenario: &PlannedScenario,
+    own: Vec<&Case>,
+) -> Result<Session, FailedProcess> {
     let load = Load {
         prefix_cache: scenario.reuses_prompts(),
         ..load_for_cases(

@@ -35,7 +35,7 @@ pub fn groups(
             (same && failed).then(|| format!("{}: {}", end.status.id(), end.reason))
         });
         if let Some(reason) = failed {
-            return Fate::Not(Mark::Failed, reason);
+            return Fate::Dropped(Mark::Failed, reason);
         }
         let done = logs.iter().any(|log| {
             let of = &log.launch;
@@ -59,7 +59,7 @@ pub fn groups(
         };
         let reason = refusal(verify, original(&launch.target), case).or_else(over);
         let reason = reason.unwrap_or_else(|| "its capacity is not known".into());
-        Fate::Not(Mark::Refused, reason)
+        Fate::Dropped(Mark::Refused, reason)
     };
     let mut groups = plan::groups(planned.iter().map(|launch| Planned {
         group: launch.scenario.clone(),

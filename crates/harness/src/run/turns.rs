@@ -125,7 +125,7 @@ impl<'r, 'a> Player<'r, 'a> {
         match self.running.case_over(self.case, result) {
             Ok(()) => Ok(()),
             Err(Stop::Engine(failure)) => {
-                self.running.fall(failure);
+                self.running.fail(failure);
                 self.running.finish().map(drop)
             }
             Err(Stop::Record(error)) => Err(error),

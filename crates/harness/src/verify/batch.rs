@@ -117,7 +117,7 @@ pub(super) fn differ_unscored(
     }
     let mean = agreed as f64 / outputs.len().max(1) as f64;
     (mean < JUDGED_MIN as f64).then(|| {
-        format!("outputs leave what it says alone after {mean:.1} tokens on average, at ties all of them, which those of a wrong mask or cache do too")
+        format!("outputs differ from those of single requests after {mean:.1} tokens on average, always at ties; a wrong mask or cache would look the same")
     })
 }
 

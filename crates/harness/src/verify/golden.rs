@@ -52,7 +52,7 @@ pub struct Maker<'a> {
 impl Maker<'_> {
     /// Make the golden with the prompts that every model has and those that end at the far contexts
     /// (tokens); with stories by the model, where it was trained on them.
-    pub fn whole(&self, far: &[u32]) -> Result<Asked> {
+    pub fn whole(&self, far: &[u32]) -> Result<MadeGolden> {
         let mut lengths = usual(self.positions()?)?;
         lengths.extend(far.iter().map(|&context| of_context(context)));
         self.make(&lengths, true)
@@ -81,7 +81,7 @@ impl Maker<'_> {
 
     /// Make a golden with prompts of these names and lengths (tokens) by the reference, and check
     /// that the other target agrees.
-    fn make(&self, lengths: &[(String, u32)], with_stories: bool) -> Result<Asked> {
+    fn make(&self, lengths: &[(String, u32)], with_stories: bool) -> Result<MadeGolden> {
         let Self { repo, model, .. } = *self;
         let model_dir = repo.model_dir(model);
         let text = Prompts::new(&model_dir, SEED)?;
@@ -123,7 +123,7 @@ impl Maker<'_> {
             cross_check_kl_nats: kl_worst,
             prompts,
         };
-        Ok(Asked {
+        Ok(MadeGolden {
             golden,
             stories: written.unwrap_or_default(),
         })
@@ -141,7 +141,9 @@ impl Maker<'_> {
         let mut limits = self.repo.parity_limits()?;
         let (target, mut session) =
             judges::open(self.programs, judge, load).with_context(|| {
-                format!("nobody can check the reference on {model}, so no golden was written")
+                format!(
+                    "no second engine can check the reference on {model}, so no golden was written"
+                )
             })?;
         let limit = limits
             .precision
@@ -217,7 +219,7 @@ fn ask(session: &mut Session, name: &str, prompt_ids: Vec<u32>) -> Result<Golden
 }
 
 /// A golden that was just made, and the stories.
-pub struct Asked {
+pub struct MadeGolden {
     /// The golden.
     pub golden: Golden,
     /// Stories that the model wrote; empty where it was not trained on stories.
@@ -258,7 +260,7 @@ fn stories(spec: &ModelSpec, session: &mut Session, room: usize) -> Result<Vec<W
 }
 
 /// Write the stories beside the model's weights.
-pub fn write(repo: &Repo, asked: &Asked) -> Result<()> {
+pub fn write(repo: &Repo, asked: &MadeGolden) -> Result<()> {
     let golden = &asked.golden;
     let (false, Some(path)) = (asked.stories.is_empty(), path(repo, &golden.model)?) else {
         return Ok(());

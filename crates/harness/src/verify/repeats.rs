@@ -58,7 +58,7 @@ pub(super) fn ratio(
 pub(super) fn failure(ratio: f64) -> Option<String> {
     (ratio < SHARE_MIN).then(|| {
         format!(
-            "asked again, long prompts are answered in {:.1} % of the time that they took at first, though nothing may be kept: answers or prompts are",
+            "asked again, long prompts are answered in {:.1} % of the time that they took at first: the engine keeps answers or prompts, which it must not",
             100.0 * ratio
         )
     })

@@ -93,7 +93,7 @@ pub fn instrument(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
     let Some(known) = &registry.instrument else {
         bail!("engines/engines.toml has no [instrument]: there is nothing to calibrate against");
     };
-    let _only_one = exclusive::machine()?;
+    let _only_one = exclusive::lock_machine()?;
     let instrument = Instrument::ready(repo, &registry, known)?;
     let calibration = instrument.calibrate(if quick { QUICK } else { FULL })?;
     match json {

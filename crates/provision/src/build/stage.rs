@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The targets that have no device to run on here, and why.
-    pub fn lacking(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
+    pub fn without_device(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
         let lacking = self.programs.lacking.iter();
         lacking.map(|(id, failure)| (id.as_str(), failure))
     }
@@ -101,7 +101,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The ids of the programs that were built here before.
-    pub fn there(&self) -> Vec<&str> {
+    pub fn built_before(&self) -> Vec<&str> {
         let is_there = |job: &&Job| job.is_there && missing(self.repo, &job.how).is_none();
         let there = self.jobs.iter().filter(is_there);
         there.map(|job| job.id.as_str()).collect()
@@ -423,7 +423,7 @@ build = { kind = "cargo", package = "l", bin = "l-micro" }"#,
         let stage = stage();
         let said = stage.announcement(6);
         assert!(said.starts_with("To be downloaded"), "{said}");
-        assert_eq!(stage.there(), ["look", "dear", "look-micro"]);
+        assert_eq!(stage.built_before(), ["look", "dear", "look-micro"]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) fn finding(
     limits: &[IsaLimit],
 ) -> Option<Finding> {
     let mut pretends = flags(tried, Outcome::IllegalInstruction);
-    let described = processor.pretended.iter();
+    let described = processor.unusable.iter();
     pretends
         .extend(described.filter(|flag| !flags(tried, Outcome::IllegalInstruction).contains(flag)));
     if pretends.is_empty() {
@@ -265,7 +265,7 @@ mod tests {
             why: String::new(),
         };
         let pretender = Processor {
-            pretended: vec!["amx_tile", "amx_bf16"],
+            unusable: vec!["amx_tile", "amx_bf16"],
             why: "no tiles".into(),
             ..Processor::default()
         };

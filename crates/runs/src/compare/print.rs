@@ -2,14 +2,14 @@
 //!
 //! On a terminal the verdict comes first, and where nothing changed everything fits on one screen.
 //! A comment on GitHub holds 65 536 characters, so rows that don't fit are left out and counted.
-//! Text from a record is quoted as code, so that nothing in it is taken for markup.
+//! Text from a record is quoted as markdown_code, so that nothing in it is taken for markup.
 //!
 //! The fields of the JSON are stable, because scripts depend on them.
 
 use super::digest::{Row, around, gaps, notes, shown, verdict};
 use super::{Comparison, Subject};
 use anyhow::Result;
-use base::text::{aligned, code, line};
+use base::text::{aligned, line, markdown_code};
 use serde_json::{Value, json};
 use stats::agreement::Agreement;
 use stats::between::{Change, Verdict};
@@ -112,7 +112,7 @@ pub(super) fn markdown(comparison: &Comparison, all: bool) -> String {
 }
 
 fn head(comparison: &Comparison) -> String {
-    let run = |run: &Subject| code(&run.line, LINE_CHARS);
+    let run = |run: &Subject| markdown_code(&run.line, LINE_CHARS);
     format!(
         "**{}**\n\n- A: {}\n- B: {}\n",
         verdict(comparison),
@@ -123,12 +123,12 @@ fn head(comparison: &Comparison) -> String {
 
 fn row(change: &Change) -> String {
     let row = Row::new(change);
-    let reason = code(&row.reason, LINE_CHARS);
+    let reason = markdown_code(&row.reason, LINE_CHARS);
     format!(
         "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
-        code(&row.cell, NAME_CHARS),
-        code(&row.target, NAME_CHARS),
-        code(row.metric, NAME_CHARS),
+        markdown_code(&row.cell, NAME_CHARS),
+        markdown_code(&row.target, NAME_CHARS),
+        markdown_code(row.metric, NAME_CHARS),
         row.before,
         row.after,
         row.ratio,
@@ -143,13 +143,13 @@ fn tail(comparison: &Comparison) -> String {
     if let Some((what, reasons)) = gaps(comparison) {
         text += &format!("\n{what}:\n\n");
         for (n, reason) in reasons {
-            text += &format!("- {n}: {}\n", code(&reason, LINE_CHARS));
+            text += &format!("- {n}: {}\n", markdown_code(&reason, LINE_CHARS));
         }
     }
     if !comparison.environment.is_empty() {
         text += "\nWhat differs around them, A → B:\n\n";
         for difference in around(&comparison.environment, false) {
-            text += &format!("- {}\n", code(&difference, LINE_CHARS));
+            text += &format!("- {}\n", markdown_code(&difference, LINE_CHARS));
         }
     }
     for note in notes(comparison) {

@@ -228,7 +228,7 @@ fn samples(cells: &[Cell]) -> Result<String, String> {
 
 fn canary(cells: &[Cell]) -> Result<String, String> {
     match named(measured(cells).filter(|cell| cell.unseen > 0)) {
-        None => Ok("it looked beside every launch".into()),
+        None => Ok("the machine's speed was measured beside every launch".into()),
         Some(names) => Err(format!(
             "{names}: launches beside which the machine's speed was not measured, so a disturbance would not be seen: measure anew with a version that has the canary, and with 20 launches or more in all"
         )),

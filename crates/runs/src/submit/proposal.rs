@@ -1,10 +1,10 @@
 //! The pull request that proposes a run: its branch, its text, and the commands that its author
-//! runs. Text from a record is quoted as code, in which nothing is markup.
+//! runs. Text from a record is quoted as markdown_code, in which nothing is markup.
 
 use super::checks::Check;
 use crate::summary::{Places, Summary};
 use base::repo::Repo;
-use base::text::{code, plain};
+use base::text::{markdown_code, without_escapes};
 use schema::run::Run;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ pub(super) fn text(
     });
     let mut text = format!("{}.\n\n| | |\n|---|---|\n", proposal.title);
     for (name, value) in own.into_iter().chain(facts) {
-        text += &format!("| {name} | {} |\n", code(value, CHARS_MAX));
+        text += &format!("| {name} | {} |\n", markdown_code(value, CHARS_MAX));
     }
     text += &format!("| packed | {:.1} MB |\n", packed_bytes as f64 / 1e6);
     let places = Places {
@@ -103,11 +103,11 @@ pub(super) fn text(
         report: None,
     };
     // Three backticks would end the fence.
-    let screen = plain(&summary.screen(&places)).replace('`', "'");
+    let screen = without_escapes(&summary.screen(&places)).replace('`', "'");
     text += &format!("\n## What leads, and what has no numbers\n\n```text\n{screen}```\n");
     text += "\n## Checks\n\n| check | result | found |\n|---|---|---|\n";
     for check in checks {
-        let found = code(&check.finding, CHARS_MAX);
+        let found = markdown_code(&check.finding, CHARS_MAX);
         text += &format!("| {} | {} | {found} |\n", check.name, check.result());
     }
     text += "\n## The parity gate\n\n| target | verdict | scope | verified to (tokens) | KL (nats) |\n|---|---|---|--:|--:|\n";
@@ -115,9 +115,9 @@ pub(super) fn text(
         let positions = verify.verified_positions.map(|n| n.to_string());
         let kl = verify.kl_nats.map(|kl| format!("{kl:.1e}"));
         let columns = [
-            code(&verify.target, CHARS_MAX),
-            code(verify.status.id(), CHARS_MAX),
-            code(&verify.scope, CHARS_MAX),
+            markdown_code(&verify.target, CHARS_MAX),
+            markdown_code(verify.status.id(), CHARS_MAX),
+            markdown_code(&verify.scope, CHARS_MAX),
             positions.unwrap_or_default(),
             kl.unwrap_or_default(),
         ];

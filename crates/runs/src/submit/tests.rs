@@ -173,7 +173,7 @@ fn a_run_that_may_be_published_passes_every_check() {
             "ok  gate      1 target timed, all verified",
             "ok  outputs   1 timed output judged by the reference",
             "ok  samples   at least 100 requests over 5 launches in each of 1 cell",
-            "ok  canary    it looked beside every launch",
+            "ok  canary    the machine's speed was measured beside every launch",
             "ok  size      3.7 MB packed",
             "20260101-000000-cpu-1a2b can be submitted.",
         ]

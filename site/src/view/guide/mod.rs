@@ -112,19 +112,19 @@ pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
         .iter()
         .map(|workload| workload_view(input, &fit, &others, workload))
         .collect();
-    let mut speaking = place::speaking(shown);
+    let mut chosen = place::representative_runs(shown);
     others.retain(|run| {
         let path = paths::run_path(&run.run.header.id);
         let mut recommendations = workloads.iter().flat_map(|w| &w.recommendations);
         recommendations.any(|r| r.run_path == path)
     });
-    speaking.extend(others);
+    chosen.extend(others);
     let answer = lead::answer(shown, fit.len() as u64, &workloads);
     GuidePage {
         frame: place::frame(input, paths::GUIDE, "Deployment guide", &answer),
         answer,
         workloads,
-        runs: place::run_lines(shown, &speaking, |shown| match refusal(shown) {
+        runs: place::run_lines(shown, &chosen, |shown| match refusal(shown) {
             Some(why) => format!("no recommendation rests on it: {why}"),
             None => "recommendations may rest on it".into(),
         }),
@@ -207,7 +207,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
     );
     let title = shown.title(asked.scenario);
     let engine = shown.input.registry.engine(&target.engine);
-    let (certain, certain_by) = sure::certain(&asked, &decision);
+    let (certain, certain_by) = sure::certainty_word(&asked, &decision);
     let (choice_of_others, of_others) = of_others(shown, &asked, &decision.choice);
     Some(Recommendation {
         anchor: format!("{}-{}", workload.id, slug(&shown.run.header.id)),
@@ -218,7 +218,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         case: format!("{title}, {label}"),
         case_path: case_path(shown, &asked.scenario.case_key(asked.case)),
         why: why(&asked, &decision),
-        sure: sure::sure(shown, &asked, &decision),
+        sure: sure::certainty_sentences(shown, &asked, &decision),
         certain,
         certain_by,
         token_cost: setup::token_cost(shown, target, cell),

@@ -8,7 +8,7 @@ use stats::analysis::Verdict;
 use stats::decide::Decision;
 
 /// Return a word on how sure the decision is, and the p value and launches behind it.
-pub fn certain(asked: &Asked, decision: &Decision) -> (&'static str, String) {
+pub fn certainty_word(asked: &Asked, decision: &Decision) -> (&'static str, String) {
     let next = decision.ahead_of.as_ref();
     let detected = next.is_some_and(|c| c.verdict == Verdict::Better);
     let word = match decision.tied.len() {
@@ -34,7 +34,7 @@ fn launches(asked: &Asked, decision: &Decision) -> u32 {
 }
 
 /// Say in sentences how sure the decision is.
-pub fn sure(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
+pub fn certainty_sentences(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(c) = &decision.ahead_of {
         let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);

@@ -3,7 +3,7 @@
 //! then on.
 
 use super::check::{OPTIONAL, shape, shards, unusable};
-use super::{Looked, id_of, megabytes, whole};
+use super::{Checked, id_of, megabytes, whole};
 use crate::fetch::{Progress, free_bytes, human_bytes, sha256_of_file};
 use anyhow::Result;
 use base::names::Refused;
@@ -24,7 +24,7 @@ const GGUF: [ModelFile; 4] = [
 ];
 
 /// Check the model in a directory, and hash its files; nothing is copied.
-pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) -> Result<Looked> {
+pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) -> Result<Checked> {
     let what = path.display().to_string();
     let path = std::fs::canonicalize(path).map_err(|error| {
         unusable(
@@ -94,7 +94,7 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) 
         ),
         source: Source::Directory { files: names },
     };
-    Ok(Looked {
+    Ok(Checked {
         brought: Brought {
             model,
             from: Some(path),

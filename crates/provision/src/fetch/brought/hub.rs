@@ -2,7 +2,7 @@
 //! small files. Where the weights are in shards, the index decides which files these are.
 
 use super::check::{OPTIONAL, shape, shards, unusable};
-use super::{Looked, Places, id_of, megabytes, whole};
+use super::{Checked, Places, id_of, megabytes, whole};
 use crate::fetch::{Options, Progress, Repository, Session, free_bytes, human_bytes};
 use anyhow::Result;
 use base::names::Refused;
@@ -19,7 +19,7 @@ pub(super) fn look(
     places: &Places<'_>,
     options: &Options,
     progress: &mut dyn Progress,
-) -> Result<Looked> {
+) -> Result<Checked> {
     let session = Session::open(places.models_dir, options)?;
     let found = session.repository(repo, revision, progress)?;
     let what = format!("hf:{repo} at {:.12}", found.commit);
@@ -85,7 +85,7 @@ pub(super) fn look(
         ),
         source: Source::Hub { files },
     };
-    Ok(Looked {
+    Ok(Checked {
         brought: Brought { model, from: None },
         hashes: BTreeMap::new(),
     })

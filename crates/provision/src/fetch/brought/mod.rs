@@ -38,7 +38,7 @@ enum Given {
 
 /// A model that was checked and can be used.
 #[derive(Debug)]
-pub struct Looked {
+pub struct Checked {
     /// The description that is to be stored.
     pub brought: Brought,
     /// Known sha256 of its files, by name: of all files of a directory, and of none of a
@@ -62,8 +62,8 @@ pub fn id(repo: &Repo, name: &str) -> Result<String> {
         downloads_to: None,
     };
     match look(name, &models, &places, &options, &mut Bar::stderr())? {
-        Seen::Known(id) => Ok(id),
-        Seen::New(looked) => {
+        Resolved::Id(id) => Ok(id),
+        Resolved::New(looked) => {
             fetch::keep(&repo.models_dir, &looked.brought, &looked.hashes)?;
             Ok(looked.brought.model.id)
         }
@@ -111,11 +111,11 @@ pub struct Places<'a> {
 
 /// What a model's name stands for.
 #[derive(Debug)]
-pub enum Seen {
+pub enum Resolved {
     /// An id, of a known model or of none.
-    Known(String),
+    Id(String),
     /// A model that was checked. It may be stored already.
-    New(Box<Looked>),
+    New(Box<Checked>),
 }
 
 /// Check the model that the user named. Only the hub's cache is written, and no weights are put
@@ -126,19 +126,19 @@ pub fn look(
     places: &Places<'_>,
     options: &Options,
     progress: &mut dyn Progress,
-) -> Result<Seen> {
+) -> Result<Resolved> {
     match given(name, models)? {
-        Given::Id => Ok(Seen::Known(name.to_owned())),
+        Given::Id => Ok(Resolved::Id(name.to_owned())),
         Given::Hub { repo, revision } => {
             if let Some(id) = pinned(models, &repo, revision.as_deref()) {
-                return Ok(Seen::Known(id));
+                return Ok(Resolved::Id(id));
             }
             let looked = hub::look(&repo, revision.as_deref(), places, options, progress)?;
-            Ok(Seen::New(Box::new(looked)))
+            Ok(Resolved::New(Box::new(looked)))
         }
         Given::Directory(path) => {
             let looked = directory::look(&path, places.models_dir, progress)?;
-            Ok(Seen::New(Box::new(looked)))
+            Ok(Resolved::New(Box::new(looked)))
         }
     }
 }
