@@ -258,5 +258,5 @@ fn a_plan_the_repository_no_longer_knows_is_shown_as_far_as_it_goes() {
 fn a_run_that_stands_twice_is_an_error() {
     let world = world(vec![run("cpu", 5, 5), run("cpu", 5, 5)]);
     let error = site::render(&world.input()).unwrap_err().to_string();
-    assert!(error.contains("stands twice"), "{error}");
+    assert!(error.contains("an id is used twice"), "{error}");
 }

@@ -213,7 +213,7 @@ fn a_large_model_s_run_without_numbers_recommends_nothing() {
     let guide = page(&world, "guide.html");
     let said = "Of 1 run here 1 may carry a recommendation, but no number in them allows one.";
     assert!(guide.contains(said), "{guide}");
-    assert!(page(&world, "roadmap.html").contains("No gap to a limit could be told"));
+    assert!(page(&world, "roadmap.html").contains("No run here shows a detectable gap to a limit"));
 }
 
 #[test]
