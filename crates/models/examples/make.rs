@@ -1,7 +1,7 @@
 //! Writes one embedded model: `cargo run --release -p models --example make -- tiny-llama OUT`. A
 //! third argument names the file of trained weights.
 //!
-//! For trying things by hand; `cargo xtask fetch` is the command that benchmarks use.
+//! It is for trying things by hand; benchmarks use the command `cargo xtask fetch`.
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
-//! Measures how a model's scales behave: `cargo run --release -p models --example measure -- tiny-llama`.
+//! Measures how a model's scales behave:
+//! `cargo run --release -p models --example measure -- tiny-llama`.
 //!
-//! Spread of the logits, margins, repetition, and the divergence that quantisation and seven
-//! mistakes cause. The constants in `weights.rs` were set by these numbers.
+//! It prints the spread of the logits, margins, repetition, and the divergence that quantisation
+//! and seven mistakes cause. The constants in `weights.rs` were set by these numbers.
 
 use anyhow::{Context, Result};
 use models::measure::{divergence, greedy, spread};
@@ -117,7 +118,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Logits after each id from `prompt` on, those fed `shift` positions too far.
+/// Returns the logits after each id from index `prompt` on; these ids stand `shift` positions too
+/// far.
 fn run(model: &Reference, ids: &[u32], prompt: usize, shift: usize) -> Vec<f32> {
     let positions: Vec<usize> = (0..ids.len())
         .map(|p| if p < prompt { p } else { p + shift })

@@ -1,12 +1,12 @@
-//! The architectures that models are made of here: what each is called, and in what its tensors
-//! differ from Llama's.
+//! The architectures of the models that are made here: their names, and how their tensors differ
+//! from Llama's.
 //!
-//! It names no tensor (see [`weights`](crate::weights)) and no field of a file.
+//! The tensors themselves are defined in [`tensors`](crate::tensors).
 
 use serde::{Deserialize, Serialize};
 
-/// A decoder as transformers knows it. All of them have RMSNorm, RoPE over whole heads, grouped-query
-/// attention and a gated MLP with SiLU.
+/// A decoder architecture of transformers. All of them have RMSNorm, RoPE over whole heads,
+/// grouped-query attention and a gated MLP with SiLU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Architecture {
@@ -21,17 +21,17 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// All of them.
+    /// All architectures.
     pub const ALL: [Self; 4] = [Self::Llama, Self::Mistral, Self::Phi3, Self::Qwen3];
 
-    /// The one of that `model_type`.
+    /// The architecture with this `model_type`, or `None` if it is unknown.
     pub fn named(model_type: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|known| known.model_type() == model_type)
     }
 
-    /// `model_type` in `config.json`.
+    /// The `model_type` in `config.json`.
     pub fn model_type(self) -> &'static str {
         match self {
             Self::Llama => "llama",
@@ -41,7 +41,7 @@ impl Architecture {
         }
     }
 
-    /// The class in transformers.
+    /// The name of the class in transformers.
     pub fn class_name(self) -> &'static str {
         match self {
             Self::Llama => "LlamaForCausalLM",
@@ -51,7 +51,8 @@ impl Architecture {
         }
     }
 
-    /// `general.architecture` in a GGUF file. llama.cpp has no Mistral: it is a Llama there.
+    /// The value of `general.architecture` in a GGUF file. llama.cpp has no Mistral: it is a
+    /// `llama` there.
     pub fn gguf_name(self) -> &'static str {
         match self {
             Self::Llama | Self::Mistral => "llama",
@@ -67,7 +68,7 @@ impl Architecture {
         self.gguf_name() == "llama"
     }
 
-    /// Whether query, key and value are one tensor, and gate and up another.
+    /// Whether the query, key and value projections are one tensor, and gate and up another one.
     pub fn fuses_projections(self) -> bool {
         self == Self::Phi3
     }

@@ -1,10 +1,10 @@
-//! Trains a byte-level BPE vocabulary: splits text as GPT-2 does, then merges the most frequent pair
-//! again and again.
+//! Trains a byte-level BPE vocabulary: splits text as GPT-2 does, then merges the most frequent
+//! pair again and again.
 //!
-//! Our own trainer, of the same algorithm as the `tokenizers` crate's. That one walks hash maps with
-//! a seed per process, and where it queues the same pair twice (a string reachable by two different
-//! merges), which entry it pops first, and so the result, can change from run to run. This one
-//! breaks every tie by the pair's ids. Encoding is left to `tokenizers`.
+//! It has the same algorithm as the trainer of the `tokenizers` crate. That one walks hash maps
+//! with a seed per process, and where it queues the same pair twice (a string reachable by two
+//! different merges), which entry it pops first, and so the result, can change from run to run.
+//! This one breaks every tie by the pair's ids. Encoding is left to `tokenizers`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -18,7 +18,7 @@ use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer
 pub struct Bpe {
     /// Tokens by id, in GPT-2's byte alphabet; special ones first, then the 256 bytes.
     pub tokens: Vec<String>,
-    /// Pairs of tokens to merge, the most urgent first.
+    /// Pairs of tokens to merge, in order of priority.
     pub merges: Vec<(String, String)>,
 }
 
@@ -44,7 +44,7 @@ pub fn train<'a>(
         .map(|(word, &count)| (word.chars().map(|c| ids[&c.to_string()]).collect(), count))
         .collect();
 
-    // How often each pair stands in the text, and in which words it may stand.
+    // How often each pair occurs in the text, and the indices of the words that may contain it.
     let mut counts: HashMap<Pair, i64> = HashMap::new();
     let mut places: HashMap<Pair, Vec<usize>> = HashMap::new();
     for (index, (word, count)) in words.iter().enumerate() {
@@ -54,8 +54,8 @@ pub fn train<'a>(
         }
     }
 
-    // The most frequent first, of equally frequent ones that of the lowest ids. An entry whose
-    // count has changed since stays until it is met, and is passed over then.
+    // Pairs by count, the most frequent first; ties go to the pair with the lowest ids. An entry
+    // whose count has changed since stays in the queue, and is skipped when it is popped.
     let mut queue: BinaryHeap<(i64, Reverse<Pair>)> = counts
         .iter()
         .map(|(&pair, &count)| (count, Reverse(pair)))
@@ -111,8 +111,8 @@ pub fn train<'a>(
     Ok(Bpe { tokens, merges })
 }
 
-/// Words as GPT-2 splits them (contractions, letters, digits, punctuation, white space; a space
-/// sticks to the word it precedes), in its byte alphabet, with their counts.
+/// Splits the texts into words as GPT-2 does (contractions, letters, digits, punctuation, white
+/// space; a space sticks to the word it precedes), in its byte alphabet, and counts them.
 fn count_words<'a>(texts: impl Iterator<Item = &'a str>) -> Result<BTreeMap<String, u64>> {
     let splitter = ByteLevel::new(false, true, true);
     let mut counts = BTreeMap::new();
@@ -132,7 +132,7 @@ fn pairs(word: &[u32]) -> impl Iterator<Item = Pair> {
     word.windows(2).map(|w| (w[0], w[1]))
 }
 
-/// `word` with every occurrence of `pair`, from the left, replaced by `id`.
+/// Returns `word` with every occurrence of `pair`, from the left, replaced by `id`.
 fn merge(word: &[u32], pair: Pair, id: u32) -> Vec<u32> {
     let mut merged = Vec::with_capacity(word.len());
     let mut i = 0;

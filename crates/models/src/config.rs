@@ -1,5 +1,5 @@
-//! `config.json` and `tokenizer_config.json`, as transformers writes them for each architecture and
-//! the engines that follow it read them.
+//! Makes `config.json` and `tokenizer_config.json` as transformers writes them for each
+//! architecture; the engines that follow transformers read them.
 //!
 //! Structs fix the order of the fields, so the bytes are the same in every build.
 
@@ -9,7 +9,8 @@ use crate::architecture::Architecture;
 use crate::spec::{ModelSpec, Storage};
 use crate::tokenizer::{BOS, BOS_ID, EOS, EOS_ID, PAD, PAD_ID};
 
-/// The fields that all architectures have, and those that only some do (`None`: not written).
+/// The content of `config.json`. Fields that only some architectures have are `None` for the
+/// others, and then not written.
 #[derive(Serialize)]
 struct Config<'a> {
     architectures: [&'a str; 1],
@@ -41,7 +42,7 @@ struct Config<'a> {
     initializer_range: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pretraining_tp: Option<usize>,
-    /// Written as null where there is none, because its absence means a default to transformers.
+    /// Written as null where there is none, because to transformers its absence means a default.
     #[serde(skip_serializing_if = "Option::is_none")]
     sliding_window: Option<Option<usize>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +82,7 @@ pub fn config_json(spec: &ModelSpec) -> String {
         num_hidden_layers: spec.num_layers,
         num_attention_heads: spec.num_heads,
         num_key_value_heads: spec.num_kv_heads,
-        // The others derive it.
+        // The other architectures' classes derive it.
         head_dim: (llama || qwen3).then_some(spec.head_dim),
         max_position_embeddings: spec.max_position,
         original_max_position_embeddings: phi3.then_some(spec.max_position),
@@ -173,7 +174,7 @@ mod tests {
             assert_eq!(config["architectures"][0], class);
             assert_eq!(config["model_type"], model_type);
             assert_eq!(config["tie_word_embeddings"], spec.tied);
-            // Left out, it would mean 4 096 positions to Mistral and Qwen3.
+            // Without the field, Mistral and Qwen3 would have a window of 4 096 positions.
             assert_eq!(config.get("sliding_window"), Some(&serde_json::Value::Null));
             assert!(config.get("mlp_bias").is_none());
         }

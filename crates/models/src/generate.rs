@@ -1,8 +1,8 @@
 //! Writes all files of a model into a folder.
 //!
 //! Each file is written under a temporary name and renamed when it is whole, so a killed run never
-//! leaves a truncated file under its final name. It does not ask whether the files are there
-//! already; that is the caller's business.
+//! leaves a truncated file under its final name. Files that exist are written again; the caller
+//! checks whether that is needed.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -20,8 +20,8 @@ use crate::{gguf, safetensors_file};
 /// Writes `config.json`, `tokenizer.json`, `tokenizer_config.json` and the weight files of `spec`
 /// into `dir`, which is made if it is missing. The weights come from `origin`.
 ///
-/// `progress` is told what is being made and how much of the whole is done, 0 to 1. Fails only on
-/// I/O errors (a full disk, a folder that cannot be written).
+/// `progress` is called with what is being made and the fraction of the whole that is done, 0 to 1.
+/// Fails only on I/O errors (a full disk, a folder that cannot be written).
 pub fn generate(
     spec: &ModelSpec,
     origin: Origin,
@@ -63,7 +63,7 @@ pub fn generate(
     Ok(())
 }
 
-/// Rough time per weight, in units of the cheapest format, so that progress runs evenly.
+/// Rough time per weight, relative to the cheapest format, so that progress advances evenly.
 fn cost(file: ModelFile) -> f64 {
     match file {
         ModelFile::GgufQ4KM => 8.0,
@@ -76,7 +76,7 @@ fn write_text(dir: &Path, name: &str, text: &str) -> Result<()> {
 }
 
 /// Writes a file under a temporary name of this process, then renames it. It is not synced to disk:
-/// the promise is against a killed process, and a model can be made again after a power cut.
+/// that protects against a killed process only, and a model can be made again after a power cut.
 fn write_whole(
     dir: &Path,
     name: &str,

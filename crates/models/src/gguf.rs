@@ -1,8 +1,9 @@
 //! Writes GGUF v3 files, as llama.cpp's `convert_hf_to_gguf.py` and `llama-quantize` would.
 //!
-//! Only what these models need: little-endian, one file, and no reader. What writes a model that was
-//! brought ([`checkpoint`](crate::checkpoint)) takes keys and types from here. With tied embeddings there is
-//! no `output.weight`: every reader falls back to `token_embd.weight`.
+//! It writes only what these models need: little-endian, one file; and it doesn't read.
+//! [`checkpoint`](crate::checkpoint), which writes models that the user brought, takes keys and
+//! types from here. With tied embeddings there is no `output.weight`: every reader falls back to
+//! `token_embd.weight`.
 
 use std::io::Write;
 
@@ -20,7 +21,7 @@ use crate::weights::{Role, TensorDef, tensors};
 /// Tensor data begin at multiples of this, GGUF's default.
 pub(crate) const ALIGNMENT: usize = 32;
 
-/// The type a tensor has in `file`, by llama.cpp's rules (`llama_tensor_get_type`).
+/// The type of a tensor in `file`, by llama.cpp's rules (`llama_tensor_get_type`).
 pub fn tensor_type(spec: &ModelSpec, def: &TensorDef, file: ModelFile) -> GgmlType {
     if def.is_vector() {
         return GgmlType::F32;
@@ -42,7 +43,8 @@ pub fn tensor_type(spec: &ModelSpec, def: &TensorDef, file: ModelFile) -> GgmlTy
             }
         }
     };
-    // Rows that don't fill a format's blocks get the next coarser one, and f16 fits all.
+    // Where rows don't fill a format's blocks, a format with smaller blocks is used, or else f16,
+    // which always fits.
     let coarser = match wanted {
         GgmlType::Q4K => GgmlType::Q5_0,
         GgmlType::Q5K | GgmlType::Q6K => GgmlType::Q8_0,
@@ -53,13 +55,15 @@ pub fn tensor_type(spec: &ModelSpec, def: &TensorDef, file: ModelFile) -> GgmlTy
     found.unwrap_or(GgmlType::F16)
 }
 
-/// llama.cpp's `use_more_bits`: the first and the last eighth of the layers, and every third between.
+/// llama.cpp's `use_more_bits`: true for the first and the last eighth of the layers, and every
+/// third between.
 fn use_more_bits(layer: usize, layers: usize) -> bool {
     layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2
 }
 
-/// Where row `row` of the GGUF tensor comes from. llama.cpp rotates neighbouring dimensions of a Llama
-/// and Hugging Face the two halves of a head, so the rows of query and key are interleaved.
+/// The row in Hugging Face's order that row `row` of the GGUF tensor comes from. llama.cpp rotates
+/// neighbouring dimensions of a Llama and Hugging Face the two halves of a head, so the rows of
+/// query and key are interleaved.
 pub(crate) fn source_row(spec: &ModelSpec, role: Role, row: usize) -> usize {
     match role {
         Role::Query | Role::Key if spec.architecture.interleaves_in_gguf() => {
@@ -71,7 +75,8 @@ pub(crate) fn source_row(spec: &ModelSpec, role: Role, row: usize) -> usize {
     }
 }
 
-/// Writes the whole file to `out`. Calls `done` with the number of weights after each part.
+/// Writes the whole file to `out`. Calls `done` with the number of weights of each part it has
+/// written.
 pub fn write(
     spec: &ModelSpec,
     origin: Origin,
@@ -118,7 +123,7 @@ pub fn write(
     Ok(())
 }
 
-/// Everything before the tensors' data.
+/// Makes everything that stands before the tensors' data.
 pub(crate) fn head(infos: &Infos, metadata: &Metadata) -> Vec<u8> {
     let mut head = b"GGUF".to_vec();
     head.extend_from_slice(&3u32.to_le_bytes());
@@ -130,7 +135,8 @@ pub(crate) fn head(infos: &Infos, metadata: &Metadata) -> Vec<u8> {
     head
 }
 
-/// The tensor table: name, shape (fastest dimension first), type, offset from the start of the data.
+/// The tensor table: name, shape (fastest dimension first), type, offset from the start of the
+/// data.
 #[derive(Default)]
 pub(crate) struct Infos {
     bytes: Vec<u8>,
@@ -156,7 +162,7 @@ impl Infos {
     }
 }
 
-/// Key-value pairs. The numbers are GGUF's value types.
+/// Key-value pairs. The numbers given as `kind` are GGUF's value types.
 #[derive(Default)]
 pub(crate) struct Metadata {
     bytes: Vec<u8>,
@@ -224,7 +230,7 @@ fn push_string(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-/// `llama_ftype` in llama.h.
+/// The value of `llama_ftype` in llama.h for a file.
 pub(crate) fn file_type(file: ModelFile) -> usize {
     match file {
         ModelFile::Safetensors | ModelFile::GgufF32 => 0,
@@ -260,12 +266,12 @@ fn metadata(spec: &ModelSpec, bpe: &Bpe, file: ModelFile) -> Metadata {
     m
 }
 
-/// How far a model looks, where an architecture's keys say it.
+/// The reach of a model's attention, for the architectures whose keys state it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reach {
     /// Context length before it was extended, in positions.
     pub(crate) original: usize,
-    /// Positions that attention looks back; 0 = all.
+    /// Number of positions that attention looks back; 0 = all.
     pub(crate) window: usize,
 }
 

@@ -1,14 +1,15 @@
 //! Makes the embedded models: architecture, weights, tokenizer and the files engines read
 //! (safetensors and GGUF), byte for byte the same on every machine.
 //!
-//! Weights come from a seed or, for `tiny-stories`, from training. A benchmark that must run without a download still needs a model whose output depends on every
-//! part of the arithmetic: otherwise a wrong engine passes the parity gate. So the random weights are
-//! *scaled with care* (see [`weights`]): logits spread like a trained model's, attention that depends
-//! on positions, every layer heard in the output. They carry no meaning: the text that such a model
-//! writes is noise.
+//! Weights come from a seed or, for `tiny-stories`, from training. A benchmark that must run
+//! without a download still needs a model whose output depends on every part of the arithmetic:
+//! otherwise a wrong engine passes the parity gate. So the random weights are *scaled with care*
+//! (see [`weights`]): the logits spread like a trained model's, attention depends on positions, and
+//! every layer influences the output. They carry no meaning: the text that such a model writes is
+//! noise.
 //!
-//! It deliberately does not train anything ([`training`] only says what on), does not download, and
-//! knows no engine.
+//! The crate trains nothing ([`training`] only defines the input of a training), downloads nothing,
+//! and knows no engine.
 
 pub mod architecture;
 pub mod bpe;

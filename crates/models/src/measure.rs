@@ -1,12 +1,12 @@
-//! Numbers that say whether a model behaves: spread of the logits, margins, divergence from another
-//! model's answers.
+//! Measures how a model behaves: spread of the logits, margins, divergence from another model's
+//! answers.
 //!
-//! Pure functions of logits, shared by the tests and the `measure` example.
+//! All functions are pure; the tests and the `measure` example share them.
 
 use crate::reference::{Cache, Reference, softmax};
 use crate::tokenizer::EOS_ID;
 
-/// Log-softmax spread of one row of logits: (standard deviation in nats, gap between the two largest).
+/// Spread of one row of logits: (standard deviation in nats, gap between the two largest).
 pub fn spread(logits: &[f32]) -> (f64, f64) {
     let n = logits.len() as f64;
     let mean = logits.iter().map(|&x| f64::from(x)).sum::<f64>() / n;
@@ -21,7 +21,7 @@ pub fn spread(logits: &[f32]) -> (f64, f64) {
 }
 
 /// Kullback–Leibler divergence of `other` from `reference` in nats, over the reference's 32 most
-/// likely ids and all the rest as one bin: what the parity gate measures.
+/// likely ids and all the rest as one bin, as the parity gate computes it.
 pub fn divergence(reference: &[f32], other: &[f32]) -> f64 {
     let (mut p, mut q) = (reference.to_vec(), other.to_vec());
     softmax(&mut p);
@@ -41,8 +41,8 @@ pub fn divergence(reference: &[f32], other: &[f32]) -> f64 {
     sum
 }
 
-/// e to the mean cross-entropy (nats) of `windows`: in each, of every id but the first, given those
-/// before it.
+/// Perplexity of the model on `windows`: e to the mean cross-entropy (nats) of every id but the
+/// first of each window, given the ids before it.
 pub fn perplexity(model: &Reference, windows: &[Vec<u32>]) -> f64 {
     let (mut sum, mut count) = (0.0, 0);
     for ids in windows {
@@ -59,8 +59,8 @@ pub fn perplexity(model: &Reference, windows: &[Vec<u32>]) -> f64 {
     (sum / f64::from(count)).exp()
 }
 
-/// Greedy continuation of `prompt` up to the end of text, which isn't part of it, or `count` tokens.
-/// The second value: whether it ended.
+/// Greedy continuation of `prompt`: up to the end of text, which isn't included, or `count` tokens.
+/// The second value is whether the text ended.
 pub fn greedy_to_end(model: &Reference, prompt: &[u32], count: usize) -> (Vec<u32>, bool) {
     let mut output = Vec::new();
     for id in continuation(model, prompt).take(count) {
@@ -72,7 +72,7 @@ pub fn greedy_to_end(model: &Reference, prompt: &[u32], count: usize) -> (Vec<u3
     (output, false)
 }
 
-/// The id with the largest logit, the first of them where there are several.
+/// The id with the largest logit; of several, the lowest id.
 pub fn argmax(logits: &[f32]) -> u32 {
     let best = logits
         .iter()

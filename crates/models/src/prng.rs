@@ -1,9 +1,9 @@
 //! Counter-based random numbers: element `i` of a tensor depends on the seed, the tensor's name and
 //! `i` alone, so any thread may make any part of it, in any order.
 //!
-//! Only integer arithmetic and correctly rounded IEEE operations are used; there is no `ln` or `cos`
-//! (as Box–Muller would need), because libm results differ between machines in the last place.
-//! Not for cryptography.
+//! Only integer arithmetic and correctly rounded IEEE operations are used; there is no `ln` or
+//! `cos` (as Box–Muller would need), because libm results differ between machines in the last
+//! digit. Not for cryptography.
 
 use splitmix::{GOLDEN_GAMMA, hash, mix};
 
@@ -24,8 +24,8 @@ const IRWIN_HALL_STD: f64 = 37_837.227_2;
 /// Element `index` of the stream: approximately normal, mean 0, standard deviation `std`.
 ///
 /// The sum of four uniform integers (Irwin–Hall, n = 4) is close to a normal distribution and ends
-/// at ±3.46 standard deviations. The missing tails are welcome: an outlier would stretch the scale
-/// of the quantisation block it stands in, and real tails are not needed for anything here.
+/// at ±3.46 standard deviations. Missing tails are an advantage: an outlier would stretch the scale
+/// of its quantisation block, and nothing here needs real tails.
 #[inline]
 pub fn normal(key: u64, index: u64, std: f32) -> f32 {
     let z = bits(key, index);
@@ -62,12 +62,12 @@ impl Rng {
         low + self.below(high - low + 1)
     }
 
-    /// One of `choices`.
+    /// One of `choices`, all equally likely.
     pub fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
         choices[self.below(choices.len())]
     }
 
-    /// True once in `n`.
+    /// True with probability 1 / `n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }

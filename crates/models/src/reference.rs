@@ -1,8 +1,8 @@
-//! A small, slow forward pass in f32, with transformers' semantics: what the weights' scales
-//! were tuned with, and what the tests measure them by.
+//! A small, slow forward pass in f32 with transformers' semantics. The scales of the weights were
+//! tuned with it, and the tests measure models with it.
 //!
-//! It is not the reference of the parity gate (that is PyTorch) and it is not timed. Plain loops over
-//! whole matrices; the only concession to speed is one thread per block of rows.
+//! It is not the reference of the parity gate (that is PyTorch) and it is not timed. It uses plain
+//! loops over whole matrices; the only optimisation is one thread per block of rows.
 
 use std::collections::HashMap;
 
@@ -14,67 +14,68 @@ use crate::spec::{ModelFile, ModelSpec};
 use crate::trained::Origin;
 use crate::weights::{TensorDef, tensors};
 
-/// The weights of one block, each `[rows, cols]`, row by row, named as in safetensors.
+/// The weights of one transformer block, each `[rows, cols]`, row by row, named as in safetensors.
 #[derive(Debug, Clone)]
 pub struct Layer {
-    /// `[hidden]`
+    /// Norm before attention, `[hidden]`.
     pub input_layernorm: Vec<f32>,
-    /// `[heads · head_dim, hidden]`
+    /// Query projection, `[heads · head_dim, hidden]`.
     pub q_proj: Vec<f32>,
-    /// `[head_dim]`, where queries are normalised head by head.
+    /// Norm of each query head, `[head_dim]`, where queries are normalised head by head.
     pub q_norm: Option<Vec<f32>>,
-    /// `[kv_heads · head_dim, hidden]`
+    /// Key projection, `[kv_heads · head_dim, hidden]`.
     pub k_proj: Vec<f32>,
-    /// `[head_dim]`, the same for keys.
+    /// Norm of each key head, `[head_dim]`, where keys are normalised head by head.
     pub k_norm: Option<Vec<f32>>,
-    /// `[kv_heads · head_dim, hidden]`
+    /// Value projection, `[kv_heads · head_dim, hidden]`.
     pub v_proj: Vec<f32>,
-    /// `[hidden, heads · head_dim]`
+    /// Projection of the attention's output, `[hidden, heads · head_dim]`.
     pub o_proj: Vec<f32>,
-    /// `[hidden]`
+    /// Norm before the MLP, `[hidden]`.
     pub post_attention_layernorm: Vec<f32>,
-    /// `[intermediate, hidden]`
+    /// MLP gate projection, `[intermediate, hidden]`.
     pub gate_proj: Vec<f32>,
-    /// `[intermediate, hidden]`
+    /// MLP up projection, `[intermediate, hidden]`.
     pub up_proj: Vec<f32>,
-    /// `[hidden, intermediate]`
+    /// MLP down projection, `[hidden, intermediate]`.
     pub down_proj: Vec<f32>,
 }
 
 /// A model in memory. The fields are public so that a test can break it.
 #[derive(Debug, Clone)]
 pub struct Reference {
-    /// The shape.
+    /// The model's shape.
     pub spec: ModelSpec,
-    /// `[vocab, hidden]`, also the output matrix where there is no other.
+    /// Token embeddings, `[vocab, hidden]`; also the output matrix where `output` is `None`.
     pub embed: Vec<f32>,
-    /// `[vocab, hidden]`, where the embeddings are not tied to it.
+    /// Output matrix, `[vocab, hidden]`, where the embeddings are not tied to it.
     pub output: Option<Vec<f32>>,
-    /// The blocks.
+    /// The transformer blocks.
     pub layers: Vec<Layer>,
-    /// `[hidden]`
+    /// Norm before the output matrix, `[hidden]`.
     pub norm: Vec<f32>,
     /// RoPE frequencies after scaling, radians per position, `[head_dim / 2]`.
     pub frequencies: Vec<f64>,
-    /// Round every matrix product's input to int8 per 32 values, as the quantised engines do.
+    /// Whether every matrix product's input is rounded to int8 per 32 values, as in the quantised
+    /// engines.
     pub int8_activations: bool,
 }
 
 /// Keys and values so far: per layer, `[position, kv_heads · head_dim]`.
 #[derive(Debug, Clone, Default)]
 pub struct Cache {
-    /// One (keys, values) per layer; keys are rotated.
+    /// One (keys, values) pair per layer; keys are rotated.
     pub layers: Vec<(Vec<f32>, Vec<f32>)>,
 }
 
 impl Reference {
-    /// The model of `spec` with the weights it has in `file`, dequantised. Quantised files come with
-    /// [`Reference::int8_activations`].
+    /// The model of `spec` with weights from its seed, as they are in `file`, dequantised.
+    /// Quantised files come with [`Reference::int8_activations`].
     pub fn new(spec: &ModelSpec, file: ModelFile) -> Self {
         Self::with_origin(spec, Origin::Seed, file)
     }
 
-    /// The same with weights from `origin`.
+    /// The same as [`Reference::new`] with weights from `origin`.
     pub fn with_origin(spec: &ModelSpec, origin: Origin, file: ModelFile) -> Self {
         let mut weights: HashMap<String, Vec<f32>> = tensors(spec)
             .into_par_iter()
@@ -151,7 +152,7 @@ impl Reference {
             let normed = self.rms_norm(&x, &layer.input_layernorm);
             let mut q = self.matmul(&normed, &layer.q_proj, hidden);
             let mut k = self.matmul(&normed, &layer.k_proj, hidden);
-            // Heads lie one behind the other, so rows of head_dim are heads.
+            // Heads are contiguous, so rows of head_dim are heads.
             if let Some(weight) = &layer.q_norm {
                 q = self.rms_norm(&q, weight);
             }
@@ -274,7 +275,7 @@ impl Reference {
     }
 }
 
-/// A tensor's weights by name; those of one made of others, by the names of these.
+/// A tensor's weights by name; a fused tensor is split into its parts, by their names.
 fn parts(def: TensorDef, weights: Vec<f32>) -> Vec<(String, Vec<f32>)> {
     if def.parts.is_empty() {
         return vec![(def.name, weights)];
@@ -313,8 +314,8 @@ fn add(x: &mut [f32], y: &[f32]) {
     x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
 }
 
-/// The products of `x` with each of `rows`, each as [`dot`] computes it. Two at a time, because an
-/// addition of one row's sums waits for the one before.
+/// The products of `x` with each of `rows`, each as [`dot`] computes it. Computed two rows at a
+/// time, because each addition to a row's sums must wait for the one before.
 fn products(x: &[f32], rows: &[f32]) -> Vec<f32> {
     let cols = x.len();
     let mut out = Vec::with_capacity(rows.len() / cols);
@@ -342,7 +343,7 @@ fn dot(x: &[f32], y: &[f32]) -> f32 {
     sums.iter().sum()
 }
 
-/// Sixteen partial sums, so that the compiler can use vectors.
+/// Adds products to sixteen partial sums, so that the compiler can use vector instructions.
 #[inline]
 fn add_products(sums: &mut [f32; 16], x: &[f32; 16], y: &[f32; 16]) {
     for i in 0..16 {

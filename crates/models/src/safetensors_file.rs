@@ -1,8 +1,8 @@
-//! Writes `model.safetensors`: a JSON header with every tensor's place, then the tensors. Or several
-//! such files, each with some of the tensors, and the index that says which has which.
+//! Writes `model.safetensors`: a JSON header with every tensor's place, then the tensors. Or
+//! several such files, each with some of the tensors, and the index that maps tensors to files.
 //!
-//! Our own writer, because the `safetensors` crate wants all tensors in memory at once; reading is
-//! left to that crate.
+//! The `safetensors` crate isn't used for writing, because it wants all tensors in memory at once;
+//! reading is left to it.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,8 +17,8 @@ use crate::stream;
 use crate::trained::Origin;
 use crate::weights::{TensorDef, tensors};
 
-/// The files of `spec` by name, each with its tensors: one, or shards of about equal size, which have
-/// the tensors in their order.
+/// The files of `spec` by name, each with its tensors in order: one file, or shards of about equal
+/// size.
 pub fn files(spec: &ModelSpec) -> Vec<(String, Vec<TensorDef>)> {
     let defs = tensors(spec);
     let total: usize = defs.iter().map(TensorDef::len).sum();
@@ -58,7 +58,8 @@ pub fn index_json(spec: &ModelSpec) -> String {
     pretty(&index)
 }
 
-/// Writes a file with all tensors to `out`. Calls `done` with the number of weights after each part.
+/// Writes a file with all tensors to `out`. Calls `done` with the number of weights of each part it
+/// has written.
 pub fn write(
     spec: &ModelSpec,
     origin: Origin,
@@ -68,7 +69,7 @@ pub fn write(
     write_some(spec, origin, &tensors(spec), out, done)
 }
 
-/// The same with `defs` alone.
+/// The same as [`write()`] for the tensors `defs` alone.
 pub fn write_some(
     spec: &ModelSpec,
     origin: Origin,
@@ -91,7 +92,7 @@ pub fn write_some(
     Ok(())
 }
 
-/// The name of the number format in a header, and bytes of a weight.
+/// The name of the number format in a header, and the size of a weight (bytes).
 fn stored_as(spec: &ModelSpec) -> (&'static str, usize) {
     match spec.storage {
         Storage::F32 => ("F32", 4),
@@ -102,8 +103,8 @@ fn stored_as(spec: &ModelSpec) -> (&'static str, usize) {
 /// The length of the header as u64, then the header, padded so that the data is aligned to 8 bytes.
 fn header(spec: &ModelSpec, defs: &[TensorDef]) -> Vec<u8> {
     let (dtype, size) = stored_as(spec);
-    // Written by hand and not through a map, whose order would hang on a feature of serde_json that
-    // any other crate of a build can switch on.
+    // Written by hand and not through a map, whose order would depend on a feature of serde_json
+    // that any other crate of a build can switch on.
     let mut json = String::from(r#"{"__metadata__":{"format":"pt"}"#);
     let mut offset = 0;
     for def in defs {

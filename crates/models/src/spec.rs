@@ -1,7 +1,7 @@
-//! What a model is: its shape, its seed and which files it is written to.
+//! The definition of a model: its shape, its seed, and the files it is written to.
 //!
-//! A spec fixes everything: two runs with the same spec write the same bytes. It does not say how
-//! the weights are scaled (see `weights`), nor where the files go.
+//! A spec determines everything: two runs with the same spec write the same bytes. How the weights
+//! are scaled is defined in `weights`; the caller decides where the files go.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,16 +9,16 @@ use crate::architecture::Architecture;
 
 mod architectures;
 
-/// The name of a weights file in one piece.
+/// The name of the weights file of a model in one piece.
 const SAFETENSORS: &str = "model.safetensors";
-/// Which shard each tensor of a model in shards is in.
+/// The name of the index of a model in shards: it maps each tensor to its shard.
 pub const SAFETENSORS_INDEX: &str = "model.safetensors.index.json";
 
 /// The RoPE scaling of Llama 3.1 and later: long wavelengths are stretched by `factor`, short ones
 /// kept, with a smooth passage between.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Llama3RopeScaling {
-    /// By how much low frequencies are divided.
+    /// The divisor of low frequencies.
     pub factor: f64,
     /// Wavelengths above `original_max_position / low_freq_factor` are scaled in full.
     pub low_freq_factor: f64,
@@ -28,8 +28,8 @@ pub struct Llama3RopeScaling {
     pub original_max_position: usize,
 }
 
-/// Number format of the safetensors file. The values are the same: every weight is representable in
-/// bf16.
+/// Number format of the safetensors file. The values don't depend on it: every weight is
+/// representable in bf16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Storage {
@@ -56,8 +56,8 @@ pub enum ModelFile {
 }
 
 impl ModelFile {
-    /// The file's name inside the model's directory, where it is one file: see
-    /// [`ModelSpec::safetensors_names`] for shards.
+    /// The file's name inside the model's directory; the names of shards are
+    /// [`ModelSpec::safetensors_names`].
     pub const fn name(self) -> &'static str {
         match self {
             Self::Safetensors => SAFETENSORS,
@@ -69,19 +69,19 @@ impl ModelFile {
     }
 }
 
-/// Which of the project's own texts a model's tokenizer is trained on and its prompts are cut from.
+/// The project's own text that a model's tokenizer is trained on and that its prompts are cut from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Corpus {
-    /// [`text`](crate::text): varied, with numbers, code and other scripts.
+    /// [`text`](crate::text): varied stories, with numbers, code and other scripts.
     Varied,
-    /// [`stories`](crate::stories): little stories in few words.
+    /// [`stories`](crate::stories): short stories that use few words.
     Stories,
 }
 
 impl Corpus {
-    /// Text from `seed`, at least `min_chars` characters. Stories have
-    /// [`BETWEEN`](crate::stories::BETWEEN) them.
+    /// Text from `seed`, at least `min_chars` characters; stories are separated by
+    /// [`BETWEEN`](crate::stories::BETWEEN).
     pub fn text(self, seed: u64, min_chars: usize) -> String {
         match self {
             Self::Varied => crate::text::text(seed, min_chars),
@@ -90,20 +90,20 @@ impl Corpus {
     }
 }
 
-/// A model as a function of a seed.
+/// The definition of a model: equal specs give equal files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelSpec {
-    /// Name, also of the directory: `tiny-llama`.
+    /// Name of the model and of its directory, such as `tiny-llama`.
     pub id: String,
-    /// Seed of the weights, where they aren't trained, and of the text the tokenizer is trained on.
+    /// Seed of the text the tokenizer is trained on and, unless they are trained, of the weights.
     pub seed: u64,
-    /// What the tokenizer is trained on, and the weights where they are.
+    /// The text that the tokenizer is trained on, and the weights where they are trained.
     pub corpus: Corpus,
-    /// Which tensors there are, and what is computed of them.
+    /// Architecture, which determines the tensors and what is computed of them.
     pub architecture: Architecture,
-    /// Whether the embedding matrix is the output matrix too.
+    /// Whether the embedding matrix is also the output matrix.
     pub tied: bool,
-    /// Rows of the embedding matrix.
+    /// Number of rows of the embedding matrix.
     pub vocab_size: usize,
     /// Width of the residual stream.
     pub hidden_size: usize,
@@ -111,9 +111,9 @@ pub struct ModelSpec {
     pub intermediate_size: usize,
     /// Number of transformer blocks.
     pub num_layers: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub num_heads: usize,
-    /// Key and value heads; divides `num_heads`.
+    /// Number of key and value heads; divides `num_heads`.
     pub num_kv_heads: usize,
     /// Width of a head; half of it must be a power of two.
     pub head_dim: usize,
@@ -121,7 +121,7 @@ pub struct ModelSpec {
     pub max_position: usize,
     /// RoPE base.
     pub rope_theta: f64,
-    /// Added to the mean square in RMSNorm.
+    /// Epsilon that is added to the mean square in RMSNorm.
     pub rms_norm_eps: f64,
     /// Llama 3's scaling of RoPE, if any.
     pub rope_scaling: Option<Llama3RopeScaling>,
@@ -130,14 +130,14 @@ pub struct ModelSpec {
     pub tokenizer_vocab: usize,
     /// Number format of the safetensors file.
     pub storage: Storage,
-    /// Safetensors files that the weights are spread over; 1 = one file without an index.
+    /// Number of safetensors files that the weights are spread over; 1 = one file without an index.
     pub shards: usize,
     /// Weight files to write.
     pub files: Vec<ModelFile>,
 }
 
 impl ModelSpec {
-    /// About 10 M parameters, plain RoPE: loads in no time, and every dimension is a multiple of
+    /// About 10 M parameters, plain RoPE: it loads quickly, and every dimension is a multiple of
     /// 256, so that even k-quants apply to every matrix.
     pub fn tiny_llama() -> Self {
         Self {
@@ -171,7 +171,7 @@ impl ModelSpec {
     }
 
     /// `tiny-llama` with Llama 3's RoPE: an engine that ignores the scaling is wrong from a few
-    /// hundred positions on. It has room for contexts of 8 K, which a short model can't verify.
+    /// hundred positions on. Its context is long enough to verify engines up to 8 K positions.
     pub fn tiny_llama3() -> Self {
         Self {
             id: "tiny-llama3".into(),
@@ -189,8 +189,8 @@ impl ModelSpec {
         }
     }
 
-    /// About 1.4 M parameters, trained on little stories (`cargo xtask train`). Every dimension is a
-    /// multiple of 256, so that even k-quants apply, and all of its files together have 8 MB.
+    /// About 1.4 M parameters, trained on short stories (`cargo xtask train`). Every dimension is a
+    /// multiple of 256, so that even k-quants apply, and all of its files together take 8 MB.
     pub fn tiny_stories() -> Self {
         Self {
             id: "tiny-stories".into(),
@@ -257,8 +257,8 @@ impl ModelSpec {
         }
     }
 
-    /// A Llama of 150 M parameters with random weights: no cache holds it, and all of its files
-    /// are made in a minute. Widths are multiples of 256, as k-quants need them.
+    /// A Llama of 150 M parameters with random weights: larger than caches are, and all of its
+    /// files are made in a minute. Widths are multiples of 256, as k-quants need them.
     pub fn llama_150m_shape() -> Self {
         Self {
             id: "llama-150m-shape".into(),
@@ -285,8 +285,8 @@ impl ModelSpec {
         Self::all().into_iter().find(|spec| spec.id == id)
     }
 
-    /// Those that take seconds to make and to check: plain RoPE, Llama 3's scaled RoPE, and weights
-    /// that were trained.
+    /// The models that take seconds to make and to check: with plain RoPE, with Llama 3's scaled
+    /// RoPE, and with weights that were trained.
     pub const SMALL: [&str; 3] = ["tiny-llama", "tiny-llama3", "tiny-stories"];
 
     /// `ids`, or the [small ones](Self::SMALL) where none are named.
@@ -363,8 +363,9 @@ impl ModelSpec {
             .collect()
     }
 
-    /// What Llama 3's scaling divides each frequency by (llama.cpp's `rope_freqs.weight`), or `None`
-    /// for plain RoPE. Formula: `_compute_llama3_parameters` in transformers' `modeling_rope_utils`.
+    /// The divisors of the frequencies in Llama 3's scaling (llama.cpp's `rope_freqs.weight`), or
+    /// `None` for plain RoPE. Formula: `_compute_llama3_parameters` in transformers'
+    /// `modeling_rope_utils`.
     pub fn rope_factors(&self) -> Option<Vec<f64>> {
         let s = self.rope_scaling?;
         let original = s.original_max_position as f64;

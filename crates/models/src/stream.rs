@@ -1,5 +1,5 @@
-//! Writes a tensor in any encoding, piece by piece: bounded memory whatever the model's size, and
-//! all cores at work.
+//! Writes a tensor in any encoding, piece by piece: with bounded memory whatever the model's size,
+//! and on all cores.
 //!
 //! It does not know file formats; it appends a tensor's bytes to a writer.
 
@@ -16,9 +16,9 @@ const PIECE: usize = 1 << 18;
 /// Pieces in memory at a time.
 const PIECES_AT_ONCE: usize = 16;
 
-/// Writes the tensor `def` to `out`, its row `r` being Hugging Face's row `source_row(r)`, encoded by
+/// Writes the tensor `def` to `out`: its row `r` is Hugging Face's row `source_row(r)`, encoded by
 /// `encode` (which must accept any whole number of rows). Calls `done` with the number of weights
-/// after each part.
+/// of each part it has written.
 pub fn write_tensor(
     spec: &ModelSpec,
     origin: Origin,
@@ -33,7 +33,8 @@ pub fn write_tensor(
     write_rows((def.rows, def.cols), fill, encode, out, done)
 }
 
-/// The same of a matrix of `(rows, cols)` whose row `r` is what `fill(r, …)` writes.
+/// Writes a matrix of `(rows, cols)` as [`write_tensor`] does; its row `r` is what `fill(r, …)`
+/// writes.
 pub fn write_rows(
     (rows, cols): (usize, usize),
     fill: impl Fn(usize, &mut [f32]) + Sync,

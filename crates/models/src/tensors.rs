@@ -1,10 +1,11 @@
-//! The tensors of a model: names, shapes, and what each is for.
+//! The tensors of a model: their names, shapes and roles.
 //!
-//! It says nothing of the numbers in them (see [`weights`](crate::weights)) or of how they are stored.
+//! The numbers in them are defined in [`weights`](crate::weights); how they are stored is up to the
+//! file formats.
 
 use crate::spec::ModelSpec;
 
-/// What a tensor does, which decides its scale.
+/// The role of a tensor in the model, which decides its scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Token embeddings; the output matrix too, where the two are tied.
@@ -44,15 +45,15 @@ pub struct TensorDef {
     pub name: String,
     /// Name in GGUF (llama.cpp's).
     pub gguf_name: String,
-    /// Layer, or `None` outside the layers.
+    /// Index of the layer, or `None` outside the layers.
     pub layer: Option<usize>,
-    /// Role.
+    /// Role in the model, which decides the scale.
     pub role: Role,
-    /// Output features; 1 for a vector.
+    /// Number of output features; 1 for a vector.
     pub rows: usize,
-    /// Input features.
+    /// Number of input features.
     pub cols: usize,
-    /// The tensors whose rows this one has, top to bottom; empty for one that is made by itself.
+    /// The tensors whose rows a fused tensor has, top to bottom; empty for any other tensor.
     pub parts: Vec<TensorDef>,
 }
 
@@ -62,7 +63,7 @@ impl TensorDef {
         matches!(self.role, Role::Norm | Role::FinalNorm | Role::HeadNorm)
     }
 
-    /// This tensor with the rows of `parts`.
+    /// This tensor as a fused one, with the rows of `parts`.
     fn made_of(self, parts: Vec<TensorDef>) -> Self {
         let rows = parts.iter().map(|part| part.rows).sum();
         Self {
@@ -85,7 +86,7 @@ impl TensorDef {
         self.rows * self.cols
     }
 
-    /// False: no tensor is empty. Here because clippy wants it beside `len`.
+    /// Always false, because no tensor is empty. Clippy wants it beside `len`.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -160,7 +161,7 @@ pub fn tensors(spec: &ModelSpec) -> Vec<TensorDef> {
         let output = Role::AttnOutput;
         all.push(part("self_attn.o_proj", "attn_output", output, hidden, q));
         all.push(norm("post_attention_layernorm", "ffn_norm"));
-        // llama.cpp calls both of Phi-3's in one `ffn_up`.
+        // llama.cpp calls Phi-3's fused gate and up projections `ffn_up`.
         all.extend(fused("mlp.gate_up_proj", "ffn_up", Role::GateUp, gate_up));
         all.push(part("mlp.down_proj", "ffn_down", Role::Down, hidden, inner));
     }

@@ -1,8 +1,8 @@
-//! `tokenizer.json`: a byte-level BPE in the format of the `tokenizers` crate, and the same
-//! vocabulary as lists for GGUF.
+//! Makes the vocabulary of a model, and `tokenizer.json` from it: a byte-level BPE in the format of
+//! the `tokenizers` crate. GGUF files have the same vocabulary as lists.
 //!
-//! Splitting is GPT-2's, which llama.cpp knows as pre-tokenizer `gpt-2`: both encode alike. A BOS
-//! token is put before every text, as Llama's tokenizers do.
+//! Text is split as by GPT-2, which llama.cpp knows as pre-tokenizer `gpt-2`: both encode alike. A
+//! BOS token is put before every text, as Llama's tokenizers do.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -13,11 +13,11 @@ use crate::prng;
 use crate::spec::ModelSpec;
 use crate::stories;
 
-/// Padding; no engine here needs it, but some libraries want one to exist.
+/// Padding token; no engine here needs it, but some libraries want one to exist.
 pub const PAD: &str = "<pad>";
-/// Begin of text.
+/// Begin-of-text token.
 pub const BOS: &str = "<s>";
-/// End of text.
+/// End-of-text token.
 pub const EOS: &str = "</s>";
 /// Id of [`PAD`].
 pub const PAD_ID: u32 = 0;
@@ -28,7 +28,7 @@ pub const EOS_ID: u32 = 2;
 /// The special tokens, by id.
 pub const SPECIAL: [&str; 3] = [PAD, BOS, EOS];
 
-/// Texts the vocabulary is trained on, and characters of each: about 1.5 MB in all.
+/// Number of texts the vocabulary is trained on, and of characters of each: about 1.5 MB in all.
 const TEXTS: u64 = 500;
 const TEXT_CHARS: usize = 3_000;
 
@@ -131,7 +131,7 @@ struct Model<'a> {
     merges: Vec<String>,
 }
 
-/// A list of tokens as a map from token to id, in the order of the ids.
+/// Writes a list of tokens as a map from token to id, in the order of the ids.
 fn by_id<S: Serializer>(tokens: &&[String], serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(tokens.len()))?;
     for (id, token) in tokens.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Weights that were trained, read from a safetensors file: the counterpart of [`weights`](crate::weights),
-//! which makes them from a seed.
+//! Reads weights that were trained from a safetensors file; [`weights`](crate::weights) makes
+//! weights from a seed instead.
 //!
-//! Every value is rounded to bf16, so that all files of a model hold the same numbers whatever their
-//! format. It does not know how the weights came to be.
+//! Every value is rounded to bf16, so that all files of a model hold the same numbers whatever
+//! their format. How the weights were trained isn't known here.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,8 +22,8 @@ impl Trained {
     /// Reads the file `path` as the weights of `spec`, rounded to bf16.
     ///
     /// # Errors
-    /// If it can't be read, is no safetensors file, lacks a tensor, has one too many or one of
-    /// another shape, or if a weight is not finite.
+    /// If the file can't be read, is no safetensors file, lacks a tensor, has one too many or one
+    /// of another shape, or if a weight is not finite.
     pub fn load(spec: &ModelSpec, path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).with_context(|| {
             format!(
@@ -35,7 +35,7 @@ impl Trained {
         Self::read(spec, &bytes).with_context(|| format!("{}: not {}", path.display(), spec.id))
     }
 
-    /// The same of a file's bytes.
+    /// Reads the bytes of a safetensors file as [`Trained::load`] reads a file.
     ///
     /// # Errors
     /// See [`Trained::load`].
@@ -83,17 +83,17 @@ fn values<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f3
     chunks.iter().map(|chunk| read(*chunk)).collect()
 }
 
-/// Where a model's weights come from.
+/// The source of a model's weights.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin<'a> {
-    /// The spec's seed.
+    /// The spec's seed, from which weights are made.
     Seed,
-    /// Training.
+    /// Weights that were trained.
     Trained(&'a Trained),
 }
 
 impl Origin<'_> {
-    /// What gives the rows of one tensor.
+    /// The source of the rows of one tensor.
     pub fn rows(&self, spec: &ModelSpec, def: &TensorDef) -> Rows<'_> {
         match self {
             Self::Seed => Rows::Made(RowMaker::new(spec, def)),
@@ -105,15 +105,15 @@ impl Origin<'_> {
     }
 }
 
-/// Gives rows of one tensor.
+/// The source of the rows of one tensor.
 pub enum Rows<'a> {
-    /// From the seed.
+    /// Rows are made from the seed.
     Made(RowMaker),
-    /// From memory.
+    /// Rows are copied from trained weights in memory.
     Read {
         /// The whole tensor, row by row.
         values: &'a [f32],
-        /// Length of a row.
+        /// Number of weights in a row.
         cols: usize,
     },
 }

@@ -1,8 +1,8 @@
-//! What a model is trained on, as numbers: windows of token ids, each a function of (seed, split,
-//! index), so that a run can be taken up anywhere; and the files of a run, which its trainer writes
-//! and `cargo xtask train` reads.
+//! The input of a training as numbers, and the files of a training run, which its trainer writes
+//! and `cargo xtask train` reads. The input is windows of token ids, each a function of (seed,
+//! split, index), so that a run can be resumed anywhere.
 //!
-//! It deliberately trains nothing: that is the trainer's business (`engines/train.toml`).
+//! Nothing is trained here; the trainer is a program of its own (`engines/train.toml`).
 
 use std::path::{Path, PathBuf};
 
@@ -15,65 +15,65 @@ use crate::spec::ModelSpec;
 use crate::stories;
 use crate::tokenizer::{BOS_ID, EOS_ID, tokenizer_json, vocabulary};
 
-/// What a run trains, on what and for how long. It stands as `job.json` in the run's directory; a
-/// run is resumed from there and must be asked for the same.
+/// The job of a training run: what it trains, on what and for how long. It is stored as `job.json`
+/// in the run's directory. A run that is resumed reads it there, and must be asked for the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// Model id, of [`ModelSpec::named`].
+    /// Id of the model, as for [`ModelSpec::named`].
     pub model: String,
-    /// Which of the trainer's backends computes.
+    /// The trainer's backend that computes.
     pub backend: String,
     /// Seed of the first weights and of the training text.
     pub seed: u64,
-    /// Optimiser steps in all.
+    /// Total number of optimiser steps.
     pub steps: usize,
-    /// Steps between two checkpoints, each with a validation; the last may come sooner.
+    /// Number of steps between two checkpoints, each with a validation; the last may come sooner.
     pub checkpoint_steps: usize,
-    /// Windows of full length a step.
+    /// Number of windows of full length per step.
     pub batch: usize,
-    /// Length of a window (tokens); the first steps have shorter ones, and more of them
+    /// Length of a window (tokens). The first steps have shorter windows, and more of them
     /// ([`Job::context_at`]).
     pub context: usize,
     /// Highest learning rate of the schedule.
     pub learning_rate: f64,
-    /// Windows of the validation.
+    /// Number of windows of the validation.
     pub validation_windows: usize,
 }
 
-/// Lengths of windows by the share of a run's steps: (twentieths of the steps, how many times
-/// shorter than the job's the windows are until then). After the last they are as long.
+/// Lengths of windows during a run: (up to this many twentieths of the steps, windows are this many
+/// times shorter than the job's). After the last entry they have the job's length.
 const WINDOWS: [(usize, usize); 4] = [(2, SHORTER), (14, 8), (16, 4), (18, 2)];
-/// How many times shorter those of the first steps are.
+/// How many times shorter the windows of the first steps are.
 const SHORTER: usize = 16;
 
 /// A line of a run's `curve.jsonl`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Point {
-    /// After a step.
+    /// A training step.
     Step {
         /// Number of the step, from 1.
         step: usize,
-        /// Mean cross-entropy of the step's tokens before it, nats.
+        /// Mean cross-entropy of the step's tokens, before the weights are updated (nats).
         loss: f64,
         /// Learning rate of the step.
         lr: f64,
     },
-    /// After a validation.
+    /// A validation.
     Validation {
-        /// Steps so far.
+        /// Number of steps so far.
         step: usize,
-        /// Mean cross-entropy over the validation's tokens, nats.
+        /// Mean cross-entropy of the validation's tokens (nats).
         valid_loss: f64,
-        /// e to that.
+        /// Perplexity: e to `valid_loss`.
         perplexity: f64,
     },
 }
 
 impl Point {
-    /// The same with losses of four decimals and rates of four digits: what is looked at, and half the
-    /// bytes.
+    /// Rounds losses to four decimals and rates to four digits: precise enough to look at, in half
+    /// the bytes.
     pub fn rounded(self) -> Self {
         let decimals = |x: f64| (x * 1e4).round() / 1e4;
         let digits = |x: f64| format!("{x:.3e}").parse().unwrap_or(x);
@@ -95,7 +95,7 @@ impl Point {
         }
     }
 
-    /// The step it was taken at.
+    /// Number of the step at which the point was taken.
     pub fn step(&self) -> usize {
         match *self {
             Self::Step { step, .. } | Self::Validation { step, .. } => step,
@@ -103,22 +103,22 @@ impl Point {
     }
 }
 
-/// A run's directory.
+/// The directory of a training run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunDir(pub PathBuf);
 
 impl RunDir {
-    /// The [`Job`].
+    /// Path of the file with the [`Job`].
     pub fn job(&self) -> PathBuf {
         self.0.join("job.json")
     }
 
-    /// A [`Point`] a line, in order.
+    /// Path of the file with the curve: a [`Point`] a line, in order.
     pub fn curve(&self) -> PathBuf {
         self.0.join("curve.jsonl")
     }
 
-    /// The weights after the last step, in f32: there is a file only once a run is over.
+    /// Path of the weights after the last step, in f32. The file exists only once a run is over.
     pub fn weights(&self) -> PathBuf {
         self.0.join("trained.safetensors")
     }
@@ -126,7 +126,7 @@ impl RunDir {
     /// Reads the job.
     ///
     /// # Errors
-    /// If there is none or it is damaged.
+    /// If the file is missing or damaged.
     pub fn read_job(&self) -> Result<Job> {
         let path = self.job();
         let text = std::fs::read_to_string(&path).with_context(|| {
@@ -139,7 +139,7 @@ impl RunDir {
         serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))
     }
 
-    /// Reads the curve; a line that a kill cut short ends it.
+    /// Reads the curve, up to a line that was cut short when the trainer was killed.
     ///
     /// # Errors
     /// If the file can't be read.
@@ -155,44 +155,44 @@ impl RunDir {
 }
 
 impl Job {
-    /// How many checkpoints there will be.
+    /// Number of checkpoints of the run.
     pub fn checkpoints(&self) -> usize {
         self.steps.div_ceil(self.checkpoint_steps)
     }
 
-    /// Length of the training windows (tokens) of step number `step`, from 1. They begin short (Press
-    /// et al. 2021, "Shortformer") and have the length of a story for most of a run: a name to be
-    /// repeated is then one of few words to look back at, and which of them is learned much sooner.
+    /// Length of the training windows (tokens) of step number `step`, from 1. They begin short
+    /// (Press et al. 2021, "Shortformer") and have the length of a story for most of a run: then a
+    /// name that must be repeated is one of few earlier words, and is learned much sooner.
     pub fn context_at(&self, step: usize) -> usize {
         let at = |(end, _): &&(usize, usize)| step * 20 <= end * self.steps;
         let shorter = WINDOWS.iter().find(at).map_or(1, |(_, shorter)| *shorter);
         self.context.div_ceil(shorter)
     }
 
-    /// Windows of step number `step`: as many tokens in every step.
+    /// Numbers of the windows of step number `step`, from 1; every step has about as many tokens.
     pub fn windows_at(&self, step: usize) -> std::ops::Range<u64> {
         let first = ((step - 1) * self.batch * SHORTER) as u64;
         let count = (self.batch * self.context).div_ceil(self.context_at(step));
         first..first + count as u64
     }
 
-    /// Steps done at checkpoint number `n`, from 1; none are done at 0.
+    /// Number of steps done at checkpoint number `n`, from 1; 0 for `n` = 0.
     pub fn steps_at(&self, n: usize) -> usize {
         (n * self.checkpoint_steps).min(self.steps)
     }
 }
 
-/// Text that training never sees, or what it does.
+/// A part of the text: for training, or for validation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
-    /// What is learned from.
+    /// Text that is learned from.
     Training,
-    /// What is asked to see how well.
+    /// Text that training never sees, for measuring how well the model has learned.
     Validation,
 }
 
 impl Split {
-    /// The seed of its stories.
+    /// The seed of the split's stories.
     fn seed(self, seed: u64) -> u64 {
         match self {
             Self::Training => prng::stream_key(seed, "training"),
@@ -200,19 +200,19 @@ impl Split {
         }
     }
 
-    /// Its story number `index`.
+    /// The split's story number `index`.
     pub fn story(self, seed: u64, index: u64) -> String {
         stories::story(self.seed(seed), index)
     }
 }
 
-/// Windows of stories for one tokenizer.
+/// Makes windows of stories with one tokenizer.
 pub struct Windows {
     tokenizer: Tokenizer,
     context: usize,
 }
 
-/// Stories kept for one window; none is in two.
+/// Number of stories that are reserved for one window; no story is in two windows.
 const STORIES_A_WINDOW: u64 = 1 << 10;
 
 impl Windows {
@@ -226,9 +226,9 @@ impl Windows {
         Ok(Self { tokenizer, context })
     }
 
-    /// Window number `index`: `context + 1` ids, of which all but the last are the input and all but
-    /// the first the target. One story after the other, each between begin and end of text. Every
-    /// other window begins in the midst of a story, as the harness cuts its prompts.
+    /// Window number `index`: `context + 1` ids, of which all but the last are the input and all
+    /// but the first the target. Stories follow each other, each between begin and end of text.
+    /// About half of the windows begin in the middle of a story, as the harness cuts its prompts.
     ///
     /// # Errors
     /// If a story can't be encoded.
@@ -236,7 +236,7 @@ impl Windows {
         self.window_of(self.context, seed, split, index)
     }
 
-    /// The same of another length: the first `context + 1` ids of it.
+    /// Like [`Windows::window`] for another length: the first `context + 1` ids of the window.
     ///
     /// # Errors
     /// If a story can't be encoded.
@@ -263,36 +263,36 @@ impl Windows {
         Ok(ids)
     }
 
-    /// The ids of a story, its begin and end among them.
+    /// The ids of a story, with begin and end of text.
     fn story(&self, story: &str) -> Result<Vec<u32>> {
         let mut ids = self.prompt(story)?;
         ids.push(EOS_ID);
         Ok(ids)
     }
 
-    /// The ids of a text, neither begin nor end added.
+    /// The ids of a text, without begin or end of text.
     ///
     /// # Errors
-    /// If it can't be encoded.
+    /// If the text can't be encoded.
     pub fn ids(&self, text: &str) -> Result<Vec<u32>> {
         let encoding = self.tokenizer.encode(text, false);
         let encoding = encoding.map_err(|error| anyhow!("can't encode {text:?}: {error}"))?;
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// What a model is given to go on from: begin of text, then the ids of a text.
+    /// The ids of a prompt that a model continues: begin of text, then the ids of `text`.
     ///
     /// # Errors
-    /// If it can't be encoded.
+    /// If the text can't be encoded.
     pub fn prompt(&self, text: &str) -> Result<Vec<u32>> {
         let ids = self.ids(text)?;
         Ok([BOS_ID].into_iter().chain(ids).collect())
     }
 
-    /// The text of ids, up to the end of text.
+    /// The text of `ids`, up to the end of text.
     ///
     /// # Errors
-    /// If one is in no vocabulary.
+    /// If the ids can't be decoded.
     pub fn text(&self, ids: &[u32]) -> Result<String> {
         let end = ids.iter().position(|id| *id == EOS_ID);
         let ids = &ids[..end.unwrap_or(ids.len())];
@@ -301,14 +301,14 @@ impl Windows {
     }
 }
 
-/// The first sentence of a story: what a model is given to go on from.
+/// The first sentence of a story, which a model is given to continue.
 pub fn opening(story: &str) -> &str {
     let end = story.find(". ").map_or(story.len(), |at| at + 1);
     &story[..end]
 }
 
-/// Keeps of the curve at `path` what was taken up to `step`: a run that is taken up there writes the
-/// rest again.
+/// Cuts the curve at `path` off after step `step`: a run that is resumed there writes the rest
+/// again.
 ///
 /// # Errors
 /// If the file can't be read or written.

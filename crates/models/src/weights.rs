@@ -1,8 +1,7 @@
-//! How each tensor of a model is scaled: the place where a random network is made to behave like a
-//! trained one.
+//! Scales each tensor of a model so that a random network behaves like a trained one.
 //!
-//! Every number is a function of (seed, tensor name, index), rounded to bf16. Nothing is learned and
-//! nothing is stored; see `stream` for writing the tensors out.
+//! Every number is a function of (seed, tensor name, index), rounded to bf16. Nothing is learned
+//! and nothing is stored; `stream` writes the tensors out.
 
 use half::bf16;
 
@@ -32,9 +31,9 @@ pub use crate::tensors::{Role, TensorDef, tensors};
 /// Standard deviation of the logits over the vocabulary, in nats. Divergences grow with its square:
 /// at 2.75 q4_k_m comes to 0.1, the most it may.
 const LOGIT_STD: f64 = 2.5;
-/// The same of every model but a Llama with tied embeddings. llama.cpp gives embeddings that are not
-/// tied 4 bits and not 6, and a Qwen3's queries and keys are normalised: at 2.5 their q4_k_m came to
-/// 0.10–0.14, at 2 it comes to 0.05–0.07, with the mildest mistake at 0.18.
+/// The same for every model except a Llama with tied embeddings. llama.cpp gives embeddings that
+/// are not tied 4 bits and not 6, and a Qwen3's queries and keys are normalised: at 2.5 their
+/// q4_k_m came to 0.10–0.14, at 2 it comes to 0.05–0.07, with the mildest mistake at 0.18.
 const LOGIT_STD_OTHERS: f64 = 2.0;
 /// Standard deviation of an attention score (after the division by √head_dim), in nats. The larger,
 /// the fewer tokens a head reads, and the stronger a position error is against quantisation noise:
@@ -56,7 +55,7 @@ const GATED_RMS: f64 = 0.6;
 /// Root mean square of a head's output for unit values, a mixture of a few tokens. Set low, which
 /// makes attention's contribution the larger: five of the seven mistakes happen there.
 const MIXED_RMS: f64 = 0.5;
-/// Standard deviation of a query or a key before the norm of its heads, which takes it away again: an
+/// Standard deviation of a query or a key before the norm of its heads, which normalises it: an
 /// engine that leaves the norm out has scores that are far too large.
 const HEAD_STD: f64 = 2.0;
 /// Spread of the norm weights around 1, so that an engine which forgets them is found out.
@@ -76,8 +75,8 @@ fn score_share(frequency: f64) -> f64 {
     }
 }
 
-/// The scaling of a tensor: `weight = std · gain(row) · normal`, or `std · (1 + NORM_SPREAD · normal)`
-/// for norms, with the gain of a column where the norm is a head's.
+/// The scaling of a tensor: `weight = std · gain(row) · normal`, or `std · (1 + NORM_SPREAD ·
+/// normal)` for norms, with the gain of a column where the norm is a head's.
 struct Scale {
     std: f64,
     /// Gain of a row (in a head's norm: of a column), by its index within the head. Empty: 1
@@ -87,14 +86,14 @@ struct Scale {
 
 fn scale(spec: &ModelSpec, def: &TensorDef) -> Scale {
     let (hidden, inner) = (spec.hidden_size as f64, spec.intermediate_size as f64);
-    // A norm's output has this root mean square, by the spread of its weights.
+    // The root mean square of a norm's output, which follows from the spread of its weights.
     let normed = (1.0 + f64::from(NORM_SPREAD) * f64::from(NORM_SPREAD)).sqrt();
     let logit_std = match (spec.architecture, spec.tied) {
         (Architecture::Llama, true) => LOGIT_STD,
         _ => LOGIT_STD_OTHERS,
     };
     let embedding = logit_std / (hidden.sqrt() * normed);
-    // Two contributions a layer, of the same size.
+    // Each layer adds two contributions of the same size.
     let height = def
         .layer
         .map_or(0.5, |layer| (layer as f64 + 0.5) / spec.num_layers as f64);
@@ -104,7 +103,8 @@ fn scale(spec: &ModelSpec, def: &TensorDef) -> Scale {
     let std = match def.role {
         Role::Embedding | Role::Output => embedding,
         Role::Norm | Role::FinalNorm => 1.0,
-        // The norm makes ones of them, and its own weights what they make without it.
+        // The norm brings heads to a root mean square of 1; its own weights then set the size of
+        // the scores.
         Role::Query | Role::Key if spec.architecture.normalises_heads() => {
             HEAD_STD / (hidden.sqrt() * normed)
         }
@@ -128,7 +128,7 @@ fn scale(spec: &ModelSpec, def: &TensorDef) -> Scale {
                 .map(score_share)
                 .collect();
             let mean = shares.iter().sum::<f64>() / shares.len() as f64;
-            // The pair's share is a variance of a product of two equal gains.
+            // A pair's share is the variance of a product of two equal gains.
             let pairs: Vec<f64> = shares.iter().map(|s| (s / mean).sqrt().sqrt()).collect();
             // In Hugging Face's layout, pair i is the rows i and i + head_dim / 2.
             [pairs.clone(), pairs].concat()
@@ -142,19 +142,19 @@ fn scale(spec: &ModelSpec, def: &TensorDef) -> Scale {
 pub struct RowMaker(Maker);
 
 enum Maker {
-    /// Makes a tensor that stands by itself.
+    /// Makes a tensor that is not fused.
     Own {
         key: u64,
         cols: usize,
         role: Role,
         scale: Scale,
     },
-    /// Makes a tensor that is others stacked, each with the row that it begins at.
+    /// Makes a fused tensor from its parts, each with the row that it begins at.
     Stacked(Vec<(usize, RowMaker)>),
 }
 
 impl RowMaker {
-    /// For the tensor `def` of `spec`.
+    /// Returns the maker for the tensor `def` of `spec`.
     pub fn new(spec: &ModelSpec, def: &TensorDef) -> Self {
         if def.parts.is_empty() {
             return Self(Maker::Own {
@@ -211,7 +211,7 @@ impl RowMaker {
     }
 }
 
-/// The final norm's weights are negative in half of the places, one of each neighbouring pair.
+/// Sign of the final norm's weights: negative in half of the places, one of each neighbouring pair.
 ///
 /// The output matrix is the embedding matrix, so a token's own embedding, which is still in the
 /// residual stream, would win its own logit by far and the model would repeat its input. With the

@@ -1,23 +1,23 @@
-//! `data/adapters.json`: what our adapters cost, as `cargo xtask bench-adapters --write` found.
-//! The methodology page prints it.
+//! `data/adapters.json`: the cost of our adapters, as `cargo xtask bench-adapters --write` measured
+//! it. The methodology page prints it.
 
 use crate::error::{DataError, read_json};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What adapters cost on one machine with one model.
+/// The cost of adapters on one machine with one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterCosts {
-    /// The processor in words, where known.
+    /// Description of the processor, where known.
     pub cpu_model: Option<String>,
     /// Id of the model.
     pub model: String,
-    /// A row for every engine and kind of work.
+    /// Rows, one for every engine and kind of work.
     pub rows: Vec<AdapterCost>,
 }
 
-/// One engine through our adapter and driven directly, at one kind of work.
+/// A comparison of one engine through our adapter and driven directly, at one kind of work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterCost {
@@ -28,32 +28,33 @@ pub struct AdapterCost {
     pub revision: Option<String>,
     /// Engine id.
     pub engine: String,
-    /// Its version, as the adapter says it.
+    /// The engine's version, as the adapter reports it.
     pub version: String,
     /// Target whose adapter was timed.
     pub target: String,
-    /// What was timed.
+    /// Kind of work that was timed.
     pub work: Work,
     /// Prompt length (tokens).
     pub prompt_tokens: u32,
     /// Output length (tokens).
     pub new_tokens: u32,
-    /// Interleaved pairs of processes.
+    /// Number of interleaved pairs of processes.
     pub pairs: u32,
     /// Geometric mean over pairs of adapter ÷ direct, in tokens per second.
     pub ratio: f64,
-    /// Its 95 % interval; absent with one pair.
+    /// 95 % interval of the ratio; absent with one pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<(f64, f64)>,
-    /// Through our adapter, median (tokens per second: of the prompt in prefill, else of the output).
+    /// Median through our adapter (tokens per second: of the prompt in prefill, else of the
+    /// output).
     pub adapter_tok_per_s: f64,
-    /// Driven directly, median.
+    /// Median when driven directly (tokens per second).
     pub direct_tok_per_s: f64,
-    /// What drove it, with its version, where that is the engine's own benchmark; absent where
-    /// it is a program of ours.
+    /// Name and version of the engine's own benchmark that drove it; absent where a program of ours
+    /// did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Why the two gave different tokens; empty where all were equal.
+    /// Reason why the two gave different tokens; empty where all were equal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub other_tokens: String,
 }
@@ -62,14 +63,14 @@ pub struct AdapterCost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// A prompt is read, and one token comes.
+    /// Reading a prompt and producing one token.
     Prefill,
-    /// Tokens are written after a short prompt.
+    /// Producing tokens after a short prompt.
     Decode,
 }
 
 impl Work {
-    /// As it stands in the file.
+    /// The name in the file.
     pub fn name(self) -> &'static str {
         match self {
             Work::Prefill => "prefill",
@@ -79,8 +80,8 @@ impl Work {
 }
 
 impl AdapterCosts {
-    /// Keep the rows of `before` whose engine is not among these, where they are of the same model
-    /// and processor.
+    /// Keep the rows of `before` for engines that have no row here, if model and processor are the
+    /// same.
     pub fn keep(&mut self, before: Self) {
         if (&self.model, &self.cpu_model) != (&before.model, &before.cpu_model) {
             return;

@@ -1,47 +1,47 @@
-//! What adopting an engine costs a team beside its speed: what is shipped, what is
-//! depended on, how long it builds, how much code joins it. Measured on the program
-//! that was run; what can't be read or doesn't apply is absent.
+//! The cost of adopting an engine, beside its speed: the size of what is shipped, its dependencies,
+//! its build time and the code that joins it to the protocol. Measured on the program that was run;
+//! a value that can't be read or doesn't apply is absent.
 
 use serde::{Deserialize, Serialize};
 
-/// What it costs to adopt one program. Cold start is not here: every launch records it.
+/// The cost of adopting one program. Cold start is not here: every launch records it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Adoption {
     /// Engine id.
     pub engine: String,
-    /// Ids of the run's targets that it serves.
+    /// Ids of the run's targets that the program serves.
     pub targets: Vec<String>,
     /// Size of the binary without symbols and debug information, in bytes.
     pub stripped_bytes: Option<u64>,
-    /// Crates linked into it or expanded for it, each name and version once, on this
-    /// platform with its features; without this repository's own.
+    /// Number of crates that are linked into the program or expanded for it, each name and version
+    /// once, on this platform with its features; without this repository's own.
     pub crates: Option<u64>,
-    /// Packages in its Python environment, each once.
+    /// Number of packages in its Python environment.
     pub packages: Option<u64>,
     /// Size of those packages as installed, in bytes.
     pub packages_bytes: Option<u64>,
-    /// Shared libraries it names itself (ELF `NEEDED`), without those of the C and
-    /// C++ runtime. What it opens by name while running isn't seen.
+    /// Shared libraries that the program names itself (ELF `NEEDED`), without those of the C and
+    /// C++ runtime. Libraries that it opens by name while it runs aren't found.
     pub libraries: Vec<String>,
-    /// Size of all shared libraries that are loaded for these, in bytes, with what
-    /// they need in turn, without the C and C++ runtime.
+    /// Size of all shared libraries that are loaded for these, including what they need in turn,
+    /// without the C and C++ runtime, in bytes.
     pub libraries_bytes: Option<u64>,
-    /// Lines of its folder under `engines/` that are neither blank nor comment nor
-    /// test: of an adapter what joins the engine to the protocol, of an engine written
-    /// here the whole engine.
+    /// Number of lines of its folder under `engines/` that are neither blank nor comment nor test.
+    /// For an adapter that is the code that joins the engine to the protocol; for an engine written
+    /// here, the whole engine.
     pub adapter_lines: Option<u64>,
-    /// How long it was built, where the command that recorded this built something.
+    /// The build of the program, where the command that recorded this built something.
     pub built: Option<Built>,
 }
 
-/// A build by Cargo, in release.
+/// A release build by Cargo.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Built {
-    /// From the first crate's start to the end, in seconds. Whatever else the machine
-    /// did is in it.
+    /// Time from the start of the first crate to the end, in seconds. Other work of the machine
+    /// makes it longer.
     pub build_s: f64,
-    /// How many crates were compiled: the others were there already.
+    /// Number of crates that were compiled; the others had been compiled before.
     pub crates_compiled: u64,
 }
 

@@ -1,23 +1,22 @@
-//! `results/<run>/budget.json`: what the pilot found out about each target's pace,
-//! which cells therefore had no time, and which targets run twice. Written once,
-//! before anything is timed.
+//! `results/<run>/budget.json`: the pilot's estimate of each target's pace, the cells that are left
+//! out for lack of time, and the targets that run twice. Written once, before anything is timed.
 
 use crate::key::{CellKey, Twin};
 use serde::{Deserialize, Serialize};
 
-/// How the time of a run was shared out.
+/// The division of a run's time among its targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// What the profile allows for measuring (s); 0: any time.
+    /// Time that the profile allows for measuring (s); 0: any time.
     pub budget_s: f64,
-    /// The most a target got (s); the baseline is exempt. Absent: all fitted.
+    /// Largest share of a target (s); the baseline is exempt. Absent where all cells fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_s: Option<f64>,
-    /// What was estimated from, by target in plan order.
+    /// The pilots that the estimates come from, by target in plan order.
     pub pilots: Vec<Pilot>,
     /// The cells that are not measured.
     pub over: Vec<OverBudget>,
-    /// The targets that run twice in every block; none: no A/A pair is measured.
+    /// The targets that run twice in every block; empty where no A/A pair is measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub twins: Vec<Twin>,
 }
@@ -27,18 +26,18 @@ pub struct Budget {
 pub struct Pilot {
     /// Target id.
     pub target: String,
-    /// From starting its process to ready (s).
+    /// Time from starting its process until it was ready (s).
     pub load_s: f64,
-    /// Rounds of requests, one for each shape that the plan has.
+    /// Rounds of requests, one for each shape of work in the plan.
     pub rounds: Vec<Round>,
-    /// What all its planned cells would take (s), by estimate.
+    /// Estimated time of all its planned cells (s).
     pub planned_s: f64,
-    /// Why the pilot ended early, if so; then nothing of it is over budget.
+    /// Reason why the pilot ended early, if it did; then no cell of the target is over budget.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub failure: String,
 }
 
-/// As many requests as are in flight together, from the first sent to the last answered.
+/// A round: as many requests as are in flight together, from the first sent to the last answered.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     /// Prompt length (tokens).
@@ -47,14 +46,14 @@ pub struct Round {
     pub new_tokens: u32,
     /// Requests in flight.
     pub concurrency: u32,
-    /// Whether the prompts differ in length, `prompt_tokens` being their mean.
+    /// Whether the prompts differ in length; `prompt_tokens` is then their mean.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mixed: bool,
-    /// How long it took (s).
+    /// Duration of the round (s).
     pub round_s: f64,
 }
 
-/// A cell that is not measured.
+/// A cell that is not measured for lack of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverBudget {
     /// Target id, or a twin's name.
@@ -63,14 +62,14 @@ pub struct OverBudget {
     pub scenario: String,
     /// Case id.
     pub case: String,
-    /// What it would have taken (s), by estimate.
+    /// Estimated time of the cell (s).
     pub estimate_s: f64,
-    /// One line for the reader.
+    /// Reason in one line for the reader.
     pub reason: String,
 }
 
 impl OverBudget {
-    /// Which cell it is.
+    /// The key of the cell.
     pub fn key(&self) -> CellKey {
         CellKey {
             target: self.target.clone(),
@@ -81,7 +80,7 @@ impl OverBudget {
 }
 
 impl Budget {
-    /// Why a cell is not measured, if so.
+    /// Why a cell is not measured; `None` where it is.
     pub fn refusal(&self, cell: &CellKey) -> Option<&str> {
         let is_it = |over: &&OverBudget| {
             over.target == cell.target && over.scenario == cell.scenario && over.case == cell.case

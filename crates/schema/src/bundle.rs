@@ -1,5 +1,5 @@
-//! `bundle.json`: what a bundle of built programs was made from, because the machine it
-//! is unpacked on has no checkout to ask. Written by `cargo xtask dist`.
+//! `bundle.json`: the description of what a bundle of built programs was made from, because the
+//! machine it is unpacked on has no checkout. Written by `cargo xtask dist`.
 
 use crate::adoption::Adoption;
 use crate::error::{DataError, read_json};
@@ -12,26 +12,26 @@ pub const FILE: &str = "bundle.json";
 /// The only format there is.
 pub const FORMAT: u32 = 1;
 
-/// What a bundle was made from, and what it needs.
+/// The origin of a bundle, and its requirements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bundle {
-    /// [`FORMAT`].
+    /// Number of the format, [`FORMAT`].
     pub format: u32,
     /// Version of this repository.
     pub version: String,
     /// The checkout's revision.
     pub git_revision: Option<String>,
-    /// Whether the checkout differed from it.
+    /// Whether the checkout differed from that revision.
     pub git_dirty: Option<bool>,
-    /// The CPU its programs are compiled for, as the compiler was told.
+    /// The CPU that its programs are compiled for, as it was named to the compiler.
     pub target_cpu: String,
-    /// What they need of a CPU, in the kernel's spelling.
+    /// CPU flags that the programs need, in the kernel's spelling.
     pub cpu_flags: Vec<String>,
     /// Whether its engines are those for an NVIDIA GPU.
     pub cuda: bool,
-    /// Lockfile → sha256, of all that decide a number.
+    /// Lockfile → sha256, of all lockfiles that can affect a measurement.
     pub lockfiles: BTreeMap<String, String>,
-    /// Program id → what it costs, as measured where it was built.
+    /// Program id → cost of adopting it, as measured where it was built.
     pub adoption: BTreeMap<String, Adoption>,
 }
 

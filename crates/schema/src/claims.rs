@@ -1,5 +1,5 @@
-//! `data/claims.toml`: what an engine's own project says of its speed, each claim with its
-//! condition and its page, and which comparisons of a run come nearest to it. The words are the
+//! `data/claims.toml`: what an engine's own project claims of its speed, each claim with its
+//! condition, its page, and the comparisons of a run that come nearest to it. The words are the
 //! project's; no number and no verdict rests on them.
 
 use crate::error::{DataError, read_toml};
@@ -8,44 +8,45 @@ use crate::registry::Registry;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The file.
+/// The content of `data/claims.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claims {
-    /// When all pages were read, `YYYY-MM-DD`.
+    /// Date on which all pages were read, `YYYY-MM-DD`.
     pub read: String,
     /// The claims, those of one engine in the order of its page.
     #[serde(rename = "claim", default)]
     pub claims: Vec<Claim>,
 }
 
-/// What a project says.
+/// A claim that a project makes of its engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// Engine id.
     pub engine: String,
-    /// The claim, a sentence or two.
+    /// Text of the claim, a sentence or two.
     pub says: String,
-    /// Of which version, machine and model it is said.
+    /// Version, machine and model that the claim is about.
     pub condition: String,
-    /// The page that it was read from.
+    /// Address of the page that it was read from.
     pub source: String,
-    /// What differs here as far as it is known, so that the numbers need not agree.
+    /// Known differences between the claim's conditions and ours, so that the numbers need not
+    /// agree.
     #[serde(default)]
     pub differs: String,
-    /// The comparisons that come nearest to it; empty: nothing here is comparable.
+    /// Comparisons that come nearest to the claim; empty where nothing here is comparable.
     #[serde(default)]
     pub here: Vec<Here>,
 }
 
-/// A comparison of two targets that a run can hold.
+/// A comparison of two targets that a run can contain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Here {
     /// Target id.
     pub target: String,
-    /// The target that it is compared with.
+    /// Id of the target that it is compared with.
     pub against: String,
     /// Scenario id; all of its cases count.
     pub scenario: String,
@@ -57,8 +58,8 @@ impl Claims {
     /// Read the file in the repository at `root`; `None` where there is none.
     ///
     /// # Errors
-    /// A file that can't be read, a date that is none, an engine or a target that the registry
-    /// hasn't, or a source that is no web page.
+    /// If the file can't be read, a date is no date, the registry lacks an engine or a target, or a
+    /// source is no web page.
     pub fn load(root: &Path, registry: &Registry) -> Result<Option<Self>, DataError> {
         let path = &root.join("data/claims.toml");
         if !path.is_file() {
@@ -71,7 +72,7 @@ impl Claims {
         }
     }
 
-    /// What the project of an engine says.
+    /// The claims of an engine's project.
     pub fn by_engine<'a>(&'a self, engine: &'a str) -> impl Iterator<Item = &'a Claim> {
         let all = self.claims.iter();
         all.filter(move |claim| claim.engine == engine)

@@ -1,11 +1,10 @@
-//! The data formats described field by field, read out of the very source that
-//! defines them: its doc comments are the descriptions, so that none can be missing
-//! or say something else.
+//! Describes the data formats field by field. The descriptions are the doc comments of the very
+//! source that defines the formats, so that none can be missing or say something else.
 //!
-//! Not a parser of Rust: it understands what the record types of this crate are made
-//! of (documented structs and enums with public fields), and a test holds it to them.
+//! This is no parser of Rust: it understands what the record types of this crate are made of
+//! (documented structs and enums with public fields), and a test checks that it does.
 
-/// A file of this crate that defines what is on disk, and what it is about.
+/// The source files of this crate that define formats on disk, each with its subject.
 pub const SOURCES: [(&str, &str); 10] = [
     ("run.json and what a run holds", include_str!("run.rs")),
     (
@@ -31,22 +30,22 @@ pub const SOURCES: [(&str, &str); 10] = [
 /// A documented type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// Its name.
+    /// Name of the type.
     pub name: String,
-    /// What it is.
+    /// Description of the type.
     pub about: String,
-    /// Its fields or variants, in order.
+    /// Fields or variants of the type, in order.
     pub fields: Vec<Field>,
 }
 
 /// A field of a struct, or a variant of an enum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// As in the source; records spell variants in snake case.
+    /// Name as in the source; records spell variants in snake case.
     pub name: String,
-    /// Its Rust type; empty for a variant without content.
+    /// Rust type; empty for a variant without content.
     pub kind: String,
-    /// What it is.
+    /// Description of the field.
     pub about: String,
 }
 
@@ -95,7 +94,8 @@ pub fn types(source: &str) -> Vec<Type> {
     types
 }
 
-/// `pub name: Kind,`, `Variant,`, `Variant(Kind),` or, inside a variant, `name: Kind,`.
+/// Parse a field or a variant: `pub name: Kind,`, `Variant,`, `Variant(Kind),` or, inside a
+/// variant, `name: Kind,`.
 fn field(text: &str, about: &str) -> Option<Field> {
     let text = text.strip_suffix(',').or(text.strip_suffix(" {"))?;
     let (name, kind) = if let Some(rest) = text.strip_prefix("pub ") {
@@ -112,7 +112,7 @@ fn field(text: &str, about: &str) -> Option<Field> {
     })
 }
 
-/// Paragraphs as one line; link brackets stay, since they name types.
+/// Join lines into one. Links to types lose their brackets and keep their backquotes.
 fn joined(lines: &[&str]) -> String {
     lines.join(" ").replace("[`", "`").replace("`]", "`")
 }
@@ -135,7 +135,7 @@ mod tests {
         fields.into_iter().map(|f| f.name).collect()
     }
 
-    /// Every key that really stands in a record has a description, in order.
+    /// Check that every key that stands in a record has a description.
     fn check(name: &str, value: &impl Serialize) {
         let value = serde_json::to_value(value).unwrap();
         let keys: Vec<&String> = value.as_object().unwrap().keys().collect();

@@ -1,13 +1,13 @@
-//! The one error of this crate: which file, where in it, what, what to do.
+//! The error type of this crate: which file, where in it, what is wrong and what to do.
 
 use std::path::{Path, PathBuf};
 
 /// A file under `data/` or `engines/` that can't be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataError {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Line (from 1), where one is known.
+    /// Line number (from 1), where one is known.
     pub line: Option<usize>,
     /// What is wrong and what to do about it; one line.
     pub message: String,
@@ -72,7 +72,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, DataError> {
         .map_err(|error| DataError::new(path, format!("can't be read: {error}")))
 }
 
-/// Refuse ids that could not stand in a file name and a URL as they are.
+/// Refuse ids that could not stand in a file name and a URL without change.
 pub fn check_id(path: &Path, what: &str, id: &str) -> Result<(), DataError> {
     let fits = !id.is_empty()
         && id.len() <= 64

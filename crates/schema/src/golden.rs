@@ -1,20 +1,20 @@
-//! `data/golden/<model>.json`, and `golden.json` beside a model's files: what the reference
-//! thinks comes next. The first is committed; the second is made on this machine, for a model
-//! or for contexts that the first doesn't have.
+//! `data/golden/<model>.json`, and `golden.json` beside a model's files: the tokens that the
+//! reference predicts. The first is committed; the second is made on this machine, for a model or
+//! for contexts that the first doesn't have.
 //!
-//! `data/parity.toml`: how far each precision may stray from the reference.
+//! `data/parity.toml`: how far each precision may deviate from the reference.
 
 use crate::error::{DataError, read_json, read_toml};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Positions scored per prompt.
+/// Number of positions scored per prompt.
 pub const POSITIONS: usize = 64;
-/// Most likely ids kept per position.
+/// Number of most likely ids kept per position.
 pub const TOP: usize = 32;
-/// Positions that a golden reaches for every plan, as far as the model has them. Prompts beyond
-/// are asked only where a plan needs contexts as long.
+/// Number of positions that the prompts of every golden cover, as far as the model has them. Longer
+/// prompts are asked only where a plan needs contexts as long.
 pub const USUAL_POSITIONS: u32 = 1024;
 
 /// The goldens of one model.
@@ -27,10 +27,9 @@ pub struct Golden {
     pub weights_sha256: String,
     /// Target id and version of the reference.
     pub reference: String,
-    /// Target id and version that the reference was checked against, and the
-    /// largest mean KL divergence (nats) between the two over the prompts.
+    /// Target id and version that the reference was checked against.
     pub cross_check: String,
-    /// That divergence.
+    /// Largest mean KL divergence (nats) between the two over the prompts.
     pub cross_check_kl_nats: f64,
     /// The prompts.
     pub prompts: Vec<GoldenPrompt>,
@@ -40,35 +39,35 @@ pub struct Golden {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GoldenPrompt {
-    /// For messages, e.g. `long`.
+    /// Name for messages, such as `long`.
     pub name: String,
-    /// The prompt.
+    /// Token ids of the prompt.
     pub prompt_ids: Vec<u32>,
     /// The reference's greedy continuation; [`POSITIONS`] ids.
     pub output_ids: Vec<u32>,
-    /// For each position the [`TOP`] most likely ids, most likely first.
+    /// For each position, the [`TOP`] most likely ids, most likely first.
     pub top_ids: Vec<Vec<u32>>,
-    /// Their log-probabilities (nats), rounded to 1e-7.
+    /// Log-probabilities of `top_ids` (nats), rounded to 1e-7.
     pub top_logprobs: Vec<Vec<f64>>,
 }
 
 impl GoldenPrompt {
-    /// Context (tokens) that the prompt and its positions span.
+    /// Length of the context that the prompt and its positions span (tokens).
     pub fn context_tokens(&self) -> u32 {
         (self.prompt_ids.len() + self.output_ids.len()) as u32
     }
 
-    /// Whether it is asked only where a plan needs contexts as long.
+    /// Whether it is a far prompt, asked only where a plan needs contexts as long.
     pub fn is_far(&self) -> bool {
         self.context_tokens() > USUAL_POSITIONS
     }
 
-    /// By how much (nats) the reference prefers its best id at `position`.
+    /// Margin by which the reference prefers its best id at `position` (nats).
     pub fn margin(&self, position: usize) -> f64 {
         self.top_logprobs[position][0] - self.top_logprobs[position][1]
     }
 
-    /// The prompt and all forced tokens: what `score` is sent.
+    /// The ids that `score` is sent: the prompt and all forced tokens.
     pub fn forced_ids(&self) -> Vec<u32> {
         let mut ids = self.prompt_ids.clone();
         ids.extend_from_slice(&self.output_ids[..self.output_ids.len() - 1]);
@@ -77,8 +76,8 @@ impl GoldenPrompt {
 }
 
 impl Golden {
-    /// What is asked for contexts of these lengths (tokens): the usual prompts, and of the far ones
-    /// those that end where one of these contexts does.
+    /// Keep the prompts that are asked for contexts of these lengths (tokens): the usual ones, and
+    /// of the far ones those that end where one of these contexts does.
     pub fn for_contexts(mut self, contexts: &[u32]) -> Self {
         let is_asked =
             |prompt: &GoldenPrompt| !prompt.is_far() || contexts.contains(&prompt.context_tokens());
@@ -86,7 +85,7 @@ impl Golden {
         self
     }
 
-    /// With the far prompts of another golden of the same weights, where it has none as long.
+    /// Add the far prompts of another golden of the same weights, where this one has none as long.
     pub fn with_far_of(mut self, other: Golden) -> Self {
         for prompt in other.prompts.into_iter().filter(GoldenPrompt::is_far) {
             if !self.reaches(prompt.context_tokens()) {
@@ -102,13 +101,13 @@ impl Golden {
         contexts.any(|tokens| tokens == context_tokens)
     }
 
-    /// The longest context (tokens) that it verifies.
+    /// The longest context that it verifies (tokens).
     pub fn positions(&self) -> u32 {
         let contexts = self.prompts.iter().map(GoldenPrompt::context_tokens);
         contexts.max().unwrap_or(0)
     }
 
-    /// The text of its file.
+    /// The content of its file.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string(self).expect("it has no keys but strings");
         text + "\n"
@@ -145,29 +144,29 @@ impl Golden {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParityLimits {
-    /// `f32`, `bf16`, …
+    /// Precision (`f32`, `bf16`, …) → its limit.
     pub precision: BTreeMap<String, Limit>,
 }
 
-/// One precision's limit.
+/// The limit of one precision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// Largest mean KL divergence (nats) over the reference's 32 likeliest ids
-    /// and the rest as one bin, per prompt.
+    /// Largest mean KL divergence per prompt (nats), over the reference's 32 likeliest ids and the
+    /// rest as one bin.
     pub kl_nats_max: f64,
-    /// Where the reference's best two log-probabilities are closer than this
+    /// Width of a tie: where the reference's best two log-probabilities are closer than this
     /// (nats), either is right.
     pub tie_width_nats: f64,
-    /// Where a target's own log-probabilities of two ids are closer than this
-    /// (nats), a batch may choose another of them than a single request does.
+    /// Where a target's own log-probabilities of two ids are closer than this (nats), a batch may
+    /// choose another one of them than a single request does.
     pub batch_tie_nats: f64,
-    /// From which measurement these come.
+    /// The measurement that these limits come from.
     pub reason: String,
 }
 
 impl Limit {
-    /// Whether all that it lets pass `other` lets pass too.
+    /// Whether `other` accepts everything that this limit accepts.
     pub fn is_within(&self, other: &Limit) -> bool {
         self.kl_nats_max <= other.kl_nats_max
             && self.tie_width_nats <= other.tie_width_nats

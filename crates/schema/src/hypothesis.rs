@@ -1,6 +1,6 @@
-//! `data/hypotheses.toml`: the predictions and targets of the specification, each as a
-//! statement that can be computed from a run's cells. What it turns out to be is
-//! `stats`' business; here is only what is said, of whom, where, and within which bounds.
+//! `data/hypotheses.toml`: the predictions and targets of the specification, each as a statement
+//! that can be computed from a run's cells. Here is only what is predicted, of which targets,
+//! where, and within which bounds; `stats` judges whether it holds.
 
 use crate::error::{DataError, check_id, read_toml};
 use crate::micro::{MicroRegistry, is_micro, scenario_id};
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The file.
+/// The content of `data/hypotheses.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hypotheses {
-    /// What hypotheses are about: kinds of machine and model.
+    /// The kinds of machine and model that hypotheses are about.
     #[serde(rename = "place")]
     pub places: Vec<Place>,
     /// The predictions, in the order of the page.
@@ -26,9 +26,9 @@ pub struct Hypotheses {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// Its id.
+    /// Id of the place.
     pub id: String,
-    /// In words, after "about".
+    /// Description that reads on after the word "about".
     pub about: String,
     /// Backends of the targets that count; empty = all.
     #[serde(default)]
@@ -36,7 +36,7 @@ pub struct Place {
     /// Least parameters of the model; absent = any model.
     #[serde(default)]
     pub parameters_min: Option<u64>,
-    /// The command whose run would measure it.
+    /// The command whose run would measure the predictions for this place.
     pub command: String,
 }
 
@@ -44,43 +44,43 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hypothesis {
-    /// Its id, in URLs.
+    /// Id of the hypothesis, which also stands in URLs.
     pub id: String,
-    /// Heading it stands under.
+    /// Heading that it stands under.
     pub group: String,
     /// The prediction in the specification's words.
     pub says: String,
-    /// What we take it to mean, where words leave a choice.
+    /// Our interpretation, where the words leave a choice.
     pub reading: String,
     /// Id of the place it is about.
     pub place: String,
-    /// What must hold.
+    /// Condition that must hold.
     pub claim: Claim,
-    /// The metric's id; absent = each scenario's leading one.
+    /// Id of the metric; absent = each scenario's leading one.
     #[serde(default)]
     pub metric: Option<String>,
-    /// Scenario ids; empty = all. Or micro suites, `micro/<suite>` each, and nothing else: then
-    /// targets are variants.
+    /// Scenario ids; empty = all. Or micro suites only, each as `micro/<suite>`: then targets are
+    /// variants.
     #[serde(default)]
     pub scenarios: Vec<String>,
-    /// Which cases of these.
+    /// The cases of these scenarios that it is about.
     #[serde(default)]
     pub at: At,
     /// The targets whose numbers it predicts.
     #[serde(default)]
     pub of: Selector,
-    /// Whether only the best target of each engine speaks for it.
+    /// Whether only the best target of each engine counts.
     #[serde(default)]
     pub per_engine: bool,
-    /// Whether one cell that agrees is enough; else all must.
+    /// Whether one cell that agrees is enough; otherwise all must.
     #[serde(default)]
     pub any: bool,
-    /// The command whose run would settle it, where it isn't its place's.
+    /// The command whose run would settle it, where it isn't the command of its place.
     #[serde(default)]
     pub command: Option<String>,
 }
 
-/// What must hold of the cells. Bounds are in the metric's own unit, as its name says.
+/// A condition on the cells. Bounds are in the metric's own unit, which its name states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Claim {
@@ -93,9 +93,10 @@ pub enum Claim {
         #[serde(default)]
         max: Option<f64>,
     },
-    /// So many times better than another target in the same case (under 1: worse).
+    /// The ratio to another target in the same case lies within bounds: over 1 is better, under 1
+    /// worse.
     Ratio {
-        /// Target ids; the first that the run planned.
+        /// Ids of targets to compare with; the first that the run planned is taken.
         against: Vec<String>,
         /// Lower bound.
         #[serde(default)]
@@ -104,14 +105,14 @@ pub enum Claim {
         #[serde(default)]
         max: Option<f64>,
     },
-    /// No other has a value as high.
+    /// No other target has a value as high.
     Highest {
-        /// Who the others are.
+        /// The other targets.
         among: Selector,
     },
-    /// No other has a value as low.
+    /// No other target has a value as low.
     Lowest {
-        /// Who the others are.
+        /// The other targets.
         among: Selector,
     },
     /// The coefficient of variation across launches is under a limit.
@@ -119,36 +120,37 @@ pub enum Claim {
         /// The limit, a fraction.
         max: f64,
     },
-    /// No other varies as little across launches.
+    /// No other target varies as little across launches.
     LeastVariation {
-        /// Who the others are.
+        /// The other targets.
         among: Selector,
     },
-    /// At least this many timed requests. Their prompts are distinct, unless the user brought them.
+    /// There are at least this many timed requests. Their prompts are distinct, unless the user
+    /// brought them.
     Samples {
-        /// How many.
+        /// Least number of requests.
         min: u64,
     },
     /// From the least load to the greatest, throughput grows by at least this share of
     /// what linear growth would give.
     Linear {
-        /// The share, a fraction.
+        /// Least share, a fraction.
         min: f64,
     },
-    /// No run measures it yet.
+    /// No run measures the prediction yet.
     Unmeasured {
-        /// Why not.
+        /// Reason why no run measures it.
         why: String,
     },
 }
 
-/// Which cases of a scenario.
+/// The cases of a scenario that a prediction is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum At {
-    /// The case of this value on the scenario's axis.
+    /// The case with this value on the scenario's axis.
     Value(u32),
-    /// By a word.
+    /// The cases that a word describes.
     Word(AtWord),
 }
 
@@ -158,19 +160,19 @@ impl Default for At {
     }
 }
 
-/// Which cases, by a word.
+/// A word that describes cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtWord {
-    /// All.
+    /// All cases.
     Every,
-    /// The greatest on the axis.
+    /// The case with the greatest value on the axis.
     Largest,
-    /// The least on the axis.
+    /// The case with the least value on the axis.
     Smallest,
 }
 
-/// Some targets. Each list that isn't empty must hold the target's own.
+/// A selection of targets. Each list that isn't empty must contain the target's value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Selector {
@@ -183,7 +185,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Whether it means a target.
+    /// Whether a target is selected.
     pub fn has(&self, target: &Target) -> bool {
         let in_list = |list: &[String], own: &str| list.is_empty() || list.iter().any(|x| x == own);
         in_list(&self.targets, &target.id)
@@ -193,15 +195,15 @@ impl Selector {
 }
 
 impl Place {
-    /// Whether a target counts there.
+    /// Whether a target counts at this place.
     pub fn has(&self, target: &Target) -> bool {
         self.backends.is_empty() || self.backends.contains(&target.backend)
     }
 }
 
 impl Hypotheses {
-    /// Load and validate; names are held against the registry and the scenarios. Metrics
-    /// are `stats`' to know: see `stats::hypotheses::validate`.
+    /// Load and validate. Names are checked against the registry and the scenarios;
+    /// `stats::hypotheses::validate` checks metrics, because `stats` defines them.
     pub fn load(
         path: &Path,
         registry: &Registry,
@@ -220,7 +222,8 @@ impl Hypotheses {
         Ok(all)
     }
 
-    /// Hold what speaks of micro suites against their registry; the first fault in words.
+    /// Check hypotheses on micro suites against the registry of suites; the error describes the
+    /// first fault.
     pub fn check_suites(&self, registry: &MicroRegistry) -> Result<(), String> {
         let mut of_suites = self.hypotheses.iter().filter(|h| h.speaks_of_suites());
         of_suites.try_for_each(|hypothesis| {
@@ -229,12 +232,12 @@ impl Hypotheses {
         })
     }
 
-    /// The place of that id.
+    /// The place of that id, if there is one.
     pub fn place(&self, id: &str) -> Option<&Place> {
         self.places.iter().find(|place| place.id == id)
     }
 
-    /// The first fault: whose, in which field, what.
+    /// Find the first fault: the id of the place or hypothesis, the field, and what is wrong.
     fn check(
         &self,
         registry: &Registry,
@@ -287,7 +290,7 @@ impl Hypothesis {
         {
             return Err(("command", "is empty: leave it out for its place's".into()));
         }
-        // The names of suites and variants are held against their own registry.
+        // Names of suites and variants are checked against their own registry.
         let registry = (!self.speaks_of_suites()).then_some(registry);
         for id in &self.scenarios {
             if registry.is_some() && !scenarios.iter().any(|scenario| scenario.id == *id) {
@@ -302,7 +305,7 @@ impl Hypothesis {
         self.claim.check(registry)
     }
 
-    /// Whether it speaks of micro suites.
+    /// Whether the hypothesis is about micro suites.
     pub fn speaks_of_suites(&self) -> bool {
         !self.scenarios.is_empty() && self.scenarios.iter().all(|id| is_micro(id))
     }
@@ -312,7 +315,7 @@ impl Hypothesis {
         self.command.as_deref().unwrap_or(&place.command)
     }
 
-    /// The first name of a suite or variant that there isn't, and in which field.
+    /// Find the first suite or variant that doesn't exist, and the field that names it.
     fn check_suites(&self, registry: &MicroRegistry) -> Result<(), Fault> {
         let mut variants = Vec::new();
         for id in &self.scenarios {
@@ -390,7 +393,7 @@ fn check_bounds(min: Option<f64>, max: Option<f64>) -> Result<(), Fault> {
     }
 }
 
-/// Hold names against a registry, where it is the one that has them.
+/// Check names against a registry; `None` where they are names of suites, which it doesn't have.
 fn check_selector(
     field: &'static str,
     of: &Selector,

@@ -1,6 +1,6 @@
-//! A kernel trace: which kernels a process ran on the GPU, and when. Written by the
-//! injection library (`crates/tracer`) as JSON Lines, loaded here into a value that
-//! `stats` may trust. Raw: which kernel belongs to which token is derived elsewhere.
+//! A kernel trace: which kernels a process ran on the GPU, and when. The injection library
+//! (`crates/tracer`) writes it as JSON Lines; here it is loaded into a value that `stats` may
+//! trust. It is raw: which kernel belongs to which token is derived elsewhere.
 //!
 //! A trace comes from a launch of its own that is never timed. Its requests, with the
 //! engine's token stamps, lie beside it in the format of every other launch.
@@ -13,67 +13,67 @@ use crate::run_files::{RunFiles, read_regular};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The number in [`TraceHeader::format`].
+/// Value of [`TraceHeader::format`].
 pub const TRACE_FORMAT: u32 = 1;
-/// Directory of the traces inside a run's.
+/// Directory of the traces inside a run's directory.
 pub const TRACES_DIR: &str = "kernels";
-/// How the file of a trace ends.
+/// Suffix of the name of a trace's file.
 pub const TRACE_SUFFIX: &str = ".trace.jsonl";
-/// How the file of its requests ends.
+/// Suffix of the name of the file with a trace's requests.
 pub const REQUESTS_SUFFIX: &str = ".requests.jsonl";
-/// Variable that tells the injection library which file to write.
+/// Environment variable that tells the injection library which file to write.
 pub const TRACE_VARIABLE: &str = "BENCH_KERNEL_TRACE";
 
 /// One line of a trace, in the order written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ev", rename_all = "snake_case")]
 pub enum TraceEvent {
-    /// First line.
+    /// The first line.
     Header(TraceHeader),
-    /// A kernel's name, before the first kernel that has it.
+    /// A kernel's name, written before the first kernel that has it.
     Name(KernelName),
     /// A kernel that ran.
     Kernel(Kernel),
-    /// Kernels that ran and left no record.
+    /// A count of kernels that ran and left no record.
     Lost(Lost),
-    /// Something did not work; the process went on.
+    /// Something failed; the process went on.
     Failure(TraceFailure),
-    /// Last line: everything was flushed.
+    /// The last line, written once everything is flushed.
     End(TraceEnd),
 }
 
-/// What made the trace, and on which clock.
+/// The first line of a trace: what made it, and on which clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceHeader {
-    /// [`TRACE_FORMAT`].
+    /// Number of the format, [`TRACE_FORMAT`].
     pub format: u32,
-    /// Made up for a test: no GPU ran this, and nothing may be claimed from it.
+    /// Whether it was made up for a test: no GPU ran this, and nothing may be claimed from it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub synthetic: bool,
     /// Version of the tracer.
     pub tracer: String,
-    /// The traced process.
+    /// Id of the traced process.
     pub pid: u32,
-    /// When the file was opened (`CLOCK_MONOTONIC`).
+    /// Time when the file was opened (`CLOCK_MONOTONIC`).
     pub opened_ns: u64,
     /// `CUPTI_API_VERSION` of the library that recorded; absent where none was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cupti_version: Option<u32>,
-    /// How its timestamps became ours; absent where it gave none.
+    /// Mapping of CUPTI's timestamps to `CLOCK_MONOTONIC`; absent where CUPTI gave none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockMapping>,
 }
 
-/// How CUPTI's timestamps were mapped to `CLOCK_MONOTONIC`.
+/// The mapping of CUPTI's timestamps to `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockMapping {
-    /// By which means.
+    /// Method of the mapping.
     pub method: ClockMethod,
-    /// What the mapping rests on, measured when tracing began.
+    /// Clock sample that the mapping rests on, taken when tracing began.
     pub sample: ClockSample,
 }
 
-/// By which means timestamps are mapped.
+/// The method by which timestamps are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockMethod {
@@ -83,42 +83,42 @@ pub enum ClockMethod {
     Offset,
 }
 
-/// CUPTI's clock read between two readings of ours.
+/// A reading of CUPTI's clock between two readings of `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockSample {
-    /// CUPTI's reading less the middle of ours.
+    /// CUPTI's reading minus the middle of the two (ns).
     pub offset_ns: i64,
-    /// Half the time between ours: the offset is not further off than this.
+    /// Half the time between the two (ns): the largest possible error of the offset.
     pub error_ns: u64,
 }
 
-/// A name, written once.
+/// The name of kernels, written once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelName {
-    /// Counted from 0.
+    /// Id of the name, counted from 0.
     pub id: u32,
-    /// As CUPTI gives it: mangled where the kernel is C++.
+    /// Name as CUPTI gives it: mangled where the kernel is C++.
     pub name: String,
 }
 
-/// One kernel.
+/// One kernel that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
     /// Id of its name.
     pub name: u32,
-    /// Began on the device (`CLOCK_MONOTONIC`).
+    /// Time when it began on the device (`CLOCK_MONOTONIC`).
     pub start_ns: u64,
-    /// Ended on the device.
+    /// Time when it ended on the device (`CLOCK_MONOTONIC`).
     pub end_ns: u64,
-    /// Blocks in x, y, z.
+    /// Number of blocks in x, y, z.
     pub grid: [i32; 3],
-    /// Threads per block in x, y, z.
+    /// Number of threads per block in x, y, z.
     pub block: [i32; 3],
     /// Device index.
     pub device: u32,
     /// CUPTI's number of its stream.
     pub stream: u32,
-    /// Node of the CUDA graph that launched it; 0: launched by itself.
+    /// Node of the CUDA graph that launched it; 0: no graph did.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub graph_node: u64,
 }
@@ -127,24 +127,24 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Kernels without a record.
+/// Counts of kernels without a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// Records that CUPTI dropped because its buffers were full.
+    /// Number of records that CUPTI dropped because its buffers were full.
     pub dropped: u64,
-    /// Records that it gave without timestamps.
+    /// Number of records that CUPTI gave without timestamps.
     pub untimed: u64,
 }
 
-/// Something did not work.
+/// A failure that the traced process survived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceFailure {
-    /// What was tried, such as a function of CUPTI.
+    /// The operation that failed, such as a function of CUPTI.
     pub what: String,
     /// CUPTI's result code, where it gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u32>,
-    /// Why, and what to do about it; one line.
+    /// Reason, and what to do about it; one line.
     pub reason: String,
 }
 
@@ -154,15 +154,15 @@ impl std::fmt::Display for TraceFailure {
     }
 }
 
-/// The process ended in good order.
+/// The last line of a trace, written when the process ended in good order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceEnd {
-    /// Kernel lines above.
+    /// Number of kernel lines above.
     pub kernels: u64,
-    /// The clock once more: how far it moved against [`ClockMapping::sample`] is drift.
+    /// Clock sample at the end: its difference from [`ClockMapping::sample`] is drift.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockSample>,
-    /// When (`CLOCK_MONOTONIC`).
+    /// Time of the end (`CLOCK_MONOTONIC`).
     pub end_ns: u64,
 }
 
@@ -171,21 +171,21 @@ pub struct TraceEnd {
 pub struct KernelTrace {
     /// sha256 of the file's bytes.
     pub sha256: String,
-    /// Its first line.
+    /// First line of the trace.
     pub header: TraceHeader,
-    /// Names by id.
+    /// Names of kernels by id.
     pub names: Vec<String>,
-    /// Kernels, by start.
+    /// Kernels, sorted by start.
     pub kernels: Vec<Kernel>,
-    /// Kernels without a record, in all.
+    /// Total counts of kernels without a record.
     pub lost: Lost,
-    /// What did not work.
+    /// Everything that failed.
     pub failures: Vec<TraceFailure>,
-    /// Its last line; `None`: the process was killed, or its disk was full.
+    /// Last line of the trace; `None`: the process was killed, or its disk was full.
     pub end: Option<TraceEnd>,
 }
 
-/// Why there is no trace where one is looked for.
+/// Reason why there is no trace where one is looked for.
 const NOT_THERE: &str = "is not there: the process never started CUDA, so nothing was traced";
 
 impl KernelTrace {
@@ -200,7 +200,7 @@ impl KernelTrace {
         Self::parse(path, &text)
     }
 
-    /// The same of a run's files.
+    /// Load a trace from a run's files, as [`KernelTrace::load`] does.
     fn of_run(files: &RunFiles, name: &str) -> Result<Self, DataError> {
         let path = files.path(name);
         match files.text(name)? {
@@ -209,7 +209,7 @@ impl KernelTrace {
         }
     }
 
-    /// The same from a text; `path` stands in errors.
+    /// Parse the text of a trace; `path` stands in errors.
     pub fn parse(path: &Path, text: &str) -> Result<Self, DataError> {
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut lines = whole.lines().enumerate();
@@ -303,17 +303,17 @@ fn event(path: &Path, number: usize, line: &str) -> Result<TraceEvent, DataError
 /// A launch that was traced: its requests and its kernels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TracedLaunch {
-    /// Its requests; never timed.
+    /// The launch's requests, which are never timed.
     pub log: LaunchLog,
-    /// Where its trace is, relative to the run's directory.
+    /// Path of the trace, relative to the run's directory.
     pub file: PathBuf,
-    /// Its trace, or why it can't be used.
+    /// The trace, or why it can't be used.
     pub trace: Result<KernelTrace, DataError>,
 }
 
 impl TracedLaunch {
-    /// The newest of every target of a run, by target id. A trace that can't be used is
-    /// no error of the run: the reason stands in its place.
+    /// Load the newest traced launch of every target of a run, by target id. A trace that can't be
+    /// used is no error of the run: its reason stands in `trace`.
     pub fn load_all(files: &RunFiles) -> Result<Vec<Self>, DataError> {
         let mut newest: Vec<Self> = Vec::new();
         let is_requests = |name: &&str| {
@@ -345,7 +345,7 @@ impl TracedLaunch {
     }
 }
 
-/// The file of the trace that belongs to a file of requests.
+/// The path of the trace that belongs to a file of requests.
 pub fn trace_path(requests: &Path) -> PathBuf {
     let name = requests.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(REQUESTS_SUFFIX).unwrap_or(&name);

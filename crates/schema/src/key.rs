@@ -1,29 +1,29 @@
-//! What a case, a cell and a second launch of a run are called.
+//! The names of a run's cases, cells and twins.
 //!
-//! The second name is that of a target that runs twice in every block, as an A/A pair.
+//! A twin is the second launch of a target that runs twice in every block, as an A/A pair.
 //!
-//! A twin is no target: no plan, table or ranking lists it. It is the same program
-//! with the same settings, and whatever lies between the two names is noise. Its
-//! name holds a character that no id may have, so that nothing can take it for one.
+//! It is no target: no plan, table or ranking lists it. It is the same program with the same
+//! settings, so that any difference between the two names is noise. Its name holds a character that
+//! no id may have, so that it can't be mistaken for a target.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A case of a scenario; of a micro suite, one of its cases.
+/// A case of a scenario or of a micro suite.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CaseKey {
-    /// Scenario id; of a micro suite `micro/` and its id.
+    /// Scenario id; for a micro suite, `micro/` and the suite's id.
     pub scenario: String,
     /// Case id.
     pub case: String,
 }
 
-/// A cell: what one target does in one case.
+/// A cell: one target in one case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellKey {
-    /// Target id, or its twin's name; of a micro suite a variant's.
+    /// Target id, or its twin's name; for a micro suite, the same of a variant.
     pub target: String,
-    /// Scenario id; of a micro suite `micro/` and its id.
+    /// Scenario id; for a micro suite, `micro/` and the suite's id.
     pub scenario: String,
     /// Case id.
     pub case: String,
@@ -66,7 +66,7 @@ impl fmt::Display for CellKey {
     }
 }
 
-/// What a twin's name ends in.
+/// Suffix of a twin's name.
 const SUFFIX: &str = "@twin";
 
 /// A target that runs twice, as the pilot decided.
@@ -74,21 +74,22 @@ const SUFFIX: &str = "@twin";
 pub struct Twin {
     /// Target id.
     pub target: String,
-    /// Why this one.
+    /// Reason why this target runs twice.
     pub role: TwinRole,
-    /// What its second runs take (s), by the pilot's estimate.
+    /// Estimated time of its second runs (s), from the pilot.
     pub cost_s: f64,
 }
 
-/// Why a target runs twice.
+/// The reason why a target runs twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TwinRole {
-    /// It has the shortest rounds.
+    /// The target has the shortest rounds.
     Fastest,
-    /// Half of the targets have longer rounds, or one fewer than half.
+    /// The target has a pace near the median, and loads faster than the others near it.
     Median,
-    /// It has the longest. Of runs before 2026-11-24: it took a sixth of their time.
+    /// The target has the longest rounds. Only runs before 2026-11-24 have it, because it took a
+    /// sixth of their time.
     Slowest,
 }
 

@@ -1,4 +1,4 @@
-//! The record of one launch as a whole.
+//! The record of one launch, loaded as a whole.
 
 use crate::lines::Log;
 use crate::record::{
@@ -13,19 +13,19 @@ pub struct LaunchLog {
     pub file: PathBuf,
     /// sha256 of its bytes.
     pub sha256: String,
-    /// What was launched.
+    /// The first event: what was launched.
     pub launch: LaunchRecord,
-    /// The engine, if it got so far.
+    /// What the engine reported when it was ready; `None` if it never was.
     pub ready: Option<Ready>,
-    /// Requests, in order of completion, warm-up included.
+    /// Completed requests, in order of completion, warm-up included.
     pub requests: Vec<RequestRecord>,
     /// Timed requests of open loops that were given up.
     pub unanswered: Vec<Unanswered>,
-    /// Counters.
+    /// Readings of the counters.
     pub telemetry: Vec<Telemetry>,
-    /// Complete cases.
+    /// The ends of the cases that are complete.
     pub case_ends: Vec<CaseEnd>,
-    /// How it ended; `None`: the harness itself was killed.
+    /// The last line: how the launch ended; `None`: the harness itself was killed.
     pub end: Option<End>,
 }
 

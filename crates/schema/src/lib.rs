@@ -1,9 +1,9 @@
-//! The types of everything under `data/` and of `engines/engines.toml`, and how
-//! each is loaded and validated.
+//! The types of everything under `data/` and of `engines/engines.toml`, and how each is loaded and
+//! validated.
 //!
-//! Reading a file is the only I/O here; nothing is written, measured or derived.
-//! A load either returns a value that every consumer may trust or a
-//! [`DataError`] that names the file, the place in it and what to do.
+//! Reading a file is the only I/O here; nothing is written, measured or derived. Loading returns
+//! either a value that every consumer may trust or a [`DataError`] that names the file, the place
+//! in it and what to do.
 
 pub mod adapters;
 pub mod adoption;
@@ -43,23 +43,23 @@ pub mod train;
 pub use error::DataError;
 pub use lines::Log;
 
-/// Hashes, as they stand in records and locks.
+/// Hashes, as they are written in records and locks.
 pub mod hash {
     use sha2::{Digest, Sha256};
 
-    /// sha256 of some bytes, lower-case hex.
+    /// The sha256 of some bytes, lower-case hex.
     pub fn sha256_hex(bytes: &[u8]) -> String {
         let mut hasher = Hasher::default();
         hasher.update(bytes);
         hasher.hex()
     }
 
-    /// sha256 of bytes that come piece by piece.
+    /// Computes the sha256 of bytes that come piece by piece.
     #[derive(Clone, Default)]
     pub struct Hasher(Sha256);
 
     impl Hasher {
-        /// Take the next piece.
+        /// Add the next piece.
         pub fn update(&mut self, bytes: &[u8]) {
             self.0.update(bytes);
         }

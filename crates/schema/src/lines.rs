@@ -1,4 +1,4 @@
-//! JSON Lines files, and what the record files of all launches have in common.
+//! Reads JSON Lines files, and defines what the record files of all launches have in common.
 
 use crate::error::DataError;
 use crate::hash::sha256_hex;
@@ -7,25 +7,25 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
-/// What the record of a launch says, taken event by event: by who reads a file of them, and by
-/// who writes one.
+/// The record of a launch, built event by event: while its file is read, or while it is written.
 pub trait Log: Sized {
-    /// A line of the file.
+    /// The type of a line of the file.
     type Event: Serialize + DeserializeOwned;
 
-    /// The log that an event begins; `None` of any but `launch`, which is the first line alone.
+    /// Begin a log with its first event; `None` unless that is `launch`, which is the first line
+    /// and no other.
     fn begin(event: &Self::Event) -> Option<Self>;
 
     /// Take an event that follows the first.
     ///
     /// # Errors
-    /// Why no record says so.
+    /// The reason, where a record can't have this event here.
     fn take(&mut self, event: Self::Event) -> Result<(), String>;
 
-    /// Which file it is, relative to the run's directory, and the sha256 of its bytes.
+    /// Set the file, relative to the run's directory, and the sha256 of its bytes.
     fn filed(&mut self, file: PathBuf, sha256: String);
 
-    /// Counters that an event stands for.
+    /// Number of readings of counters in an event.
     fn readings(_event: &Self::Event) -> usize {
         0
     }
@@ -34,8 +34,8 @@ pub trait Log: Sized {
 /// Read a record file; `None` where not even its first line was written whole.
 ///
 /// # Errors
-/// A file that can't be read or isn't a record, or whose `launch` event isn't its
-/// first line alone.
+/// If the file can't be read or isn't a record, if its first line is no `launch` event, or if
+/// another line is one.
 pub(crate) fn read_log<L: Log>(files: &RunFiles, name: &str) -> Result<Option<L>, DataError> {
     let path = &files.path(name);
     let Some(text) = files.text(name)? else {
@@ -62,7 +62,7 @@ pub(crate) fn read_log<L: Log>(files: &RunFiles, name: &str) -> Result<Option<L>
     Ok(Some(log))
 }
 
-/// All whole lines of a JSON Lines file of a run; none where the file isn't there.
+/// Read all whole lines of a JSON Lines file of a run; empty where there is no such file.
 pub(crate) fn read_lines<T: DeserializeOwned>(
     files: &RunFiles,
     name: &str,
@@ -73,7 +73,8 @@ pub(crate) fn read_lines<T: DeserializeOwned>(
     }
 }
 
-/// A last line without its newline was cut while it was written, and is left out.
+/// Parse all whole lines. A last line without its newline was cut short while it was written, and
+/// is left out.
 fn parse_lines<T: DeserializeOwned>(path: &Path, text: &str) -> Result<Vec<T>, DataError> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let parse = |(index, line): (usize, &str)| {

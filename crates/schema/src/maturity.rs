@@ -1,6 +1,6 @@
-//! `data/maturity.toml`: what a team wants to know of an engine that no run can measure: how old
-//! it is, how often it is released, what it can do and who keeps it. Each statement has the page
-//! that it was read from; what no page states is left out.
+//! `data/maturity.toml`: facts about engines that no run can measure: how old an engine is, how
+//! often it is released, what it can do and who maintains it. Each statement has the page that it
+//! was read from; what no page states is left out.
 
 use crate::error::{DataError, read_toml};
 use crate::prices::is_date;
@@ -10,16 +10,16 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 
-/// The file.
+/// The content of `data/maturity.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Maturity {
-    /// When all of it was read, `YYYY-MM-DD`.
+    /// Date on which all of it was read, `YYYY-MM-DD`.
     pub read: String,
-    /// What is known of each engine.
+    /// The dossier of each engine.
     #[serde(rename = "engine")]
     pub engines: Vec<Dossier>,
-    /// Engines that a reader may ask for and that are not measured.
+    /// Engines that a reader may look for and that are not measured.
     #[serde(default)]
     pub not_measured: Vec<NotMeasured>,
 }
@@ -28,18 +28,18 @@ pub struct Maturity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NotMeasured {
-    /// Its name, and the package where that differs.
+    /// Name of the engine, and of its package where that differs.
     pub name: String,
-    /// Its newest stable release; absent where no registry has one.
+    /// The newest stable release; absent where no package registry has one.
     #[serde(default)]
     pub latest: Option<Release>,
-    /// Why it is not measured.
+    /// Reason why it is not measured.
     pub why: String,
-    /// Its page.
+    /// Address of its page.
     pub source: String,
 }
 
-/// What is known of one engine.
+/// Facts about one engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dossier {
@@ -48,24 +48,24 @@ pub struct Dossier {
     /// The package whose releases are listed; empty where there is none.
     #[serde(default)]
     pub package: String,
-    /// The page that lists them; empty where there is none.
+    /// Address of the page that lists the releases; empty where there is none.
     #[serde(default)]
     pub releases_source: String,
     /// The first release, or commit.
     #[serde(default)]
     pub first: Option<Release>,
-    /// Stable releases in the 365 days before `read`.
+    /// Number of stable releases in the 365 days before `read`.
     pub releases_last_year: u32,
     /// Stable releases, or the last commit, the newest first: the latest few, and those that runs
     /// have measured.
     pub releases: Vec<Release>,
-    /// What is said of it, one statement a topic.
+    /// Statements about the engine, one per topic.
     #[serde(rename = "fact", default)]
     pub facts: Vec<Fact>,
-    /// A small program that uses it, a file of this repository; empty: none is written.
+    /// Path of a small program that uses the engine, in this repository; empty where there is none.
     #[serde(default)]
     pub example: String,
-    /// The text of that file.
+    /// Text of the example.
     #[serde(skip)]
     pub example_text: String,
 }
@@ -74,15 +74,15 @@ pub struct Dossier {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
-    /// As the package calls it.
+    /// Version, as the package writes it.
     pub version: String,
-    /// `YYYY-MM-DD`.
+    /// Date of the release, `YYYY-MM-DD`.
     pub date: String,
 }
 
 impl Release {
-    /// How many days old it was at a moment, which begins with `YYYY-MM-DD`; `None` where one of them is
-    /// no date, or where it came later.
+    /// Age of the release (days) at a moment, whose text begins with `YYYY-MM-DD`; `None` where one
+    /// of them is no date, or where the release came later.
     pub fn age_days(&self, moment: &str) -> Option<u64> {
         let age = day_number(moment)? - day_number(&self.date)?;
         u64::try_from(age).ok()
@@ -102,42 +102,42 @@ fn day_number(moment: &str) -> Option<i64> {
     Some(era * 146_097 + day_of_era - 719_468)
 }
 
-/// A statement.
+/// A statement about an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fact {
-    /// What it is about.
+    /// Topic of the statement.
     pub topic: Topic,
-    /// The statement, a sentence or two.
+    /// Text of the statement, a sentence or two.
     pub says: String,
-    /// The page that it was read from; empty: this repository.
+    /// Address of the page that it was read from; empty: this repository.
     pub source: String,
 }
 
-/// What statements are about, in the order of the page.
+/// The topics of statements, in the order of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Topic {
-    /// Whether it brings a server.
+    /// Whether the engine has a server.
     Server,
-    /// How it batches.
+    /// How the engine batches requests.
     Batching,
-    /// Number formats.
+    /// Number formats that it supports.
     Quantisation,
-    /// Processors and accelerators.
+    /// Processors and accelerators that it supports.
     Devices,
-    /// Families of models.
+    /// Families of models that it supports.
     Models,
-    /// How often its interface changes.
+    /// How often its programming interface changes.
     Api,
-    /// The way in for a team that uses PyTorch.
+    /// How a team that uses PyTorch can adopt it.
     FromPytorch,
-    /// Who keeps it, under which licence.
+    /// Who maintains it, and under which licence.
     Maintenance,
 }
 
 impl Topic {
-    /// Its heading.
+    /// The topic's heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::Server => "Server",
@@ -153,12 +153,12 @@ impl Topic {
 }
 
 impl Maturity {
-    /// Read the file and the programs that it names, in the repository at `root`; `None` where there
-    /// is none. A bundle has the file without the programs.
+    /// Read the file and the programs that it names, in the repository at `root`; `None` where
+    /// there is no file. A bundle has the file without the programs.
     ///
     /// # Errors
-    /// A file that can't be read, an engine that the registry hasn't, a date that is none, a topic
-    /// twice, releases out of order, or a source that is no web page.
+    /// If the file can't be read, the registry lacks an engine, a date is no date, a topic comes
+    /// twice, releases are out of order, or a source is no web page.
     pub fn load(root: &Path, registry: &Registry) -> Result<Option<Self>, DataError> {
         let path = &root.join("data/maturity.toml");
         if !path.is_file() {
@@ -178,7 +178,7 @@ impl Maturity {
         Ok(Some(all))
     }
 
-    /// What is known of an engine.
+    /// The dossier of an engine, if there is one.
     pub fn dossier(&self, engine: &str) -> Option<&Dossier> {
         self.engines.iter().find(|dossier| dossier.id == engine)
     }
@@ -217,7 +217,7 @@ impl Dossier {
         self.releases.first()
     }
 
-    /// The release of a version that an engine says of itself, whatever stands around it.
+    /// Find the release whose version an engine reports, whatever text stands around the version.
     pub fn release_of(&self, said: &str) -> Option<&Release> {
         let words = |text: &str| -> Vec<String> {
             let parts = text.split(|c: char| c.is_whitespace() || "(),+".contains(c));

@@ -1,15 +1,14 @@
-//! The micro suites: what is asked below the engines (`data/scenarios/micro/*.toml`),
-//! which programs answer (`engines/micro.toml`), what of it a run plans, and the record
-//! of each launch. A suite's scenario id is `micro/<suite>`.
+//! The micro suites, which measure what lies below the engines. A suite's scenario id is
+//! `micro/<suite>`.
 //!
-//! `data/scenarios/micro/*.toml`: what a suite asks, its cases, and how far an output
-//! may lie from the reference's. Who answers stands in `engines/micro.toml`.
+//! `data/scenarios/micro/*.toml`: what a suite asks, its cases, and how far an output may lie from
+//! the reference's.
 //!
-//! What a run plans of the micro suites: resolved, so that `run.json` alone says what
-//! was asked and `--resume` needs nothing else.
+//! The plan of the suites is resolved, so that `run.json` alone says what was asked and `--resume`
+//! needs nothing else. The record of each launch is defined in [`record`].
 //!
-//! `engines/micro.toml`: which programs there are for the micro suites and what each
-//! suite runs of them. The only place that names them.
+//! `engines/micro.toml`: the programs that answer, and what each suite runs of them. It is the only
+//! place that names them.
 
 pub mod record;
 
@@ -23,15 +22,15 @@ use std::path::Path;
 
 pub use record::{MicroEvent, MicroLog, MicroSample};
 
-/// What the scenario id of every suite begins with, and the directory of their records.
+/// The first part of every suite's scenario id, and the directory of the suites' records.
 pub const DIR: &str = "micro";
 
-/// A suite's scenario id.
+/// Return a suite's scenario id.
 pub fn scenario_id(suite: &str) -> String {
     format!("{DIR}/{suite}")
 }
 
-/// What a case of a suite is called.
+/// Return the key of a suite's case.
 pub fn case_key(suite: &str, case: &str) -> CaseKey {
     CaseKey {
         scenario: scenario_id(suite),
@@ -39,14 +38,13 @@ pub fn case_key(suite: &str, case: &str) -> CaseKey {
     }
 }
 
-/// Whether a scenario asked for by name means a suite: `micro/sdpa`, or `micro/*` for
-/// all of them.
+/// Whether the scenario name `wanted` means a suite: `micro/sdpa`, or `micro/*` for all of them.
 pub fn asks_for(wanted: &str, suite: &str) -> bool {
     let rest = wanted.strip_prefix(DIR).and_then(|w| w.strip_prefix('/'));
     rest.is_some_and(|rest| rest == "*" || rest == suite)
 }
 
-/// Whether a scenario asked for by name is one of the suites'.
+/// Whether the scenario name `wanted` is that of a suite.
 pub fn is_micro(wanted: &str) -> bool {
     wanted
         .strip_prefix(DIR)
@@ -154,27 +152,27 @@ mod tests {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
-    /// Equal to the file's stem; `micro/<id>` is the scenario.
+    /// Id of the suite, equal to the file's stem; `micro/<id>` is the scenario.
     pub id: String,
-    /// Raised whenever the work changes, so that old and new never compare.
+    /// Version, raised whenever the work changes, so that old and new results are never compared.
     pub version: u32,
-    /// For headings.
+    /// Title for headings.
     pub title: String,
-    /// The question its page answers.
+    /// Question that its page answers.
     pub question: String,
     /// What the numbers mean and don't mean; Markdown, printed on the page.
     pub analysis: String,
-    /// What the work of a call counts.
+    /// Unit of the work of a call.
     pub work: Work,
-    /// By precision: the largest error of any value, relative to the largest magnitude
-    /// of the reference's output. 0 = equal.
+    /// Precision → the largest allowed error of any value, relative to the largest magnitude of the
+    /// reference's output. 0 = equal.
     pub limits: BTreeMap<String, f64>,
-    /// Its cases.
+    /// Cases of the suite.
     #[serde(rename = "case")]
     pub cases: Vec<SuiteCase>,
 }
 
-/// What the work of a call counts, and so what a rate is of.
+/// The unit of the work of a call, and so of rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
@@ -190,11 +188,11 @@ pub enum Work {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteCase {
-    /// In file names and URLs.
+    /// Id of the case, which stands in file names and URLs.
     pub id: String,
-    /// In words.
+    /// Description of the case in words.
     pub label: String,
-    /// What the programs are told.
+    /// Parameters that the programs are given.
     pub params: BTreeMap<String, u64>,
 }
 
@@ -227,7 +225,7 @@ impl Suite {
         Ok(suite)
     }
 
-    /// Load a whole directory, sorted by id; none where it isn't there.
+    /// Load all suites of a directory, sorted by id; empty where there is no directory.
     pub fn load_all(dir: &Path) -> Result<Vec<Self>, DataError> {
         if !dir.is_dir() {
             return Ok(Vec::new());
@@ -242,7 +240,7 @@ impl Suite {
     }
 }
 
-/// All of it.
+/// The plan of the micro suites.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MicroPlan {
     /// The suites.
@@ -252,7 +250,7 @@ pub struct MicroPlan {
 }
 
 impl MicroPlan {
-    /// Whether there is nothing to do.
+    /// Whether no suite is planned.
     pub fn is_empty(&self) -> bool {
         self.suites.is_empty()
     }
@@ -268,40 +266,40 @@ impl MicroPlan {
 pub struct PlannedSuite {
     /// Suite id, without `micro/`.
     pub id: String,
-    /// Its version.
+    /// Version of the suite.
     pub version: u32,
-    /// What the work of a call counts.
+    /// Unit of the work of a call.
     pub work: Work,
-    /// Largest relative error by precision.
+    /// Precision → the largest allowed relative error.
     pub limits: BTreeMap<String, f64>,
-    /// Id of the variant that ratios are against.
+    /// Id of the variant that ratios are relative to.
     pub baseline: String,
-    /// What outputs are held against.
+    /// Variant that every output is compared with.
     pub reference: Variant,
-    /// Who runs.
+    /// Variants that are measured.
     pub variants: Vec<Variant>,
-    /// Its cases.
+    /// Cases of the suite.
     pub cases: Vec<SuiteCase>,
-    /// Samples per launch and case.
+    /// Number of samples per launch and case.
     pub samples: u32,
-    /// What a sample should take about (ns).
+    /// Desired duration of a sample (ns).
     pub sample_ns: u64,
-    /// Least duration of the untimed calls before (ns).
+    /// Least duration of the untimed calls before the samples (ns).
     pub warmup_ns: u64,
-    /// Most time that the samples of a launch and case may take (ns); 0 = any.
+    /// Longest time that the samples of a launch and case may take (ns); 0 = any.
     #[serde(default)]
     pub cell_ns: u64,
 }
 
 impl PlannedSuite {
-    /// The variant of that id, or of the twin of it.
+    /// Find the variant of that id, or whose twin has that name.
     pub fn variant(&self, name: &str) -> Option<&Variant> {
         let id = crate::key::original(name);
         self.variants.iter().find(|variant| variant.id == id)
     }
 }
 
-/// One process: one variant, all cases of its suite, one block.
+/// One process: one variant, all cases of its suite, in one block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MicroLaunch {
     /// Block, from 0.
@@ -313,20 +311,20 @@ pub struct MicroLaunch {
 }
 
 impl MicroLaunch {
-    /// What its cell of a case is called.
+    /// Return the key of its cell in a case.
     pub fn cell_key(&self, case: &str) -> CellKey {
         case_key(&self.suite, case).cell(&self.variant)
     }
 }
 
-/// The whole registry.
+/// The registry of the micro suites, `engines/micro.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MicroRegistry {
     /// All programs.
     #[serde(rename = "program", default)]
     pub programs: Vec<Program>,
-    /// What the suites run.
+    /// The suites, each with the variants it runs.
     #[serde(rename = "suite", default)]
     pub suites: Vec<Contenders>,
 }
@@ -335,26 +333,26 @@ pub struct MicroRegistry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// Unique among programs of all kinds.
+    /// Id of the program, unique among programs of all kinds.
     pub id: String,
-    /// How it is made.
+    /// How the program is built.
     pub build: Build,
-    /// About how long it compiles on two cores (s), after other programs of its package.
+    /// Approximate compile time on two cores (s), after other programs of its package.
     #[serde(default)]
     pub build_s: Option<u32>,
 }
 
-/// What one suite runs.
+/// The variants of one suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contenders {
     /// Suite id.
     pub id: String,
-    /// Id of the variant that ratios are against. It runs twice in every block.
+    /// Id of the variant that ratios are relative to. It runs twice in every block.
     pub baseline: String,
-    /// What every output is held against. It isn't timed under this name.
+    /// Variant that every output is compared with. It isn't timed under this name.
     pub reference: Variant,
-    /// Who runs, in the order the site lists them.
+    /// Variants that are measured, in the order the site lists them.
     #[serde(rename = "variant")]
     pub variants: Vec<Variant>,
 }
@@ -363,25 +361,25 @@ pub struct Contenders {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// Unique in its suite; in file names and URLs.
+    /// Id of the variant, unique in its suite; stands in file names and URLs.
     pub id: String,
-    /// What it is, in a few words.
+    /// Description in a few words.
     pub about: String,
-    /// Engine whose results it explains; empty for none.
+    /// Id of the engine whose results it explains; empty for none.
     #[serde(default)]
     pub engine: String,
     /// Program id.
     pub program: String,
-    /// The program's name for it.
+    /// The program's name for the variant.
     pub run: String,
-    /// Backend; a profile chooses by it.
+    /// Backend, by which profiles choose variants.
     pub backend: String,
-    /// Precision; the suite's limit is chosen by it.
+    /// Precision, by which the suite's limit is chosen.
     pub precision: String,
 }
 
 impl MicroRegistry {
-    /// Load and validate; an empty one where there is no file.
+    /// Load and validate; a missing file gives an empty registry.
     pub fn load(path: &Path) -> Result<Self, DataError> {
         if !path.exists() {
             return Ok(Self::default());
@@ -427,7 +425,7 @@ impl MicroRegistry {
         Ok(registry)
     }
 
-    /// The program of that id. A registry that was loaded has every one it names.
+    /// The program of that id, if there is one. A registry that was loaded has every one it names.
     pub fn program(&self, id: &str) -> Option<&Program> {
         self.programs.iter().find(|program| program.id == id)
     }

@@ -1,5 +1,5 @@
-//! `data/models.toml` (which models there are, and where each comes from) and
-//! `data/models.lock` (the sha256 of every file of each).
+//! `data/models.toml` (the models, and where each comes from) and `data/models.lock` (the sha256 of
+//! every file of each model).
 
 use crate::error::{DataError, check_id, read_toml};
 use crate::hash::sha256_hex;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// `data/models.toml`.
+/// The content of `data/models.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Models {
@@ -20,37 +20,38 @@ pub struct Models {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// Directory name under the models directory.
+    /// Id of the model, and the name of its directory under the models directory.
     pub id: String,
-    /// For headings.
+    /// Name for headings.
     pub name: String,
-    /// Parameters, tied embeddings once.
+    /// Number of parameters; tied embeddings count once.
     pub parameters: u64,
-    /// About how large all of its files are together (MB); 0 = not known.
+    /// Approximate size of all of its files together (MB); 0 = not known.
     #[serde(default)]
     pub size_mb: u64,
-    /// Positions that its configuration declares (`max_position_embeddings`), for a model whose
-    /// configuration isn't here before it is fetched; 0 = not known.
+    /// Number of positions that its configuration declares (`max_position_embeddings`), for a model
+    /// whose configuration isn't here before it is fetched; 0 = not known.
     #[serde(default)]
     pub positions: u32,
-    /// Whether its hub may ask to accept its terms first, which takes a token.
+    /// Whether its hub may ask the user to accept terms first, which takes a token.
     #[serde(default)]
     pub gated: bool,
-    /// What it is for and what its numbers may be used for.
+    /// Purpose of the model, and what its numbers may be used for.
     pub about: String,
-    /// Where its files come from.
+    /// Source of its files.
     pub source: Source,
 }
 
-/// Where a model's files come from.
+/// The source of a model's files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Source {
     /// Made here from a seed by the `models` crate, which knows it by this id.
     Embedded,
-    /// The same, of weights that were trained here and stand in this repository.
+    /// Made by the `models` crate from weights that were trained here and stand in this repository.
     Trained {
-        /// The safetensors file of the weights, relative to the list; absolute once loaded.
+        /// Path of the safetensors file of the weights: relative to the list's directory, absolute
+        /// once loaded.
         weights: PathBuf,
     },
     /// Downloaded from a Hugging Face hub.
@@ -58,7 +59,8 @@ pub enum Source {
         /// The files, by their name in the model's directory.
         files: Vec<HubFile>,
     },
-    /// Copied from a directory that the user named. No record says which, because that is private.
+    /// Copied from a directory that the user named. No record says which directory, because that is
+    /// private.
     Directory {
         /// Names of the files.
         files: Vec<String>,
@@ -73,7 +75,7 @@ pub struct HubFile {
     pub name: String,
     /// Repository, `owner/name`.
     pub repo: String,
-    /// Full commit id: a branch name would not be a pin.
+    /// Full commit id, because a branch name would not be a pin.
     pub revision: String,
     /// Path inside the repository.
     pub path: String,
@@ -96,8 +98,8 @@ impl HubFile {
 }
 
 impl Source {
-    /// The directory of weights that were trained here, where what is known of them stands
-    /// beside them.
+    /// The directory of weights that were trained here, which also has the facts about them; `None`
+    /// for other sources.
     pub fn trained_dir(&self) -> Option<&Path> {
         match self {
             Self::Trained { weights } => weights.parent(),
@@ -107,8 +109,8 @@ impl Source {
 }
 
 impl Model {
-    /// Whether it may stand in a list: its id and its files' names can be file names, and what is
-    /// downloaded is pinned. `path`: the file that says so, for the error.
+    /// Check that the model may stand in a list: its id and its files' names can be file names, and
+    /// what is downloaded is pinned. `path` is the file that lists it, for the error.
     pub fn check(&self, path: &Path) -> Result<(), DataError> {
         check_id(path, "model", &self.id)?;
         match &self.source {
@@ -138,16 +140,16 @@ impl Models {
         Ok(models)
     }
 
-    /// The model of that id.
+    /// The model of that id, if there is one.
     pub fn get(&self, id: &str) -> Option<&Model> {
         self.models.iter().find(|model| model.id == id)
     }
 }
 
-/// `data/models.lock`: model id → file name → sha256, lower-case hex.
+/// The content of `data/models.lock`: model id → file name → sha256, lower-case hex.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelsLock {
-    /// The hashes.
+    /// Model id → file name → sha256.
     #[serde(flatten)]
     pub models: BTreeMap<String, BTreeMap<String, String>>,
 }

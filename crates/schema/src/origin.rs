@@ -1,6 +1,6 @@
-//! How a run came to be, where it isn't simply one plan measured whole on one
-//! machine: a shard of it, a merge of shards, a reproduction of another run.
-//! It stands in `run.json`; what follows from it is decided by who reads it.
+//! The origin of a run that isn't simply one plan measured whole on one machine: a shard of a plan,
+//! a merge of shards, or a reproduction of another run. It stands in `run.json`; its readers decide
+//! what follows from it.
 
 use crate::plan::Plan;
 use crate::provenance::Provenance;
@@ -14,16 +14,17 @@ pub struct Origin {
     /// The part of the plan that this run measures; absent: all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-    /// The run whose decision on what there is time for this one took over.
+    /// Id of the run whose choice of cells to leave out for lack of time this run took over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_from: Option<String>,
-    /// The run that this one does again.
+    /// The run that this one repeats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reproduces: Option<Reproduced>,
     /// The runs that this one was merged from, in the order of their shards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
-    /// What of the plan is looked at, where the run was stopped. In no file: what is there shows it.
+    /// The part of the plan that is analysed, where the run was stopped. It is in no file, because
+    /// the records show it.
     #[serde(skip)]
     pub stopped: Option<Stopped>,
 }
@@ -34,14 +35,14 @@ impl Origin {
         self.shard.is_none_or(|shard| shard.has(block))
     }
 
-    /// Whether there is nothing to say.
+    /// Whether the run has no special origin.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A part of a plan: whole blocks, dealt out in turn. The plan stays that of the
-/// whole run, and so does its hash.
+/// A part of a plan: whole blocks, dealt out in turn. The plan and its hash stay those of the whole
+/// run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Shard {
@@ -50,22 +51,22 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Which, from 1.
+    /// Number of the shard, from 1.
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// How many shards there are.
+    /// Number of shards.
     pub fn count(self) -> u32 {
         self.of
     }
 
-    /// Whether a block (from 0) is this shard's.
+    /// Whether a block (from 0) belongs to this shard.
     pub fn has(self, block: u32) -> bool {
         block % self.of == self.index - 1
     }
 
-    /// Its blocks of a plan, ascending.
+    /// The blocks of a plan that belong to this shard, ascending.
     pub fn blocks(self, plan: &Plan) -> Vec<u32> {
         (0..plan.invocations).filter(|b| self.has(*b)).collect()
     }
@@ -107,40 +108,40 @@ impl FromStr for Shard {
     }
 }
 
-/// Where a run was stopped.
+/// How far a run got before it was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// The blocks that were measured whole, from the first.
+    /// Number of blocks that were measured whole, from the first.
     pub whole: u32,
-    /// Those of the plan.
+    /// Number of blocks in the plan.
     pub planned: u32,
 }
 
-/// The run that a reproduction does again.
+/// The run that a reproduction repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reproduced {
-    /// Its id.
+    /// Id of that run.
     pub id: String,
-    /// Hash of its plan; this run's own differs where the command line narrowed it.
+    /// Hash of that run's plan; this run's plan differs where the command line narrowed it.
     pub plan_sha256: String,
-    /// sha256 of its run.json.
+    /// sha256 of that run's run.json.
     pub run_json_sha256: String,
 }
 
-/// One run of a merge.
+/// One of the runs that were merged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
-    /// Its id.
+    /// Id of that run.
     pub id: String,
-    /// When it began: RFC 3339, UTC.
+    /// Time when it began: RFC 3339, UTC.
     pub started: String,
     /// The command that made it.
     pub argv: Vec<String>,
-    /// Its blocks of the plan.
+    /// Blocks of the plan that it measured.
     pub blocks: Vec<u32>,
     /// sha256 of its run.json.
     pub run_json_sha256: String,
-    /// Where and with what it ran.
+    /// Provenance of that run: where and with what it ran.
     pub provenance: Provenance,
 }
 

@@ -1,16 +1,16 @@
-//! The prompts that a user brought to a run, as token ids: with them a run needs no file to be
-//! resumed, reproduced, merged or checked.
+//! The prompts that a user brought to a run, as token ids, so that the run can be resumed,
+//! reproduced, merged and checked without the file.
 //!
-//! How a file becomes token ids is the harness's business.
+//! The harness converts the file to token ids.
 
 use crate::error::DataError;
 use crate::hash::sha256_hex;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Most prompts of a run.
+/// Largest number of prompts of a run.
 pub const PROMPTS_MAX: usize = 10_000;
-/// Most tokens of all prompts of a run: about 4 MB of `run.json`.
+/// Largest number of tokens of all prompts of a run: about 4 MB of `run.json`.
 pub const TOKENS_MAX: usize = 500_000;
 
 /// The prompts of a file that the user named.
@@ -18,7 +18,7 @@ pub const TOKENS_MAX: usize = 500_000;
 pub struct OwnPrompts {
     /// The file's name, without its directory.
     pub file: String,
-    /// Hash of the file.
+    /// sha256 of the file.
     pub sha256: String,
     /// The token ids of each prompt, in the file's order; a prompt is one string, its ids
     /// separated by spaces.
@@ -26,7 +26,7 @@ pub struct OwnPrompts {
     pub tokens: Vec<Vec<u32>>,
 }
 
-/// How long prompts are (tokens).
+/// The lengths of prompts (tokens).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
     /// Length of the shortest prompt.
@@ -40,7 +40,7 @@ pub struct Lengths {
 }
 
 impl OwnPrompts {
-    /// How long they are; zeros where there are none.
+    /// The lengths of the prompts; zeros where there are none.
     pub fn lengths(&self) -> Lengths {
         let mut all: Vec<usize> = self.tokens.iter().map(Vec::len).collect();
         all.sort_unstable();
@@ -55,7 +55,7 @@ impl OwnPrompts {
         }
     }
 
-    /// Hash of the token ids: equal where the engines are asked the same, whatever the file
+    /// Hash of the token ids: equal where the engines are asked the same prompts, whatever the file
     /// is called.
     pub fn tokens_sha256(&self) -> String {
         let mut bytes = Vec::new();
@@ -66,12 +66,12 @@ impl OwnPrompts {
         sha256_hex(&bytes)
     }
 
-    /// Name and hash, as prompts are told apart.
+    /// The file's name and the prompts' hash, by which prompts are told apart.
     pub fn name(&self) -> String {
         format!("{} ({:.12})", self.file, self.tokens_sha256())
     }
 
-    /// How many they are and how long, in words.
+    /// Describe the number and the lengths of the prompts in words.
     pub fn words(&self) -> String {
         let (count, lengths) = (self.tokens.len(), self.lengths());
         let noun = if count == 1 { "prompt" } else { "prompts" };
@@ -87,7 +87,7 @@ impl OwnPrompts {
         }
     }
 
-    /// How often each prompt is asked in a case of this many requests, in words.
+    /// Describe in words how often each prompt is asked in a case of this many requests.
     pub fn times(&self, requests: u64) -> String {
         let count = self.tokens.len().max(1) as u64;
         match (requests / count, requests % count) {
@@ -98,7 +98,7 @@ impl OwnPrompts {
         }
     }
 
-    /// Refuse what no run can hold, with the numbers.
+    /// Refuse prompts that no run can hold; the error has the numbers.
     pub fn check(&self, path: &Path) -> Result<(), DataError> {
         let tokens: usize = self.tokens.iter().map(Vec::len).sum();
         let count = self.tokens.len();
@@ -115,7 +115,8 @@ impl OwnPrompts {
     }
 }
 
-/// A prompt as one string: an id a line, as JSON is written here, would fill the file.
+/// Writes each prompt as one string, because JSON is written here with one value per line and ids
+/// would fill the file.
 mod ids {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};

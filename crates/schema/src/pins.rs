@@ -1,14 +1,14 @@
-//! What stood around a run's programs when they were built and started: the flake's
-//! shell, Python, libtorch, the CUDA toolkit; and the command that gets the same
-//! again. It only describes: hashes of the lockfiles stand in
-//! [`crate::provenance::Provenance`], the driver among its facts.
+//! The environment in which a run's programs were built and started (the flake's shell, Python,
+//! libtorch, the CUDA toolkit), and the command that makes it again. It only describes: hashes of
+//! the lockfiles stand in [`crate::provenance::Provenance`], the driver among its facts.
 
 use serde::{Deserialize, Serialize};
 
-/// A thing is absent where it wasn't there, or where the record is older than its field.
+/// The environment of a run's programs. An item is absent where it wasn't there, or where the
+/// record is older than its field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pins {
-    /// The flake's shell by its name in the flake, `default` or `cpu`; absent outside.
+    /// Name of the flake's shell, `default` or `cpu`; absent outside of a shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nix_shell: Option<String>,
     /// Whether every directory on `PATH` was in the Nix store; absent outside of a shell.
@@ -17,24 +17,24 @@ pub struct Pins {
     /// The Python environment of the engines in Python; its version is Python's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<Pin>,
-    /// What programs in need of libtorch are linked with.
+    /// The libtorch that programs are linked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub libtorch: Option<Pin>,
-    /// What CUDA programs are compiled with.
+    /// The CUDA toolkit that programs are compiled with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cuda_toolkit: Option<Pin>,
 }
 
-/// One thing that came from outside of this repository.
+/// An item that came from outside of this repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
-    /// Its own words for its version.
+    /// Version, as the item itself states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Where it is from: a path in the Nix store, a lockfile of this repository that
-    /// the project made it from, or the variable that named it.
+    /// Origin: a path in the Nix store, a lockfile of this repository that the project made it
+    /// from, or the variable that named it.
     pub from: String,
-    /// sha256 of its contents, where that can be had cheaply. For a wheel it is the hash of the
+    /// sha256 of its contents, where it is cheap to compute. For a wheel it is the hash of the
     /// lines that name the files in question in the wheel's own list (`RECORD`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
@@ -54,15 +54,15 @@ impl std::fmt::Display for Pin {
 }
 
 impl Pins {
-    /// The name of the item that numbers hang on most.
+    /// The name of the item that influences measurements most.
     pub const LIBTORCH: &str = "libtorch";
 
-    /// Whether nothing is known, as of records older than this.
+    /// Whether nothing is known, as in records that are older than this field.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What all of several have in common.
+    /// Return the items that several have in common; those that differ are absent.
     pub fn shared(all: &[&Self]) -> Self {
         let mut shared = all.first().copied().cloned().unwrap_or_default();
         for other in all {
@@ -96,7 +96,7 @@ impl Pins {
         ]
     }
 
-    /// The command, in a checkout, that gets the same environment at `revision`.
+    /// Return the command that makes the same environment in a checkout at `revision`.
     pub fn command(&self, revision: Option<&str>) -> String {
         let get = match self.nix_shell.as_deref() {
             Some(shell) => {
@@ -161,7 +161,7 @@ mod tests {
     fn what_is_absent_is_not_written_and_needs_not_be_there() {
         assert_eq!(serde_json::to_string(&Pins::default()).unwrap(), "{}");
         assert!(serde_json::from_str::<Pins>("{}").unwrap().is_empty());
-        // A record from before there was such a thing, and one made now.
+        // A record from before this field existed, and one made now.
         let old: Provenance = serde_json::from_str("{\"git_dirty\":false}").unwrap();
         assert!(old.pins.is_empty());
         assert!(!serde_json::to_string(&old).unwrap().contains("pins"));

@@ -1,6 +1,6 @@
-//! The resolved plan of a run: which cells are measured, in which order. It is
-//! made purely (from scenarios, profile, registry and seed), stands in `run.json`,
-//! and is all that `--resume` needs.
+//! The resolved plan of a run: which cells are measured, in which order. It is a pure function of
+//! scenarios, profile, registry and seed. It stands in `run.json`, and `--resume` needs nothing
+//! else.
 
 use crate::key::{CaseKey, CellKey};
 use crate::micro::MicroPlan;
@@ -10,51 +10,53 @@ use crate::registry::Target;
 use crate::scenario::{Axis, LoadShape, PromptSource};
 use serde::{Deserialize, Serialize};
 
-/// Everything that will be measured.
+/// The plan of a run: everything that will be measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Profile id.
     pub profile: String,
-    /// Whether numbers may be published.
+    /// Whether the run's numbers may be published.
     pub publishable: bool,
     /// Model id.
     pub model: String,
-    /// Seed of the order, of arrivals, and of the prompts where they have none of their own.
+    /// Seed of the order, of arrivals, and of the prompts where `prompt_seed` is absent.
     pub seed: u64,
-    /// Seed of the prompts, drawn as the run began: nobody can have prepared answers to them.
-    /// Absent: the one above.
+    /// Seed of the prompts, drawn as the run began, so that no engine can have prepared answers to
+    /// them. Absent: `seed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_seed: Option<u64>,
     /// Compute threads per engine process.
     pub threads: u32,
     /// Process launches per target and scenario.
     pub invocations: u32,
-    /// How narrow intervals must be before no more launches are added; absent: as many as planned.
+    /// Width of intervals at which no more launches are added; absent: as many launches as planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
     /// Untimed requests at the start of each case.
     pub warmup_requests: u32,
-    /// See the profile.
+    /// Time after which a request without an answer ends its process as `timeout` (s).
     pub request_timeout_s: u32,
-    /// See the profile.
+    /// Time after which loading ends as `timeout` (s).
     pub load_timeout_s: u32,
-    /// See the profile.
+    /// Time that measuring may take (s); 0: any.
     #[serde(default)]
     pub budget_s: f64,
-    /// See the profile.
+    /// Latency limits within which goodput counts requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<Slo>,
-    /// See the profile.
+    /// Whether two targets run twice in every block, as A/A pairs.
     #[serde(
         default,
         rename = "noise_floor",
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub aa_pairs: bool,
-    /// See the profile.
+    /// Whether a target on the CPU has one process a block for all scenarios that don't need a
+    /// fresh one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_process: bool,
-    /// See the profile. The usual one is left out, so that equal plans keep their hash.
+    /// Smallest difference that matters (percent). The usual one is left out, so that equal plans
+    /// keep their hash.
     #[serde(default = "matters_percent", skip_serializing_if = "is_usual")]
     pub matters_percent: f64,
     /// The prompts that the user brought, for the scenarios that ask them.
@@ -66,7 +68,7 @@ pub struct Plan {
     pub scenarios: Vec<PlannedScenario>,
     /// The order of work: blocks of launches, each block in its own random order.
     pub launches: Vec<Launch>,
-    /// The suites below the engines.
+    /// Plan of the micro suites, which measure what lies below the engines.
     #[serde(default, skip_serializing_if = "MicroPlan::is_empty")]
     pub micro: MicroPlan,
 }
@@ -75,19 +77,20 @@ fn is_usual(percent: &f64) -> bool {
     *percent == MATTERS_PERCENT
 }
 
-/// When a run ends that goes on block by block.
+/// The end of a run that adds blocks until its intervals are narrow enough.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Until {
-    /// Half the width of a 95 % interval of a ratio of leading metrics (of a target that is compared
-    /// with nothing, of its own), in percent of the value: narrow enough.
+    /// Half the width of a 95 % interval that is narrow enough, in percent of the value. The
+    /// interval is that of a ratio of leading metrics or, for a target that is compared with
+    /// nothing, of its own metric.
     pub percent: f64,
-    /// Most blocks.
+    /// Largest number of blocks.
     pub blocks_max: u32,
 }
 
 impl Until {
-    /// A percentage of the command line, `5` or `5%`; else what it should be.
+    /// Parse a percentage of the command line, `5` or `5%`; the error says what to write instead.
     pub fn parse_percent(text: &str) -> Result<f64, String> {
         let number: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
         let fits = |percent: &f64| *percent > 0.0 && percent.is_finite();
@@ -102,14 +105,14 @@ impl Until {
 pub struct PlannedScenario {
     /// Scenario id.
     pub id: String,
-    /// Its version.
+    /// Version of the scenario.
     pub version: u32,
-    /// How requests are issued.
+    /// Shape of the load: how requests are issued.
     pub load: LoadShape,
-    /// Where its prompts come from.
+    /// Source of its prompts.
     #[serde(default, skip_serializing_if = "PromptSource::is_generated")]
     pub prompts: PromptSource,
-    /// What varies.
+    /// Axis along which its cases vary.
     pub axis: Axis,
     /// Ids of the targets that run it; empty = all of the plan's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,45 +120,45 @@ pub struct PlannedScenario {
     /// Whether the targets of a block take turns (see the profile).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub turns: bool,
-    /// Its cases.
+    /// Cases of the scenario.
     pub cases: Vec<Case>,
 }
 
-/// One level of a scenario; with a target it is a cell.
+/// One level of a scenario; together with a target it is a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// Axis letter and value, e.g. `p50`.
     pub id: String,
-    /// Prompt length (tokens); where lengths are mixed, that of the longest.
+    /// Prompt length (tokens); where lengths are mixed, length of the longest prompt.
     pub prompt_tokens: u32,
     /// Mean prompt length (tokens), rounded up, where lengths are mixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_tokens_mean: Option<u32>,
     /// Output length (tokens).
     pub new_tokens: u32,
-    /// Requests in flight; in an open loop those of the capacity stage, and the
-    /// largest batch.
+    /// Number of requests in flight; in an open loop, that of the capacity stage and the largest
+    /// batch.
     pub concurrency: u32,
     /// Offered load of an open loop, in percent of the measured capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_percent: Option<u32>,
     /// Share of the prompt, from its beginning, that all prompts of the case have in common, in
-    /// percent; its engine is asked to keep what it computed of it. Absent: nothing is shared on
+    /// percent; the engine is asked to keep what it computed of it. Absent: nothing is shared on
     /// purpose, and nothing may be kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_percent: Option<u32>,
-    /// Least timed requests per invocation.
+    /// Least number of timed requests per invocation.
     pub requests: u32,
     /// Least duration per invocation (s).
     pub duration_s: f64,
-    /// The case of another scenario that offers the same load and is measured for both: this
-    /// one has no launch of its own.
+    /// The case of another scenario that offers the same load and is measured for both; this case
+    /// then has no launch of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_by: Option<CaseKey>,
 }
 
 impl Plan {
-    /// Where the requests of a case are measured: the case itself, or the one that is measured
+    /// Find where the requests of a case are measured: the case itself, or the one that is measured
     /// for it.
     pub fn measured<'a>(
         &'a self,
@@ -175,12 +178,12 @@ impl Plan {
         (100.0 + self.matters_percent.max(0.0)) / 100.0
     }
 
-    /// The seed that generated prompts are of.
+    /// The seed that prompts are generated from.
     pub fn seed_of_prompts(&self) -> u64 {
         self.prompt_seed.unwrap_or(self.seed)
     }
 
-    /// Least timed requests of a case over all invocations.
+    /// Least number of timed requests of a case over all invocations.
     pub fn requests(&self, case: &Case) -> u64 {
         u64::from(case.requests) * u64::from(self.invocations)
     }
@@ -192,7 +195,8 @@ impl Plan {
             .filter(|_| scenario.prompts == PromptSource::Own)
     }
 
-    /// Which prompts of the user's a scenario asks, how long they are and how often each comes.
+    /// Describe in words which of the user's prompts a scenario asks, how long they are and how
+    /// often each is asked; `None` where its prompts are generated.
     pub fn prompts_words(&self, scenario: &PlannedScenario) -> Option<String> {
         let own = self.own_prompts(scenario)?;
         let case = scenario.cases.first()?;
@@ -202,7 +206,7 @@ impl Plan {
 }
 
 impl PlannedScenario {
-    /// What one of its cases is called.
+    /// Return the key of one of its cases.
     pub fn case_key(&self, case: &Case) -> CaseKey {
         CaseKey {
             scenario: self.id.clone(),
@@ -210,12 +214,12 @@ impl PlannedScenario {
         }
     }
 
-    /// What a target's cell in one of its cases is called.
+    /// Return the key of a target's cell in one of its cases.
     pub fn cell_key(&self, case: &Case, target: &str) -> CellKey {
         self.case_key(case).cell(target)
     }
 
-    /// Whether the plan has it for that target.
+    /// Whether a target runs this scenario.
     pub fn runs(&self, target: &str) -> bool {
         self.targets.is_empty() || self.targets.iter().any(|id| id == target)
     }
@@ -230,20 +234,20 @@ impl PlannedScenario {
         self.load == LoadShape::Batch
     }
 
-    /// Whether engines are asked to keep what they computed of earlier prompts, which is asked
-    /// nowhere else: its processes serve no other scenario.
+    /// Whether engines are asked to keep what they computed of earlier prompts. No other scenario
+    /// asks that, so its processes serve no other scenario.
     pub fn reuses_prompts(&self) -> bool {
         self.axis == Axis::SharedPercent
     }
 
-    /// Whether its launches may go on with the process of another scenario.
+    /// Whether its launches may use the process of another scenario.
     pub fn may_share_process(&self) -> bool {
         !self.needs_fresh_process() && !self.reuses_prompts()
     }
 
-    /// Whether each target is offered a share of its own capacity. Then targets do
-    /// different amounts of work, and what they delivered is mostly what they were asked:
-    /// no target can be ranked.
+    /// Whether each target is offered a share of its own capacity. Then targets do different
+    /// amounts of work, and what they deliver is mostly what they were asked: no target can be
+    /// ranked.
     pub fn has_own_loads(&self) -> bool {
         self.axis == Axis::LoadPercent
     }
@@ -260,18 +264,17 @@ impl Case {
         }
     }
 
-    /// The prompt length (tokens) that its work is estimated by.
+    /// Prompt length by which its work is estimated (tokens).
     pub fn prompt_tokens_usual(&self) -> u32 {
         self.prompt_tokens_mean.unwrap_or(self.prompt_tokens)
     }
 
-    /// Whether its prompts may differ in length, so that nothing can be computed from
-    /// `prompt_tokens` but a bound.
+    /// Whether its prompts may differ in length, so that `prompt_tokens` is only an upper bound.
     pub fn has_mixed_lengths(&self) -> bool {
         self.prompt_tokens_mean.is_some()
     }
 
-    /// How many tokens all of its prompts begin with, as far as that is on purpose.
+    /// Number of tokens that all of its prompts have in common on purpose, from the beginning.
     pub fn shared_tokens(&self) -> u32 {
         let percent = u64::from(self.shared_percent.unwrap_or(0));
         (u64::from(self.prompt_tokens) * percent / 100) as u32

@@ -16,54 +16,54 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// When it was put together, `YYYY-MM-DD`; equal to the file's stem.
+    /// Date when it was put together, `YYYY-MM-DD`; equal to the file's stem.
     pub date: String,
     /// How the rows were found and what they leave out.
     pub about: String,
-    /// Machines by the hour.
+    /// Offers of machines by the hour.
     #[serde(rename = "offer", default)]
     pub offers: Vec<Offer>,
-    /// Electricity.
+    /// Prices of electricity.
     #[serde(default)]
     pub electricity: Vec<Electricity>,
-    /// APIs that serve a model.
+    /// Prices of APIs that serve a model.
     #[serde(rename = "api", default)]
     pub apis: Vec<Api>,
 }
 
-/// Where a row comes from.
+/// The source of a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// The page that states the price.
+    /// Address of the page that states the price.
     pub url: String,
-    /// The page it was read on, where that is a dated copy of the other.
+    /// Address of the page it was read on, where that is a dated copy of `url`.
     #[serde(default)]
     pub via: String,
-    /// When the price stood there, `YYYY-MM-DD`.
+    /// Date on which the price stood there, `YYYY-MM-DD`.
     pub date: String,
-    /// What that date is.
+    /// Meaning of that date.
     pub dated: Dated,
 }
 
-/// What a row's date is.
+/// The meaning of a row's date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dated {
     /// The page, or the copy of it, bears this date.
     Published,
-    /// It bears none; this is when the stored copy was looked at, and the price may
-    /// be older.
+    /// The page bears no date; the stored copy was looked at on this date, and the price may be
+    /// older.
     Seen,
 }
 
-/// What an offer is mainly paid for.
+/// The hardware that an offer is mainly paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// GPUs.
     Gpu,
-    /// A machine without one.
+    /// A machine without a GPU.
     Cpu,
 }
 
@@ -71,34 +71,34 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Offer {
-    /// Who sells it.
+    /// Name of the seller.
     pub provider: String,
-    /// What they call it.
+    /// Name of the product, as the seller calls it.
     pub product: String,
-    /// What it is mainly paid for.
+    /// Hardware that it is mainly paid for.
     pub kind: Kind,
-    /// The GPU or the processor in a reader's words, e.g. `A100 40 GB`.
+    /// The GPU or the processor as a reader knows it, such as `A100 40 GB`.
     pub model: String,
-    /// How such a device names itself (NVML, /proc/cpuinfo): a run on a device of
-    /// exactly one of these names was on this kind of hardware. Empty: the seller
-    /// doesn't say which it is, so that no run can be priced by it.
+    /// Names that such a device gives itself (NVML, /proc/cpuinfo): a run on a device of exactly
+    /// one of these names was on this kind of hardware. Empty: the seller doesn't say which device
+    /// it is, so that no run can be priced by it.
     #[serde(default)]
     pub devices: Vec<String>,
-    /// GPUs in the offer; for a machine without one, its virtual CPUs.
+    /// Number of GPUs; for a machine without one, number of virtual CPUs.
     pub units: u32,
     /// US dollars an hour for the whole offer, cancellable at any time.
     #[serde(default)]
     pub usd_per_h_on_demand: Option<f64>,
-    /// Likewise where the seller may take it back.
+    /// US dollars an hour for the whole offer, where the seller may take the machine back.
     #[serde(default)]
     pub usd_per_h_spot: Option<f64>,
-    /// Where; empty where the page doesn't say.
+    /// Region of the machine; empty where the page doesn't say.
     #[serde(default)]
     pub region: String,
-    /// What else a reader must know.
+    /// Other facts that a reader must know.
     #[serde(default)]
     pub note: String,
-    /// Where the price stands.
+    /// Source of the price.
     pub source: Source,
 }
 
@@ -106,19 +106,19 @@ pub struct Offer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Electricity {
-    /// Where, and which kind of customer pays it.
+    /// Place, and the kind of customer who pays this price.
     pub place: String,
     /// US dollars a kilowatt-hour.
     pub usd_per_kwh: f64,
-    /// Where the price stands.
+    /// Source of the price.
     pub source: Source,
 }
 
-/// What an API asks.
+/// The price of an API that serves a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Api {
-    /// Who serves it.
+    /// Name of the provider.
     pub provider: String,
     /// Id of the model in data/models.toml whose weights it serves.
     pub model: String,
@@ -126,7 +126,7 @@ pub struct Api {
     pub usd_per_m_input: f64,
     /// US dollars for a million output tokens.
     pub usd_per_m_output: f64,
-    /// Where the price stands.
+    /// Source of the price.
     pub source: Source,
 }
 
@@ -141,8 +141,8 @@ impl Offer {
         })
     }
 
-    /// Whether a run on this device was on what is offered: the very same device
-    /// name, and for a machine without a GPU as many CPUs.
+    /// Whether a run on this device was on the offered hardware: it has the same device name and,
+    /// for a machine without a GPU, as many CPUs.
     pub fn is_of(&self, kind: Kind, device: &str, cpus: u32) -> bool {
         let same = |name: &String| name.trim().eq_ignore_ascii_case(device.trim());
         self.kind == kind
@@ -240,7 +240,7 @@ fn check_source(path: &Path, file_date: &str, row: &str, source: &Source) -> Res
     Ok(())
 }
 
-/// `YYYY-MM-DD` with a month and a day that exist in some year.
+/// Whether a text is `YYYY-MM-DD` with a month and a day that exist in some year.
 pub(crate) fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts.as_slice() else {

@@ -1,11 +1,11 @@
-//! A machine's processor in words. A virtual machine often hides the model ("AMD EPYC", "Intel Xeon
-//! Processor"), so that a name alone may be that of processors of several generations; the
+//! Describes a machine's processor in words. A virtual machine often hides the model ("AMD EPYC",
+//! "Intel Xeon Processor"), so that processors of several generations may have one name; the
 //! instruction sets that a record holds tell most of them apart.
 
 use std::collections::BTreeMap;
 
-/// Instruction sets in the kernel's spelling, and their names. Of one group the first that the
-/// processor has is named.
+/// Instruction sets in the kernel's spelling, and their names. Of each group, only the first one
+/// that the processor has is named.
 const SETS: [&[(&str, &str)]; 5] = [
     &[
         ("avx512f", "AVX-512"),
@@ -21,7 +21,8 @@ const SETS: [&[(&str, &str)]; 5] = [
     &[("amx_int8", "AMX"), ("amx_bf16", "AMX")],
 ];
 
-/// `AMD EPYC (AVX-512, VNNI, BF16)`, from a record's facts; `None` where they name no processor.
+/// Describe the processor from a record's facts, as in `AMD EPYC (AVX-512, VNNI, BF16)`; `None`
+/// where the facts name no processor.
 pub fn in_words(facts: &BTreeMap<String, String>) -> Option<String> {
     let model = facts.get("cpu_model")?;
     let sets = sets(facts.get("cpu_flags").map_or("", String::as_str));

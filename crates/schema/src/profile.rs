@@ -1,81 +1,82 @@
-//! `data/profiles/*.toml`: how large the scenarios are on a kind of machine.
+//! `data/profiles/*.toml`: the sizes of the scenarios for a kind of machine.
 
 use crate::error::{DataError, check_id, read_toml};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Least completed requests a publishable cell has.
+/// Least number of completed requests of a publishable cell.
 pub const SAMPLES_MIN: u32 = 100;
-/// Least invocations a publishable run has.
+/// Least number of invocations of a publishable run.
 pub const INVOCATIONS_MIN: u32 = 5;
-/// The smallest difference that matters, unless the profile says otherwise (percent): a place in
-/// memory makes smaller ones.
+/// Smallest difference that matters, unless the profile says otherwise (percent). The placement of
+/// data in memory alone makes smaller differences.
 pub const MATTERS_PERCENT: f64 = 2.0;
 
 /// One profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// Equal to the file's stem.
+    /// Id of the profile, equal to the file's stem.
     pub id: String,
     /// One sentence for `--help` and the run page.
     pub about: String,
-    /// Whether its numbers may be published; needs the sample floor.
+    /// Whether its numbers may be published, which requires at least [`SAMPLES_MIN`] samples.
     pub publishable: bool,
-    /// The model timed unless `--model` says otherwise.
+    /// Id of the model that is timed unless `--model` says otherwise.
     pub model: String,
     /// Backends of the targets it runs.
     pub backends: Vec<String>,
     /// Ids of the targets it runs, where these are not all of its backends'.
     #[serde(default)]
     pub targets: Vec<String>,
-    /// Process launches per target and scenario; the blocks of the design.
+    /// Number of process launches per target and scenario: the blocks of the experiment.
     pub invocations: u32,
-    /// Seed of prompts and order.
+    /// Seed of the prompts and of the order.
     pub seed: u64,
-    /// Compute threads an engine gets; 0 = all CPUs the process may use.
+    /// Number of compute threads an engine gets; 0 = all CPUs the process may use.
     pub threads: u32,
-    /// Untimed requests at the start of every case.
+    /// Number of untimed requests at the start of every case.
     pub warmup_requests: u32,
-    /// A request without an answer for this long ends its process as `timeout`.
+    /// Time after which a request without an answer ends its process as `timeout` (s).
     pub request_timeout_s: u32,
-    /// Likewise for loading.
+    /// Time after which loading ends as `timeout` (s).
     pub load_timeout_s: u32,
-    /// Seconds that measuring may take; a pilot decides what has no time. 0 = any.
+    /// Time that measuring may take (s); a pilot decides which cells are left out. 0 = any.
     #[serde(default)]
     pub budget_s: f64,
-    /// About how long measuring takes on two cores (min), where no budget says; 0 = not known.
+    /// Approximate time of measuring on two cores (min), where there is no budget; 0 = not known.
     #[serde(default)]
     pub measure_min: f64,
-    /// Profile of the run that `bench-all` makes of this one's first programs while it still
-    /// compiles the others.
+    /// Id of the profile of a first run, which `bench-all` makes with the first programs while it
+    /// still compiles the others.
     #[serde(default)]
     pub first_look: Option<String>,
-    /// What a user still calls responsive; goodput counts requests within it.
+    /// Latency limits within which a user still calls answers responsive; goodput counts requests
+    /// within them.
     #[serde(default)]
     pub slo: Option<Slo>,
-    /// Whether the fastest target and one of middling pace run twice in every block, so that what lies
-    /// between a target and itself is known. A pilot says which they are.
+    /// Whether the fastest target and one of middling pace run twice in every block, which shows
+    /// how far a target differs from itself. A pilot decides which targets these are.
     #[serde(default)]
     pub aa_pairs: bool,
     /// Whether a target on the CPU has one process a block for all scenarios that don't need a
-    /// fresh one, where it would be started for each. It is loaded for the longest context and
-    /// the most requests in flight among them.
+    /// fresh one, instead of one for each. It is loaded for the longest context and the most
+    /// requests in flight among them.
     #[serde(default)]
     pub one_process: bool,
-    /// The smallest difference that matters (percent): a verdict calls no smaller one a
-    /// difference, and two targets equal only where they are no further apart.
+    /// Smallest difference that matters (percent): a verdict never calls a smaller one a
+    /// difference, and calls two targets equal only where they are no further apart.
     #[serde(default = "matters_percent")]
     pub matters_percent: f64,
-    /// Sizes by scenario id. A scenario that isn't named isn't run.
+    /// Scenario id → its sizes. A scenario that isn't named isn't run.
     pub scenarios: BTreeMap<String, Sizes>,
     /// How the micro suites are measured; absent = they aren't.
     #[serde(default)]
     pub micro: Option<MicroSizes>,
 }
 
-/// Of a profile or a plan that doesn't say.
+/// Default of `matters_percent` in a profile or a plan.
 pub(crate) fn matters_percent() -> f64 {
     MATTERS_PERCENT
 }
@@ -84,21 +85,21 @@ pub(crate) fn matters_percent() -> f64 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MicroSizes {
-    /// Samples per launch and case.
+    /// Number of samples per launch and case.
     pub samples: u32,
-    /// What a sample should take about (ms): as many calls as that is by the warm-up.
+    /// Desired duration of a sample (ms); the warm-up decides how many calls that is.
     pub sample_ms: f64,
-    /// Least duration of the untimed calls before (ms).
+    /// Least duration of the untimed calls before the samples (ms).
     pub warmup_ms: f64,
-    /// Most time that the samples of a launch and case may take (s), by a first look; what
-    /// takes longer is over budget, but for a suite's baseline. 0 = any.
+    /// Longest time that the samples of a launch and case may take (s), estimated by a first look.
+    /// A variant that would take longer is over budget, except a suite's baseline. 0 = any.
     #[serde(default)]
     pub cell_s: f64,
-    /// Backends whose variants run; none = those of the profile. A suite's baseline runs
-    /// on whichever it has, because every ratio needs it.
+    /// Backends whose variants run; empty = those of the profile. A suite's baseline runs on
+    /// whichever it has, because every ratio needs it.
     #[serde(default)]
     pub backends: Vec<String>,
-    /// The suites it runs, each with its cases; no case = all of them.
+    /// Suite id → the ids of its cases that run; empty = all of them.
     pub suites: BTreeMap<String, Vec<String>>,
 }
 
@@ -122,9 +123,9 @@ impl MicroSizes {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slo {
-    /// Time to first token (ms).
+    /// Limit of the time to first token (ms).
     pub ttft_p90_ms: f64,
-    /// Inter-token latency (ms).
+    /// Limit of the inter-token latency (ms).
     pub itl_p90_ms: f64,
 }
 
@@ -135,52 +136,52 @@ impl Slo {
     }
 }
 
-/// The size of one scenario. At most one of `prompt_tokens`, `concurrency`,
-/// `load_percent` and `shared_percent` has more than one entry: the one on the scenario's axis.
+/// The sizes of one scenario. At most one of `prompt_tokens`, `concurrency`, `load_percent` and
+/// `shared_percent` has more than one entry: the one on the scenario's axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
-    /// Prompt lengths in tokens; none where the user's prompts are asked, whose file decides.
+    /// Prompt lengths (tokens); empty where the user's prompts are asked, whose file decides.
     #[serde(default)]
     pub prompt_tokens: Vec<u32>,
     /// Output length in tokens.
     pub new_tokens: u32,
-    /// Requests in flight (for `Serial` loads: `[1]`; for open loops those of the
+    /// Numbers of requests in flight (for `Serial` loads: `[1]`; for open loops that of the
     /// capacity stage).
     pub concurrency: Vec<u32>,
     /// Offered load of an open loop, in percent of the measured capacity.
     #[serde(default)]
     pub load_percent: Vec<u32>,
-    /// Shares of the prompt that all prompts begin with, in percent, 0 among them: what the
-    /// others are held against.
+    /// Shares of the prompt, from its beginning, that all prompts have in common, in percent. 0 is
+    /// among them, because the others are compared with it.
     #[serde(default)]
     pub shared_percent: Vec<u32>,
     /// Ids of the targets that run it, where these are not all of the profile's.
     #[serde(default)]
     pub targets: Vec<String>,
-    /// Least timed requests per invocation.
+    /// Least number of timed requests per invocation.
     pub requests: u32,
-    /// Least duration of a case per invocation, in seconds; the case goes on
-    /// until both floors are reached. 0 = by requests alone.
+    /// Least duration of a case per invocation, in seconds; the case goes on until this and
+    /// `requests` are reached. 0 = `requests` alone decides.
     #[serde(default)]
     pub duration_s: f64,
-    /// Whether the targets of a block are in memory together and take turns, a few requests
-    /// each, where they would run one after the other: what the machine does meanwhile falls
-    /// on all alike. For `Serial` loads on the CPU.
+    /// Whether the targets of a block are in memory together and take turns of a few requests each,
+    /// instead of running one after the other, so that changes of the machine meanwhile affect all
+    /// alike. For `Serial` loads on the CPU.
     #[serde(default)]
     pub turns: bool,
 }
 
 impl Sizes {
-    /// Whether it gives an open loop its rates.
+    /// Whether these are the sizes of an open loop, with its rates.
     pub fn has_rates(&self) -> bool {
         !self.load_percent.is_empty()
     }
 }
 
 impl Profile {
-    /// The same with more invocations of everything; an error where they are fewer, since
-    /// what is written down is what its sample sizes were checked with.
+    /// Return the profile with more invocations of everything. Fewer are an error, because the
+    /// sample sizes were checked with the number that is written down.
     pub fn with_invocations(self, invocations: u32) -> Result<Self, String> {
         if invocations < self.invocations {
             return Err(format!(
@@ -224,7 +225,7 @@ impl Profile {
             return fail("aa_pairs needs at least 2 invocations: one has no interval".into());
         }
         for (id, sizes) in &profile.scenarios {
-            // Whether it may have no prompt_tokens is the scenario's to say: see the plan.
+            // The scenario decides whether there may be no prompt_tokens: see the plan.
             if sizes.concurrency.is_empty()
                 || sizes.prompt_tokens.contains(&0)
                 || sizes.concurrency.contains(&0)

@@ -1,7 +1,7 @@
-//! One line of a record file `results/<run>/<target>/<scenario>.<invocation>….jsonl`.
+//! The lines of a record file `results/<run>/<target>/<scenario>.<invocation>….jsonl`.
 //!
-//! Raw: stamps and ids as they came, in integer nanoseconds on `CLOCK_MONOTONIC`.
-//! Nothing here is derived; `stats` does that when a page is rendered.
+//! They are raw: stamps and ids as they came, in integer nanoseconds on `CLOCK_MONOTONIC`. Nothing
+//! here is derived; `stats` does that when a page is rendered.
 
 use crate::key::CellKey;
 pub use crate::telemetry::{Readings, Telemetry};
@@ -12,63 +12,63 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ev", rename_all = "snake_case")]
 pub enum RecordEvent {
-    /// First line: what was launched.
+    /// The first line: what was launched.
     Launch(LaunchRecord),
-    /// The engine's own words, and when it was ready.
+    /// What the engine reported, and when it was ready.
     Ready(Ready),
     /// A completed request.
     Request(RequestRecord),
     /// A timed request of an open loop that was given up.
     Unanswered(Unanswered),
-    /// One reading of the counters: how records were kept before [`Readings`].
+    /// One reading of the counters, in records from before [`Readings`].
     Telemetry(Box<Telemetry>),
     /// Readings of the counters, column by column.
     Readings(Readings),
-    /// A case is complete; without this line its samples do not count.
+    /// The end of a complete case; without this line its samples do not count.
     CaseEnd(CaseEnd),
-    /// Last line: how the launch ended.
+    /// The last line: how the launch ended.
     End(End),
 }
 
-/// What was launched.
+/// The first line of a record: what was launched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaunchRecord {
     /// Target id.
     pub target: String,
     /// Scenario id.
     pub scenario: String,
-    /// Block, from 0.
+    /// Number of the block, from 0.
     pub invocation: u32,
-    /// 0, or more where `--resume` had to launch again.
+    /// Number of the attempt: 0, or more where `--resume` had to launch again.
     pub attempt: u32,
     /// Case ids this launch will run.
     pub cases: Vec<String>,
     /// The command line.
     pub argv: Vec<String>,
-    /// What its library was kept to; absent: to nothing.
+    /// Limit on the instructions that its library may use; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isa_limit: Option<IsaLimit>,
-    /// Just before the process was started.
+    /// Time just before the process was started.
     pub start_ns: u64,
-    /// Whether an earlier launch of the block started the process: `start_ns` and `ready` are
+    /// Whether an earlier launch of the block started the process: `start_ns` and `ready` are those
     /// of that start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reused: bool,
 }
 
-/// What a program's library was kept to.
+/// A limit on the processor's instructions that a program's library may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IsaLimit {
-    /// The variable that was set.
+    /// Name of the environment variable that was set.
     pub variable: String,
-    /// Its value.
+    /// Value of the variable.
     pub value: String,
-    /// Who set it and why, in a few words.
+    /// Reason in a few words: who set it and why.
     pub why: String,
 }
 
 impl IsaLimit {
-    /// As a shell takes it: `VARIABLE=value`.
+    /// The variable and its value as a shell takes them: `VARIABLE=value`.
     pub fn assignment(&self) -> String {
         format!("{}={}", self.variable, self.value)
     }
@@ -80,24 +80,24 @@ impl std::fmt::Display for IsaLimit {
     }
 }
 
-/// The engine is ready.
+/// What the engine reported when it was ready.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ready {
     /// Engine version, from `hello`.
     pub version: String,
-    /// Build facts, from `hello`.
+    /// Facts about the build, from `hello`.
     pub build: BTreeMap<String, String>,
-    /// `none`, `static_equal_length`, `continuous`.
+    /// Kind of batching: `none`, `static_equal_length` or `continuous`.
     pub batching: String,
-    /// What a reader must know, from `hello`.
+    /// Notes that a reader must know, from `hello`.
     pub notes: Vec<String>,
-    /// When `hello` arrived.
+    /// Time when `hello` arrived.
     pub hello_ns: u64,
-    /// When `loaded` arrived: `ready_ns − start_ns` is the cold start.
+    /// Time when `loaded` arrived: `ready_ns − start_ns` is the cold start.
     pub ready_ns: u64,
     /// Load time by the engine's own clock.
     pub load_ns: u64,
-    /// Bytes of weights one decode step reads.
+    /// Bytes of weights that one decode step reads.
     pub weight_bytes: u64,
     /// Bytes of KV cache per token of context.
     pub kv_bytes_per_token: u64,
@@ -108,28 +108,28 @@ pub struct Ready {
 pub struct RequestRecord {
     /// Case id.
     pub case: String,
-    /// Unique within the launch.
+    /// Id of the request, unique within the launch.
     pub id: u64,
-    /// Index of its prompt; distinct within a cell, equal across targets. Of the user's
-    /// prompts several indices may be of one.
+    /// Index of its prompt; distinct within a cell, equal across targets. Where the user brought
+    /// prompts, several indices may stand for the same one.
     pub prompt: u64,
-    /// `true`: not timed.
+    /// Whether it is a warm-up, which is not timed.
     pub warmup: bool,
-    /// When it was due.
+    /// Time when the request was due.
     pub scheduled_ns: u64,
-    /// When the harness had written it.
+    /// Time when the harness had written the request.
     pub sent_ns: u64,
-    /// The engine read it.
+    /// Time when the engine read the request.
     pub received_ns: u64,
-    /// The engine began it.
+    /// Time when the engine began the request.
     pub started_ns: u64,
-    /// Each output token.
+    /// Time of each output token.
     pub token_ns: Vec<u64>,
-    /// The harness had read the answer.
+    /// Time when the harness had read the answer.
     pub answered_ns: u64,
-    /// Largest number of requests it shared a step with.
+    /// Largest number of requests that shared a step with it, itself included.
     pub batch: u32,
-    /// The output; empty where the engine gives text and no ids.
+    /// Token ids of the output; empty where the engine gives text and no ids.
     pub output_ids: Vec<u32>,
     /// The output as text, from an engine that gives no ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,12 +137,13 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// When its first work may have begun. Who reads it may be quicker than who wrote it.
+    /// Time when its first work may have begun. The engine may have read the request before the
+    /// harness notes that it has written it.
     pub fn begin_ns(&self) -> u64 {
         self.sent_ns.min(self.received_ns)
     }
 
-    /// How many tokens are stamped up to then; of a stream's pieces, how many different stamps there are.
+    /// Number of tokens stamped up to `at_ns`; for a stream in pieces, number of different stamps.
     pub fn stamped(&self, at_ns: u64, in_pieces: bool) -> u64 {
         let mut last = None;
         let stamped = self.token_ns.iter().filter(|&&ns| ns <= at_ns);
@@ -151,87 +152,88 @@ impl RequestRecord {
     }
 }
 
-/// A timed request of an open loop without an answer when the case was given up.
+/// A timed request of an open loop that had no answer when the case was given up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unanswered {
     /// Case id.
     pub case: String,
-    /// Unique within the launch.
+    /// Id of the request, unique within the launch.
     pub id: u64,
     /// Index of its prompt.
     pub prompt: u64,
-    /// When it was due.
+    /// Time when the request was due.
     pub scheduled_ns: u64,
-    /// When the harness had written it; absent: never, since too many were in flight.
+    /// Time when the harness had written the request; absent: never, since too many were in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_ns: Option<u64>,
-    /// When it was given up.
+    /// Time when the request was given up.
     pub given_up_ns: u64,
 }
 
-/// A case is complete.
+/// The end of a complete case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseEnd {
     /// Case id.
     pub case: String,
-    /// First timed request was sent.
+    /// Time when the first timed request was sent.
     pub start_ns: u64,
-    /// Last timed answer was read.
+    /// Time when the last timed answer was read.
     pub end_ns: u64,
     /// Peak resident set of the engine process so far, bytes (`VmHWM`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes: Option<u64>,
-    /// What the audit found of its requests' stamps; absent where there was no audit.
+    /// Result of the audit of its requests' stamps; absent where there was no audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witnessed: Option<Witnessed>,
-    /// How fast the machine was before and after it, or before its turns; empty where that wasn't
+    /// Speed of the machine before and after the case, or before its turns; empty where that wasn't
     /// measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub canary: Vec<CanaryReading>,
 }
 
-/// What known work took while no engine ran (ns). What a machine can't do is absent.
+/// Durations of known work while no engine ran (ns). What a machine can't do is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CanaryReading {
-    /// Integer products on one core.
+    /// Duration of integer products on one core (ns).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_core_ns: Option<u32>,
-    /// The same on as many cores at once as engines have threads.
+    /// Duration of integer products on as many cores at once as engines have threads (ns).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_cores_ns: Option<u32>,
-    /// One way of a cache line between two cores.
+    /// Time in which a cache line moves from one core to another (ns).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_line_ns: Option<u32>,
-    /// A read of memory that caches of a desktop don't hold.
+    /// Duration of a read of memory that caches of a desktop don't hold (ns).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_ns: Option<u32>,
 }
 
-/// What looks at the tokens that an engine had committed found, beside what the stamps of a case's
-/// timed requests claim. Sums, where all else in a record is raw: there are more looks than samples.
+/// The result of an audit, which looks at the tokens that an engine has committed and compares them
+/// with the stamps of a case's timed requests. It has sums, where all else in a record is raw,
+/// because there are more looks than samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Witnessed {
-    /// How often it was looked, at moments drawn at random (a Poisson process).
+    /// Number of looks, at moments drawn at random (a Poisson process).
     pub looks: u64,
-    /// Over how long (ns).
+    /// Time during which the audit was looking (ns).
     pub watched_ns: u64,
-    /// Most requests that shared a step: as many tokens may be missing at once.
+    /// Largest number of requests that shared a step: as many tokens may be missing at once.
     pub batch: u64,
-    /// `true`: the engine streams pieces of text, and how many tokens a piece has isn't known yet.
-    /// Then `tokens` counts different stamps, and lateness isn't looked for.
+    /// Whether the engine streams pieces of text, where it isn't known yet how many tokens a piece
+    /// has. Then `tokens` counts different stamps, and lateness isn't looked for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pieces: bool,
-    /// `true`: commits were overwritten before they were read, so nothing else stands here.
+    /// Whether commits were overwritten before they were read; then nothing else stands here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
-    /// First tokens.
+    /// Comparison of first tokens.
     pub first: Claims,
-    /// All others.
+    /// Comparison of all other tokens.
     pub later: Claims,
-    /// Commits that aren't of the answer's next token: another id, or another index.
+    /// Number of commits that aren't of the answer's next token: another id, or another index.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub contradicted: u64,
-    /// Tokens of answers that had never been committed.
+    /// Number of tokens of answers that had never been committed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub uncommitted: u64,
 }
@@ -240,32 +242,32 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// How tokens' stamps and commits stood to each other, summed over looks.
+/// A comparison of tokens' stamps with commits, summed over looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
-    /// Stamps.
+    /// Number of stamps.
     pub tokens: u64,
-    /// Tokens that were not there at a look, and by their stamps should have been.
+    /// Tokens that were not committed at a look, although by their stamps they should have been.
     pub early: Sum,
-    /// Tokens that were there at a look, and by their stamps were not yet.
+    /// Tokens that were committed at a look, although by their stamps they were not yet.
     pub late: Sum,
 }
 
-/// A count, summed over looks.
+/// A count of tokens per look, summed over looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
-    /// Looks that saw any.
+    /// Number of looks whose count isn't 0.
     pub looks: u64,
     /// The greatest count.
     pub most: u64,
     /// The sum of the counts.
     pub sum: u64,
-    /// The sum of their squares.
+    /// The sum of the squares of the counts.
     pub squares: u64,
 }
 
 impl Sum {
-    /// Another look's.
+    /// Add the count of another look.
     pub fn add(&mut self, count: u64) {
         self.looks += u64::from(count > 0);
         self.most = self.most.max(count);
@@ -273,7 +275,7 @@ impl Sum {
         self.squares += count * count;
     }
 
-    /// Another launch's.
+    /// Add the counts of another launch.
     pub fn join(&mut self, other: Self) {
         self.looks += other.looks;
         self.most = self.most.max(other.most);
@@ -282,18 +284,18 @@ impl Sum {
     }
 }
 
-/// How a launch ended.
+/// The last line of a record: how the launch ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct End {
     /// Whether it succeeded, or what kind of failure ended it.
     pub status: Status,
-    /// One line, empty where `status` is `ok`.
+    /// Reason in one line; empty where `status` is `ok`.
     #[serde(default)]
     pub reason: String,
     /// Last lines of the engine's stderr, where something failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
-    /// When it ended (`CLOCK_MONOTONIC`).
+    /// Time when it ended (`CLOCK_MONOTONIC`).
     pub end_ns: u64,
 }
 
@@ -301,15 +303,15 @@ pub struct End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Measured.
+    /// It was measured.
     Ok,
     /// The engine says it can't do this.
     Unsupported,
     /// This machine lacks something the target needs.
     Unavailable,
-    /// Out of memory.
+    /// There was not enough memory.
     Oom,
-    /// No answer in time.
+    /// There was no answer in time.
     Timeout,
     /// The process died.
     Crashed,
@@ -317,18 +319,18 @@ pub enum Status {
     WrongOutput,
     /// It is verified for shorter contexts than this needs, so it was not timed.
     Unverified,
-    /// What it said was not the protocol.
+    /// It sent something that is not the protocol.
     ProtocolError,
-    /// Its stamps contradict the harness's own.
+    /// Its stamps contradict the harness's stamps.
     BadTiming,
-    /// Planned, but there was no time for it.
+    /// It was planned, but there was no time for it.
     OverBudget,
-    /// Planned, but not run (yet): the run was interrupted.
+    /// It was planned, but not run (yet): the run was interrupted.
     NotRun,
 }
 
 impl Status {
-    /// As in records, e.g. `wrong_output`.
+    /// The name in records, e.g. `wrong_output`.
     pub fn id(self) -> &'static str {
         match self {
             Status::Ok => "ok",
@@ -354,42 +356,44 @@ pub struct VerifyRecord {
     pub target: String,
     /// Model id.
     pub model: String,
-    /// `ok` or why not.
+    /// `ok`, or the kind of failure.
     pub status: Status,
-    /// One line: what was found.
+    /// What was found, in one line.
     pub reason: String,
     /// Largest context (tokens) within which the target is verified; absent = none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_positions: Option<u32>,
-    /// `logits` or `text`.
+    /// What was compared: `logits` or `text`.
     pub scope: String,
     /// Largest mean KL divergence (nats) over the prompts within the scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kl_nats: Option<f64>,
-    /// Share of positions where the reference's margin was decisive and argmax agreed.
+    /// Of the positions where the reference's margin was decisive, the share where argmax agreed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub argmax_agreement: Option<f64>,
     /// Batch sizes at which `generate` was checked.
     #[serde(default)]
     pub batches: Vec<u32>,
-    /// What its library was kept to when it was asked, and is in all launches that follow.
+    /// Limit on the instructions that its library could use when it was verified, and can in all
+    /// launches that follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isa_limit: Option<IsaLimit>,
-    /// Whether its hello declares a prefix cache and its answers were right with it; asked only
-    /// where the plan has a scenario that uses one.
+    /// Whether it declares a prefix cache and its answers were right with it; checked only where
+    /// the plan has a scenario that uses one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prefix_cache: bool,
-    /// How its process failed with the cache on; empty: it didn't, or wasn't asked.
+    /// How its process failed with the prefix cache on; empty: it didn't, or wasn't asked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prefix_cache_failure: String,
-    /// How long prompts took that were asked before, relative to the first time, where nothing may be
+    /// Time that prompts took when asked again, relative to the first time, where nothing may be
     /// kept: the median of three. Absent: not asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat_ratio: Option<f64>,
 }
 
 impl VerifyRecord {
-    /// Why it isn't timed where prompts share their beginnings on purpose; `None`: it is.
+    /// Why the target isn't timed where prompts share their beginnings on purpose; `None`: it is
+    /// timed.
     pub fn prefix_cache_refusal(&self) -> Option<(Status, &str)> {
         match (self.prefix_cache, self.prefix_cache_failure.as_str()) {
             (true, _) => None,
@@ -399,11 +403,11 @@ impl VerifyRecord {
     }
 }
 
-/// Why a target isn't timed where prompts share their beginnings on purpose.
+/// The reason why a target isn't timed where prompts share their beginnings on purpose.
 const NO_PREFIX_CACHE: &str =
     "keeps nothing of earlier prompts: its hello declares no prefix cache";
 
-/// A line of `results/<run>/check.jsonl`: a timed output judged after the run.
+/// A line of `results/<run>/check.jsonl`: the judgement of a cell's timed outputs after the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckRecord {
     /// Target id.
@@ -412,24 +416,24 @@ pub struct CheckRecord {
     pub scenario: String,
     /// Case id.
     pub case: String,
-    /// Requests whose output equals the reference's own.
+    /// Number of requests whose output equals the reference's own.
     pub equal: u64,
-    /// Requests whose output differs but every token is within the tie width.
+    /// Number of requests whose output differs but every token is within the tie width.
     pub rescored: u64,
-    /// Requests whose output the reference rejects.
+    /// Number of requests whose output the reference rejects.
     pub wrong: u64,
-    /// Requests not checked (no reference on this machine).
+    /// Number of requests not checked (no reference on this machine).
     pub unchecked: u64,
     /// The limit in force: a token further behind the reference's best is wrong.
     pub tie_width_nats: f64,
     /// Largest gap (nats) between the reference's best and the token chosen.
     pub gap_nats_max: f64,
-    /// What the check rests on, in words.
+    /// Method of the check, in words.
     pub method: String,
 }
 
 impl CheckRecord {
-    /// Which cell's outputs it judges.
+    /// The key of the cell whose outputs it judges.
     pub fn key(&self) -> CellKey {
         CellKey {
             target: self.target.clone(),

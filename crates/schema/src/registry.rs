@@ -1,5 +1,5 @@
-//! `engines/engines.toml`: the registry. What the harness knows of an engine
-//! stands here and in the engine's own `hello`, nowhere in code.
+//! `engines/engines.toml`: the registry. All that the harness knows of an engine stands here and in
+//! the engine's own `hello`, and nothing of it in code.
 
 mod architectures;
 mod build;
@@ -18,35 +18,35 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The whole registry.
+/// The content of `engines/engines.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Registry {
-    /// Target id that ratios are against; see [`Registry::baseline_of`].
+    /// Id of the target that ratios are relative to; see [`Registry::baseline_of`].
     pub baseline: String,
-    /// Target id whose outputs goldens are made from and timed outputs are checked by.
+    /// Id of the target that makes goldens from its outputs, and that checks timed outputs.
     pub reference: String,
-    /// Target id that the goldens are cross-checked against.
+    /// Id of the target that the goldens are cross-checked against.
     pub cross_check: String,
-    /// What the harness is calibrated against.
+    /// Target that the harness is calibrated with.
     #[serde(default)]
     pub instrument: Option<Instrument>,
-    /// What the verdicts are tried on.
+    /// Targets that are slower by a known share, on which the verdicts are tried.
     #[serde(default, rename = "handicap")]
     pub handicaps: Vec<Handicap>,
-    /// What keeps libraries from instructions.
+    /// Ladders of levels to which libraries' instructions can be limited.
     #[serde(default, rename = "isa_ladder")]
     pub isa_ladders: Vec<IsaLadder>,
     /// Backend → the devices that it runs on, one of which must be here. A backend that
     /// isn't named needs a processor and nothing more.
     #[serde(default, rename = "backend")]
     pub backends: BTreeMap<String, Vec<Device>>,
-    /// Backend → the program that measures what its device can do at best: it takes no input and
-    /// prints one JSON object of rates.
+    /// Backend → the program that measures the limits of its device: it takes no input and prints
+    /// one JSON object of rates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, Build>,
-    /// About how long a program compiles or is downloaded on two cores (s), by its id: what a
-    /// run builds first, and how long it says that takes.
+    /// Program id → approximate time to compile or download it on two cores (s). A run builds first
+    /// what takes least, and estimates the time of its builds by these.
     #[serde(default)]
     pub build_s: BTreeMap<String, u32>,
     /// All engines, in the order the site lists them.
@@ -58,72 +58,73 @@ pub struct Registry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Engine {
-    /// Folder under `engines/`, first part of its target ids.
+    /// Id of the engine: its folder under `engines/`, and the first part of its target ids.
     pub id: String,
-    /// For headings.
+    /// Name for headings.
     pub name: String,
-    /// One sentence.
+    /// Description in one sentence.
     pub about: String,
-    /// Where it comes from: an address, or a folder of this repository.
+    /// Origin of the engine: an address, or a folder of this repository.
     pub homepage: String,
-    /// How its program is made, for every backend that isn't in `on`.
+    /// How its program is built, for every backend that isn't in `on`.
     pub build: Build,
-    /// Backends that need a program of their own: other features, another binary.
+    /// Builds by backend, for backends that need a program of their own: other features, another
+    /// binary.
     #[serde(default)]
     pub on: BTreeMap<String, Build>,
-    /// Programs that drive the engine without our adapter, to see what that costs.
+    /// Programs that drive the engine without our adapter, to measure the adapter's cost.
     #[serde(default)]
     pub direct: Vec<Direct>,
     /// For an engine that is a client: a real server, which its tests start by the
     /// variable `BENCH_REAL_SERVER`.
     #[serde(default)]
     pub test_server: Option<Build>,
-    /// Variables of the user's that its programs read, beside those that every program sees:
-    /// names, or the beginning of names before a `*`.
+    /// Environment variables of the user's that its programs see, beside those that every program
+    /// sees: names, or the beginning of names before a `*`.
     #[serde(default)]
     pub env: Vec<String>,
-    /// Architectures of models that it runs, by the `model_type` of their config.json;
-    /// [`ANY_ARCHITECTURE`]: whatever comes.
+    /// Model architectures that it runs, by the `model_type` of their config.json;
+    /// [`ANY_ARCHITECTURE`]: all of them.
     #[serde(default = "architectures::only_llama")]
     pub architectures: Vec<String>,
-    /// Not part of a normal run: chosen only by name (fakes, mutants).
+    /// Whether it is left out of a normal run, and chosen only by name (fakes, mutants).
     #[serde(default)]
     pub hidden: bool,
-    /// Written by those who wrote the benchmark, which pages say where it leads.
+    /// Whether the authors of the benchmark wrote it; pages say so where it leads.
     #[serde(default)]
     pub ours: bool,
-    /// What it runs.
+    /// Targets of the engine.
     #[serde(rename = "target")]
     pub targets: Vec<TargetEntry>,
 }
 
-/// An engine without our adapter: a program that reads the request which an adapter
-/// answers by hand and prints one JSON object with `output_tok_per_s` and, unless it starts
+/// A program that drives an engine without our adapter. It reads the request that an adapter
+/// answers by hand, and prints one JSON object with `output_tok_per_s` and, unless it starts
 /// somebody else's tool, `output_ids`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Direct {
-    /// How it is made.
+    /// How the program is built.
     pub build: Build,
-    /// The weight file inside the model's directory that both load, on the processor.
+    /// Weight file inside the model's directory that both load, on the processor.
     pub weights: String,
-    /// Why it may give other tokens than the adapter; empty where it may not.
+    /// Reason why its tokens may differ from the adapter's; empty where they may not.
     #[serde(default)]
     pub other_tokens: String,
-    /// The engine's own benchmark, which the program starts: it must be on PATH, and it need not
+    /// The engine's own benchmark, which the program starts. It must be on PATH, and it need not
     /// say which tokens came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
 }
 
 impl Engine {
-    /// How the program for a backend is made.
+    /// How the program for a backend is built.
     pub fn build_for(&self, backend: &str) -> &Build {
         self.on.get(backend).unwrap_or(&self.build)
     }
 
-    /// What the program for a backend is called: the engine's id, or
-    /// `<engine>-<backend>` for one of its own. Backends built alike share one.
+    /// The id of the program for a backend: the engine's id, or `<engine>-<backend>` for one of its
+    /// own. Backends that are built alike share one.
     pub fn program_id(&self, backend: &str) -> String {
         let build = self.build_for(backend);
         if *build == self.build {
@@ -134,7 +135,7 @@ impl Engine {
         format!("{}-{named}", self.id)
     }
 
-    /// Every way its programs are made.
+    /// All ways in which its programs are built.
     pub fn builds(&self) -> impl Iterator<Item = &Build> {
         std::iter::once(&self.build).chain(self.on.values())
     }
@@ -144,24 +145,24 @@ impl Engine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetEntry {
-    /// After `+` in the id; empty for the plain engine.
+    /// Name of the variant, after `+` in the id; empty for the plain engine.
     #[serde(default)]
     pub variant: String,
-    /// `cpu`, `cuda`, …
+    /// Backend: `cpu`, `cuda`, …
     pub backend: String,
-    /// `f32`, `bf16`, `q8_0`, …
+    /// Precision: `f32`, `bf16`, `q8_0`, …
     pub precision: String,
     /// Weight file inside the model's directory.
     pub weights: String,
-    /// As [`Engine::architectures`], where this target runs others than its engine does; empty:
-    /// the engine's.
+    /// Model architectures, as in [`Engine::architectures`], where this target runs others than its
+    /// engine; empty: the engine's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub architectures: Vec<String>,
-    /// As [`Engine::hidden`], for one target.
+    /// Whether this one target is hidden, as in [`Engine::hidden`].
     #[serde(default)]
     pub hidden: bool,
     /// For a variant that is deliberately wrong: the precisions under whose limits the gate must
-    /// see it. Empty means its own precision, and for an f32 one all.
+    /// reject it. Empty: its own precision, or all for an f32 variant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen_by: Vec<String>,
 }
@@ -181,16 +182,16 @@ pub struct Target {
     pub precision: String,
     /// Weight file.
     pub weights: String,
-    /// Chosen only by name.
+    /// Whether it is chosen only by name.
     #[serde(default)]
     pub hidden: bool,
 }
 
 impl Registry {
-    /// The target id that ratios are against among those of a run: the baseline itself,
-    /// or where a run has it not (another backend, a model too large for f32), the
-    /// first target of the same engine and variant. Without one, the baseline's id,
-    /// which then is a target that was not measured.
+    /// The id of the target that ratios are relative to among those of a run: the baseline itself
+    /// or, where the run doesn't have it (another backend, a model too large for f32), the first
+    /// target of the same engine and variant. Without one, the baseline's id, which then is a
+    /// target that was not measured.
     pub fn baseline_of<'a>(&'a self, planned: &'a [Target]) -> &'a str {
         let has = |id: &str| planned.iter().any(|target| target.id == id);
         if has(&self.baseline) {
@@ -262,7 +263,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Each `on` is for a backend that is run, and no two programs share a name.
+    /// Check that each `on` is for a backend that is run, and that no two programs share a name.
     fn check_programs(&self, path: &Path) -> Result<(), DataError> {
         let mut owners: BTreeMap<String, &str> = BTreeMap::new();
         for engine in &self.engines {
@@ -301,7 +302,7 @@ impl Registry {
         }
     }
 
-    /// Programs in Python that share an environment agree in what it is made from.
+    /// Check that Python programs which share an environment are built from the same requirements.
     fn check_environments(&self, path: &Path) -> Result<(), DataError> {
         let mut made_from: BTreeMap<&str, &str> = BTreeMap::new();
         for build in self.engines.iter().flat_map(Engine::builds) {
@@ -349,7 +350,7 @@ impl Registry {
     }
 
     /// Targets that are deliberately wrong: hidden variants of engines that aren't hidden
-    /// themselves, but for those that are only slow.
+    /// themselves, except those that are only slow.
     pub fn mutants(&self) -> Vec<Target> {
         let is_slow = |id: &str| self.handicaps.iter().any(|handicap| handicap.target == id);
         let hidden_engine = |id: &str| self.engine(id).is_some_and(|engine| engine.hidden);
@@ -358,9 +359,10 @@ impl Registry {
         targets
     }
 
-    /// Whether the gate must see that mutant under a precision's limits. At f32 a mutant's error is the
-    /// mutation's alone, so it must be over the limits of every precision, unless it says which. At
-    /// a coarser one it carries that precision's noise too, and is judged by that precision's own.
+    /// Whether the gate must reject that mutant under a precision's limits. At f32 a mutant's error
+    /// is that of the mutation alone, so it must exceed the limits of every precision, unless the
+    /// registry says which. At a coarser precision it has that precision's noise too, and is judged
+    /// by its limits only.
     pub fn is_seen_by(&self, mutant: &Target, precision: &str) -> bool {
         let entries = self.engine(&mutant.engine).map_or(&[][..], |e| &e.targets);
         let is_it = |entry: &&TargetEntry| {
@@ -373,8 +375,8 @@ impl Registry {
         }
     }
 
-    /// Who may judge others: the reference, then the target it is checked against.
-    /// A registry that was loaded has both.
+    /// The targets that may judge others: the reference, then the target it is checked against. A
+    /// registry that was loaded has both.
     pub fn judges(&self) -> [Target; 2] {
         [&self.reference, &self.cross_check].map(|id| {
             let mut all = self.targets().into_iter();
@@ -383,12 +385,12 @@ impl Registry {
         })
     }
 
-    /// The engine of that id.
+    /// The engine of that id, if there is one.
     pub fn engine(&self, id: &str) -> Option<&Engine> {
         self.engines.iter().find(|engine| engine.id == id)
     }
 
-    /// Variables of the user's that a program sees which is made like this: its engine's.
+    /// The user's environment variables that a program built like this sees: those of its engine.
     pub fn variables_for(&self, how: &Build) -> Vec<String> {
         let is_its = |e: &&Engine| {
             let direct = e.direct.iter().map(|direct| &direct.build);
@@ -398,7 +400,7 @@ impl Registry {
         engine.map_or(Vec::new(), |engine| engine.env.clone())
     }
 
-    /// The locked requirements of the engines in Python, relative to the repository.
+    /// Path of the locked requirements of the engines in Python, relative to the repository.
     pub fn python_requirements(&self) -> Option<&str> {
         self.engines.iter().find_map(|engine| match &engine.build {
             Build::Python { requirements, .. } => Some(requirements.as_str()),
@@ -406,13 +408,13 @@ impl Registry {
         })
     }
 
-    /// What a target's program is called; `None` where its engine isn't here.
+    /// The id of a target's program; `None` where its engine isn't here.
     pub fn program_id(&self, target: &Target) -> Option<String> {
         let engine = self.engine(&target.engine)?;
         Some(engine.program_id(&target.backend))
     }
 
-    /// Names of the engines that want something, by what it is.
+    /// Names of the engines that have a need, by need.
     pub fn wanted(&self) -> BTreeMap<Need, Vec<String>> {
         let mut wanted: BTreeMap<Need, Vec<String>> = BTreeMap::new();
         for engine in self.engines.iter().filter(|engine| !engine.hidden) {
@@ -424,7 +426,7 @@ impl Registry {
         wanted
     }
 
-    /// Engine names by id.
+    /// Engine id → name.
     pub fn names(&self) -> BTreeMap<String, String> {
         self.engines
             .iter()

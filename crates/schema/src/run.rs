@@ -22,17 +22,17 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The number in [`RunHeader::format`].
+/// Value of [`RunHeader::format`].
 pub const FORMAT: u32 = 1;
 
 /// `run.json`, written before anything is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunHeader {
-    /// [`FORMAT`].
+    /// Number of the format, [`FORMAT`].
     pub format: u32,
-    /// Directory name: `<UTC date>-<time>-<profile>-<host tag>`.
+    /// Id of the run and name of its directory: `<UTC date>-<time>-<profile>-<host tag>`.
     pub id: String,
-    /// RFC 3339, UTC.
+    /// Time when the run began: RFC 3339, UTC.
     pub started: String,
     /// The command that made it.
     pub argv: Vec<String>,
@@ -40,9 +40,9 @@ pub struct RunHeader {
     pub plan_sha256: String,
     /// The resolved plan.
     pub plan: Plan,
-    /// Where and with what it ran.
+    /// Provenance of the run: where and with what it ran.
     pub provenance: Provenance,
-    /// How it came to be, where it isn't simply a plan measured whole.
+    /// Origin of the run, where it isn't simply a plan measured whole.
     #[serde(default, skip_serializing_if = "Origin::is_plain")]
     pub origin: Origin,
 }
@@ -54,17 +54,17 @@ pub struct Run {
     pub header: RunHeader,
     /// All record files of targets, sorted by path.
     pub launches: Vec<LaunchLog>,
-    /// Those of twins (see [`crate::key`]), kept apart: no target has these samples.
+    /// Record files of twins (see [`crate::key`]), kept apart because no target has these samples.
     pub twins: Vec<LaunchLog>,
-    /// The gate's judgements, the last one per target.
+    /// Judgements of the parity gate, the last one per target.
     pub verify: BTreeMap<String, VerifyRecord>,
-    /// How its time was shared out; absent where there was no limit.
+    /// Division of its time among targets; absent where there was no limit.
     pub budget: Option<Budget>,
-    /// What the capacity stage found, in the order it did.
+    /// Results of the capacity stage, in the order in which they were found.
     pub capacities: Vec<Capacity>,
-    /// The harness's own error, by the run's calibration.
+    /// The harness's own error, from the run's calibration.
     pub calibration: Option<Calibration>,
-    /// Judgements of timed outputs.
+    /// Judgements of timed outputs, by cell.
     pub checks: BTreeMap<CellKey, CheckRecord>,
     /// Launches whose kernels were traced, the newest per target. They weren't timed.
     pub kernels: Vec<TracedLaunch>,
@@ -73,8 +73,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// The run as if its shard of the plan were all of it: what can be said of a
-    /// shard by itself. Any other run as it is.
+    /// Return the run as if its shard of the plan were all of it, for what can be said of a shard
+    /// by itself. A run that is no shard is returned unchanged.
     pub fn own_part(mut self) -> Self {
         if let Some(shard) = self.header.origin.shard {
             let launches = &mut self.header.plan.launches;
@@ -89,13 +89,14 @@ impl Run {
     /// any other line that can't be read is an error with its number.
     ///
     /// # Errors
-    /// What [`RunFiles`] refuses, a record that can't be read, and one that names what the
-    /// plan doesn't have.
+    /// If [`RunFiles`] refuses it, a record can't be read, or a record names what the plan doesn't
+    /// have.
     pub fn load(place: &Path) -> Result<Self, DataError> {
         Self::read(&RunFiles::open(place)?)
     }
 
-    /// Add launches that were recorded since it was loaded, as loading it again would.
+    /// Add launches that were recorded since the run was loaded, with the result of loading it
+    /// again.
     pub fn add(&mut self, logs: impl IntoIterator<Item = LaunchLog>) {
         let is_twin = |log: &LaunchLog| is_twin(&log.launch.target);
         let (twins, launches): (Vec<_>, Vec<_>) = logs.into_iter().partition(is_twin);
@@ -111,13 +112,13 @@ impl Run {
         }
     }
 
-    /// How many readings of counters it holds.
+    /// Number of readings of counters that the run holds.
     pub fn readings(&self) -> usize {
         let logs = self.launches.iter().chain(&self.twins);
         logs.map(|log| log.telemetry.len()).sum()
     }
 
-    /// As [`Run::add`], of micro suites.
+    /// Add launches of micro suites, as [`Run::add`] does.
     pub fn add_micro(&mut self, logs: impl IntoIterator<Item = MicroLog>) {
         self.micro.extend(logs);
         let suites = &self.header.plan.micro.suites;
@@ -131,16 +132,16 @@ impl Run {
     /// Read again what tracing added to its directory.
     ///
     /// # Errors
-    /// As [`Run::load`]'s, of these files.
+    /// As for [`Run::load`], for these files.
     pub fn reload_kernels(&mut self, run_dir: &Path) -> Result<(), DataError> {
         self.kernels = TracedLaunch::load_all(&RunFiles::open(run_dir)?)?;
         Ok(())
     }
 
-    /// The same of files that are open.
+    /// Load a run from files that are open.
     ///
     /// # Errors
-    /// As [`Run::load`]'s.
+    /// As for [`Run::load`].
     pub fn read(files: &RunFiles) -> Result<Self, DataError> {
         let text = files.text(HEADER)?.unwrap_or_default();
         let header = RunHeader::parse(&files.path(HEADER), files.id(), &text)?;
@@ -179,13 +180,13 @@ impl RunHeader {
     /// Read a run's `run.json` alone.
     ///
     /// # Errors
-    /// A place that isn't a run, and a `run.json` that contradicts itself or its place.
+    /// If the place isn't a run, or `run.json` contradicts itself or its place.
     pub fn load(place: &Path) -> Result<Self, DataError> {
         let (id, text) = RunFiles::header(place)?;
         Self::parse(&place.join(HEADER), &id, &text)
     }
 
-    /// `id`: what the directory or packed file is called.
+    /// Parse a header; `id` is the name of the directory or packed file.
     fn parse(path: &Path, id: &str, text: &str) -> Result<Self, DataError> {
         let header: Self = serde_json::from_str(text)
             .map_err(|error| DataError::at(path, error.line(), error.to_string()))?;
@@ -211,7 +212,7 @@ impl RunHeader {
     }
 }
 
-/// The records under one name; none where nothing was launched under it.
+/// Read the records under one name; empty where nothing was launched under it.
 fn logs_of(files: &RunFiles, dir: &str) -> Result<Vec<LaunchLog>, DataError> {
     let mut logs = Vec::new();
     for name in files.names_in(dir, ".jsonl") {

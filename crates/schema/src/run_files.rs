@@ -1,8 +1,9 @@
-//! The one way to a run's files, whether they lie in a directory or in one packed file.
+//! Gives access to a run's files, whether they lie in a directory or in one packed file. All code
+//! that reads a run uses this module.
 //!
-//! A run may come from anybody, so nothing in it is taken on trust: regular files alone are
-//! read, links are not followed, and how much is read has limits, which stand here. What the
-//! files say is checked where they are parsed (see [`crate::run`]).
+//! A run may come from anybody, so nothing in it is trusted: only regular files are read, links are
+//! not followed, and the limits below bound how much is read. What the files say is checked where
+//! they are parsed (see [`crate::run`]).
 
 mod packed;
 
@@ -17,24 +18,24 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The most files that a run may have.
+/// Largest number of files of a run.
 pub const MAX_FILES: usize = 20_000;
-/// The most bytes of one of them.
+/// Largest size of a file (bytes).
 pub const MAX_FILE_BYTES: u64 = 32 << 20;
-/// The most bytes of all of them together, in a directory.
+/// Largest size of all files of a directory together (bytes).
 pub const MAX_RUN_BYTES: u64 = 1 << 30;
-/// The most bytes that a packed file may hold, which all come into memory.
+/// Largest size of all files in a packed run together (bytes); they are all held in memory.
 pub const MAX_PACKED_BYTES: u64 = 128 << 20;
-/// The most bytes of a line.
+/// Largest length of a line (bytes).
 pub const MAX_LINE_BYTES: usize = 4 << 20;
-/// The most lines of a file.
+/// Largest number of lines of a file.
 pub const MAX_LINES: usize = 1_000_000;
-/// The most readings of counters in a run: six hours of them.
+/// Largest number of readings of counters in a run: six hours of them.
 pub const MAX_READINGS: usize = 500_000;
-/// How deep directories go: `sources/<run>/micro/<suite>/<file>`.
+/// Largest depth of directories: `sources/<run>/micro/<suite>/<file>`.
 const MAX_DEPTH: usize = 5;
 
-/// The file that makes a directory a run.
+/// Name of the file that makes a directory a run.
 pub const HEADER: &str = "run.json";
 
 /// The files of one run, by name: a path relative to the run, with `/` between its parts.
@@ -43,15 +44,15 @@ pub struct RunFiles {
     place: PathBuf,
     id: String,
     source: Source,
-    /// How many readings of counters have been unpacked.
+    /// Number of readings of counters that have been unpacked.
     readings: Cell<usize>,
 }
 
 #[derive(Debug)]
 enum Source {
-    /// Sizes (bytes); contents are read when they are asked for.
+    /// Sizes by name (bytes); contents are read when they are asked for.
     Directory(BTreeMap<String, u64>),
-    /// Contents.
+    /// Contents by name.
     Packed(BTreeMap<String, Vec<u8>>),
 }
 
@@ -59,8 +60,8 @@ impl RunFiles {
     /// List a run's directory, or unpack a packed run into memory.
     ///
     /// # Errors
-    /// What isn't a run, holds anything but regular files and directories, or is larger than
-    /// a run may be.
+    /// If the place isn't a run, holds anything but regular files and directories, or is larger
+    /// than a run may be.
     pub fn open(place: &Path) -> Result<Self, DataError> {
         let id = id_of(place)?;
         let source = match place.is_dir() {
@@ -80,10 +81,10 @@ impl RunFiles {
         Ok(files)
     }
 
-    /// The text of a run's `run.json`, without reading the rest of it, and the run's name.
+    /// Read the name of a run and the text of its `run.json`, without the rest of it.
     ///
     /// # Errors
-    /// As [`RunFiles::open`]'s, as far as they concern this file.
+    /// As for [`RunFiles::open`], as far as they concern this file.
     pub(crate) fn header(place: &Path) -> Result<(String, String), DataError> {
         let id = id_of(place)?;
         let bytes = match place.is_dir() {
@@ -98,12 +99,12 @@ impl RunFiles {
         &self.id
     }
 
-    /// Whether they lie in one packed file, which is never written to.
+    /// Whether the files lie in one packed file, which is never written to.
     pub fn is_packed(&self) -> bool {
         matches!(self.source, Source::Packed(_))
     }
 
-    /// All names, sorted.
+    /// The names of all files, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let (listed, packed) = match &self.source {
             Source::Directory(files) => (Some(files.keys()), None),
@@ -115,7 +116,7 @@ impl RunFiles {
             .map(String::as_str)
     }
 
-    /// The names directly in a directory of the run that end so, sorted.
+    /// The names of the files directly in a directory of the run that end in `suffix`, sorted.
     pub fn names_in<'a>(&'a self, dir: &'a str, suffix: &'a str) -> impl Iterator<Item = &'a str> {
         self.names().filter(move |name| {
             let inside = name.strip_prefix(dir).and_then(|n| n.strip_prefix('/'));
@@ -123,13 +124,13 @@ impl RunFiles {
         })
     }
 
-    /// What stands for a file in a message.
+    /// The path of a file for messages.
     pub fn path(&self, name: &str) -> PathBuf {
         self.place.join(name)
     }
 
-    /// Count readings of counters before they are unpacked: an error where a run has no more
-    /// of them.
+    /// Count readings of counters before they are unpacked; an error once there are more than a run
+    /// may have.
     pub(crate) fn count_readings(&self, more: usize) -> Result<(), String> {
         let count = self.readings.get().saturating_add(more);
         self.readings.set(count);
@@ -142,7 +143,7 @@ impl RunFiles {
     /// A file's bytes; `None` where there is no such file.
     ///
     /// # Errors
-    /// A file that can't be read, or has become something else since it was listed.
+    /// If the file can't be read, or is no regular file any more.
     pub fn bytes(&self, name: &str) -> Result<Option<Cow<'_, [u8]>>, DataError> {
         match &self.source {
             Source::Directory(files) if files.contains_key(name) => {
@@ -153,10 +154,10 @@ impl RunFiles {
         }
     }
 
-    /// The same as text.
+    /// A file's text; `None` where there is no such file.
     ///
     /// # Errors
-    /// Also a file that isn't UTF-8.
+    /// As for [`RunFiles::bytes`], and if the file isn't UTF-8.
     pub fn text(&self, name: &str) -> Result<Option<Cow<'_, str>>, DataError> {
         let bytes = self.bytes(name)?;
         bytes
@@ -168,10 +169,10 @@ impl RunFiles {
 /// Read a regular file of at most [`MAX_FILE_BYTES`]; a link is not followed.
 ///
 /// # Errors
-/// Anything else, in a line.
+/// If it is anything else, in one line.
 pub fn read_regular(path: &Path) -> Result<Vec<u8>, DataError> {
     let wrong = |what: String| Err(DataError::new(path, what));
-    // Opening a pipe would wait for somebody to write into it.
+    // Opening a pipe would block until somebody writes into it.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
@@ -220,7 +221,8 @@ fn text_of<'a>(path: &Path, bytes: Cow<'a, [u8]>) -> Result<Cow<'a, str>, DataEr
     }
 }
 
-/// What the place calls the run: the directory's name, or the packed file's without its suffix.
+/// The name of the run at a place: the directory's name, or the packed file's name without its
+/// suffix.
 fn id_of(place: &Path) -> Result<String, DataError> {
     let whole = match place.file_name() {
         Some(_) => place.to_owned(),
@@ -243,7 +245,8 @@ fn id_of(place: &Path) -> Result<String, DataError> {
     Ok(id.to_owned())
 }
 
-/// All regular files below a directory, by name. What begins with a dot is no part of a run.
+/// List all regular files below a directory: name → size (bytes). Names that begin with a dot are
+/// no part of a run.
 fn list(place: &Path) -> Result<BTreeMap<String, u64>, DataError> {
     let mut files = BTreeMap::new();
     let mut bytes = 0;
@@ -289,7 +292,7 @@ fn list(place: &Path) -> Result<BTreeMap<String, u64>, DataError> {
     Ok(files)
 }
 
-/// An error where a run has more than a run may have.
+/// Refuse a run that has more files or bytes than a run may have.
 fn within(place: &Path, files: usize, bytes: u64, limit: u64) -> Result<(), DataError> {
     if files > MAX_FILES {
         let message = format!("holds over {MAX_FILES} files: no run has as many");

@@ -1,5 +1,5 @@
-//! `data/scenarios/*.toml`: what is asked of an engine and why. Sizes are the
-//! profile's; a scenario only says along which axis they vary and how load is applied.
+//! `data/scenarios/*.toml`: what is asked of an engine, and why. The profile has the sizes; a
+//! scenario only says along which axis they vary and how load is applied.
 
 use crate::error::{DataError, check_id, read_toml};
 use serde::{Deserialize, Serialize};
@@ -9,71 +9,71 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Equal to the file's stem; stands in file names and URLs.
+    /// Id of the scenario, equal to the file's stem; stands in file names and URLs.
     pub id: String,
-    /// Raised whenever the work changes, so that old and new never compare.
+    /// Version, raised whenever the work changes, so that old and new results are never compared.
     pub version: u32,
-    /// For headings.
+    /// Title for headings.
     pub title: String,
-    /// The question its page answers.
+    /// Question that its page answers.
     pub question: String,
-    /// How requests are issued.
+    /// Shape of the load: how requests are issued.
     pub load: LoadShape,
-    /// Where its prompts come from.
+    /// Source of its prompts.
     #[serde(default)]
     pub prompts: PromptSource,
-    /// What varies between its cases.
+    /// Axis along which its cases vary.
     pub axis: Axis,
-    /// Metric ids it reports, the leading one first.
+    /// Ids of the metrics it reports, the leading one first.
     pub reports: Vec<String>,
     /// What the numbers mean and don't mean; Markdown, printed on the page.
     pub analysis: String,
 }
 
-/// Where the prompts of a scenario come from.
+/// The source of a scenario's prompts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptSource {
-    /// Cut from a seeded text, all of a case equally long.
+    /// Prompts are cut from a seeded text, all of a case equally long.
     #[default]
     Generated,
-    /// The user's file, each as long as it is. Such a scenario is in a plan only where there
-    /// is a file.
+    /// Prompts are those of the user's file, each as long as it is. Such a scenario is in a plan
+    /// only where there is a file.
     Own,
 }
 
 impl PromptSource {
-    /// Whether they are cut from a seeded text.
+    /// Whether the prompts are cut from a seeded text.
     pub fn is_generated(&self) -> bool {
         *self == Self::Generated
     }
 }
 
-/// How requests are issued.
+/// The shape of a load: how requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadShape {
-    /// One request, then the next.
+    /// One request after the other.
     Serial,
-    /// A fixed number in flight: each answer is followed by the next request.
+    /// A fixed number of requests in flight: each answer is followed by the next request.
     ClosedLoop,
-    /// A whole batch at once; the next batch when all are answered.
+    /// A whole batch at once; the next batch follows when all are answered.
     Batch,
-    /// An open loop: requests come when they are due, whether or not earlier ones are
-    /// answered, at exponential gaps.
+    /// An open loop: requests are sent when they are due, whether or not earlier ones are answered,
+    /// with exponential gaps.
     Poisson,
     /// An open loop with equal gaps.
     ConstantRate,
 }
 
 impl LoadShape {
-    /// Whether requests come at a rate of their own, which a capacity stage sets.
+    /// Whether requests are sent at a rate of their own, which a capacity stage sets.
     pub fn is_open(self) -> bool {
         matches!(self, LoadShape::Poisson | LoadShape::ConstantRate)
     }
 }
 
-/// What varies between the cases of a scenario.
+/// The axis along which the cases of a scenario vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Axis {
@@ -105,7 +105,7 @@ impl Axis {
         }
     }
 
-    /// Axis label, with its unit.
+    /// The label of the axis, with its unit.
     pub fn label(self) -> &'static str {
         match self {
             Axis::PromptTokens => "prompt length (tokens)",
@@ -157,7 +157,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Load a whole directory, sorted by id.
+    /// Load all scenarios of a directory, sorted by id.
     pub fn load_all(dir: &Path) -> Result<Vec<Self>, DataError> {
         let mut all = toml_files(dir)?
             .iter()

@@ -1,24 +1,23 @@
-//! Readings of counters while a case runs: one reading as the harness takes it,
-//! and many of them as a record file keeps them.
+//! Readings of counters while a case runs: one reading as the harness takes it, and many of them as
+//! a record file keeps them.
 //!
-//! Raw: what was read, not what it means; energy, shares and verdicts are derived
-//! in `stats`. Counters that only grow are kept as they grow, so that a reading
-//! left out loses nothing but resolution.
+//! They are raw: `stats` derives energy, shares and verdicts. Counters that only grow are kept as
+//! they are, so that a reading left out loses nothing but resolution.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// For so long after a stretch of readings began a record keeps all of them (ns).
+/// Time after the first reading of a stretch in which a record keeps all readings (ns).
 const ALL_NS: u64 = 2_000_000_000;
-/// Thereafter it keeps one in so long (ns).
+/// Least time between the readings that a record keeps after that (ns).
 const SPARSE_NS: u64 = 400_000_000;
 
-/// Those readings of a launch's case that its record keeps: a request of ten seconds would
-/// be 4 kB of requests and 30 kB of counters otherwise. Of each stretch (a turn, or the case
-/// where there are none) all in the first two seconds, then one in 0.4 s, and the last.
-/// Counters of a processor only grow, so what is left out costs resolution alone; readings
-/// with a gauge (a GPU's, a clock) are all kept. What is kept is kept again.
+/// Return those readings of a launch's case that its record keeps; otherwise a request of ten
+/// seconds would be 4 kB of requests and 30 kB of counters. Of each stretch (a turn, or the case
+/// where there are no turns) these are all in the first two seconds, then one in 0.4 s, and the
+/// last. Counters of a processor only grow, so what is left out costs resolution alone; readings
+/// with a gauge (of a GPU, a clock) are all kept. Readings that were kept once are kept again.
 pub fn kept(readings: Vec<Telemetry>) -> Vec<Telemetry> {
     let mut kept: Vec<Telemetry> = Vec::new();
     let mut began_ns = 0;
@@ -41,13 +40,13 @@ pub fn kept(readings: Vec<Telemetry>) -> Vec<Telemetry> {
 /// Declares [`Telemetry`]: every counter is optional and left out where absent.
 macro_rules! telemetry {
     ($($(#[doc = $doc:literal])+ $name:ident: $kind:ty,)+) => {
-        /// One reading. What a machine can't read, or what wasn't read this time, is
-        /// absent.
+        /// One reading of the counters. A counter that the machine doesn't have, or that wasn't
+        /// read this time, is absent.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         pub struct Telemetry {
             /// Case id, empty while loading.
             pub case: String,
-            /// When, `CLOCK_MONOTONIC`.
+            /// Time of the reading, `CLOCK_MONOTONIC`.
             pub t_ns: u64,
             $(
                 $(#[doc = $doc])+
@@ -57,7 +56,7 @@ macro_rules! telemetry {
         }
 
         impl Telemetry {
-            /// Set a counter by its name. One that this program doesn't know is left out.
+            /// Set a counter by its name. A name that this program doesn't know is ignored.
             fn set(&mut self, name: &str, value: Value) -> Result<(), serde_json::Error> {
                 match name {
                     $(stringify!($name) => self.$name = Some(serde_json::from_value(value)?),)+
@@ -70,22 +69,22 @@ macro_rules! telemetry {
 }
 
 telemetry! {
-    /// Which of the case's turns it was taken in, from 0, where targets take turns: what a
-    /// counter grew by between two turns is not this target's.
+    /// Number of the case's turn that it was taken in, from 0, where targets take turns: growth of
+    /// a counter between two turns is not this target's.
     turn: u32,
     /// Resident set of the engine's process tree; pages that its processes share
     /// count once for each.
     rss_bytes: u64,
-    /// User + system CPU time of the tree since its start, with that of processes
-    /// of it that are gone.
+    /// User and system CPU time of the tree since its start, with that of its processes that have
+    /// ended.
     cpu_ns: u64,
-    /// Processes of the tree that are alive.
+    /// Number of processes of the tree that are alive.
     processes: u32,
-    /// Their threads.
+    /// Number of threads of these processes.
     threads: u32,
-    /// Page faults of the tree since its start that needed no disk.
+    /// Number of page faults of the tree since its start that needed no disk.
     minor_faults: u64,
-    /// Page faults of the tree since its start that did.
+    /// Number of page faults of the tree since its start that needed the disk.
     major_faults: u64,
     /// CPU time of the harness itself since its start.
     harness_cpu_ns: u64,
@@ -95,15 +94,15 @@ telemetry! {
     /// CPU time of the thread that draws the dashboard, since its start; part of the
     /// harness's, and absent where there is none.
     dashboard_cpu_ns: u64,
-    /// Time the CPUs that the engine may use were at work for anybody, since boot.
+    /// Time that the CPUs that the engine may use were busy with any process, since boot.
     host_busy_ns: u64,
-    /// Time those CPUs had nothing to do, since boot.
+    /// Time that those CPUs were idle, since boot.
     host_idle_ns: u64,
-    /// Time the hypervisor kept from those CPUs while they had work, since boot.
+    /// Time that the hypervisor withheld from those CPUs while they had work, since boot.
     host_steal_ns: u64,
-    /// Clock of the fastest of those CPUs.
+    /// Clock frequency of the fastest of those CPUs.
     cpu_clock_mhz: u32,
-    /// How often those CPUs lowered their clock because of heat, since boot.
+    /// Number of times that those CPUs lowered their clock because of heat, since boot.
     cpu_throttle_count: u64,
     /// Energy of all processor packages since the first reading (RAPL).
     package_energy_uj: u64,
@@ -111,12 +110,12 @@ telemetry! {
     dram_energy_uj: u64,
     /// GPU memory that the engine's processes use.
     gpu_memory_bytes: u64,
-    /// GPU memory in use by anybody.
+    /// GPU memory in use by any process.
     gpu_memory_used_bytes: u64,
-    /// Compute processes on the GPU.
+    /// Number of compute processes on the GPU.
     gpu_processes: u32,
-    /// Those of them that are the engine's. None of several: the driver names
-    /// processes by numbers of another namespace, as it does in containers.
+    /// Number of them that are the engine's. Where it is 0 of several, the driver names processes
+    /// by numbers of another namespace, as it does in containers.
     gpu_processes_own: u32,
     /// Share of the driver's last sampling period in which a kernel ran.
     gpu_utilization_percent: f64,
@@ -126,35 +125,35 @@ telemetry! {
     gpu_power_mw: u64,
     /// Energy of the board since the driver was loaded.
     gpu_energy_mj: u64,
-    /// Clock of the SMs.
+    /// Clock frequency of the SMs.
     gpu_sm_clock_mhz: u32,
-    /// Clock of the memory.
+    /// Clock frequency of the memory.
     gpu_memory_clock_mhz: u32,
     /// Temperature of the die.
     gpu_temperature_celsius: u32,
-    /// Why clocks are held down: NVML's `nvmlClocksThrottleReasons` bits.
+    /// Reasons for which clocks are held down: NVML's `nvmlClocksThrottleReasons` bits.
     gpu_throttle_reasons: u64,
-    /// Memory errors that ECC mended, since the driver was loaded.
+    /// Number of memory errors that ECC corrected, since the driver was loaded.
     gpu_ecc_corrected: u64,
-    /// Memory errors that ECC could not mend, since the driver was loaded.
+    /// Number of memory errors that ECC could not correct, since the driver was loaded.
     gpu_ecc_uncorrected: u64,
-    /// SMs that had a warp, mean over SMs and the time since the last such reading
+    /// Share of SMs that had a warp, as the mean over SMs and the time since the last such reading
     /// (GPM, Hopper and later; so are the next three).
     gpu_sm_active_percent: f64,
-    /// Warps on the SMs, of the most they hold.
+    /// Warps on the SMs, as a share of the most that they hold.
     gpu_sm_occupancy_percent: f64,
-    /// Time the tensor cores were at work.
+    /// Share of the time that the tensor cores were busy.
     gpu_tensor_active_percent: f64,
-    /// Use of the memory's bandwidth.
+    /// Share of the memory's bandwidth that was used.
     gpu_dram_bandwidth_percent: f64,
-    /// Why a counter of the GPU could not be read this once.
+    /// Reason why a counter of the GPU could not be read this time.
     gpu_error: String,
-    /// Why none of them can be read any more.
+    /// Reason why no counter of the GPU can be read any more.
     gpu_lost: String,
 }
 
 impl Telemetry {
-    /// Whether it says something that doesn't grow: a clock, or anything of a GPU.
+    /// Whether it has a value that doesn't only grow: a clock, or anything of a GPU.
     fn has_gauge(&self) -> bool {
         self.cpu_clock_mhz.is_some()
             || self.gpu_memory_used_bytes.is_some()
@@ -171,10 +170,10 @@ impl Telemetry {
 pub struct Readings {
     /// Case id.
     pub case: String,
-    /// When each reading was taken, `CLOCK_MONOTONIC`.
+    /// Time of each reading, `CLOCK_MONOTONIC`.
     pub t_ns: Vec<u64>,
-    /// Name of the counter, as in [`Telemetry`] → a value for each time, `null`
-    /// where it was not read then. A counter that was never read has no column.
+    /// Name of the counter, as in [`Telemetry`] → its value at each time, `null` where it was not
+    /// read then. A counter that was never read has no column.
     pub columns: BTreeMap<String, Vec<Value>>,
 }
 
@@ -201,7 +200,7 @@ impl Readings {
         }
     }
 
-    /// The readings again; an error names the column that can't be read.
+    /// Return the readings; an error names the column that can't be read.
     pub fn unpack(self) -> Result<Vec<Telemetry>, String> {
         let reading = |&t_ns: &u64| Telemetry {
             case: self.case.clone(),

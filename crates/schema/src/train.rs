@@ -1,5 +1,5 @@
-//! `engines/train.toml`: which program trains, for each backend it can be built for;
-//! and what is kept of a training whose model this repository ships.
+//! `engines/train.toml`: the program that trains, for each backend it can be built for; and the
+//! facts about a training whose model this repository ships.
 
 use crate::error::{DataError, check_id, read_json, read_toml};
 use crate::registry::Build;
@@ -10,7 +10,7 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainRegistry {
-    /// The backends; the first is taken where none is named.
+    /// Backends of the trainer; the first is taken where none is named.
     #[serde(rename = "backend", default)]
     pub backends: Vec<TrainBackend>,
 }
@@ -19,16 +19,16 @@ pub struct TrainRegistry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainBackend {
-    /// What it is asked for by.
+    /// Id by which the user names the backend.
     pub id: String,
-    /// How its program is made. It is started with the directory of a run that holds a
-    /// `job.json` (and `--tui`), goes on from that run's last checkpoint, and leaves
-    /// `curve.jsonl` and `trained.safetensors` there (`models::training`).
+    /// How its program is built. It is started with the directory of a run that holds a `job.json`
+    /// (and `--tui`), resumes that run from its last checkpoint, and leaves `curve.jsonl` and
+    /// `trained.safetensors` there (`models::training`).
     pub build: Build,
 }
 
 impl TrainRegistry {
-    /// Load and validate; an empty one where there is no file.
+    /// Load and validate; a missing file gives an empty registry.
     pub fn load(path: &Path) -> Result<Self, DataError> {
         if !path.exists() {
             return Ok(Self::default());
@@ -45,7 +45,7 @@ impl TrainRegistry {
     }
 }
 
-/// `training.json` beside a shipped model's weights: how they came to be, and how good they are.
+/// `training.json` beside a shipped model's weights: how they were trained, and how good they are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Training {
@@ -53,32 +53,32 @@ pub struct Training {
     pub model: String,
     /// The command that trains it again.
     pub command: String,
-    /// The trainer's backend. Another one, or another processor, rounds otherwise.
+    /// The trainer's backend. Another backend, or another processor, rounds differently.
     pub backend: String,
     /// Seed of the first weights and of the text.
     pub seed: u64,
-    /// Optimiser steps.
+    /// Number of optimiser steps.
     pub steps: usize,
-    /// Tokens trained on.
+    /// Number of tokens trained on.
     pub tokens: u64,
     /// Mean cross-entropy of the last step's tokens, nats.
     pub last_loss_nats: f64,
-    /// e to the mean cross-entropy per token, over text that training never saw, of the weights
-    /// as shipped.
+    /// Perplexity of the weights as shipped: e to the mean cross-entropy per token (nats), over
+    /// text that training never saw.
     pub perplexity: f64,
-    /// Tokens that were asked for that.
+    /// Number of tokens that the perplexity was computed on.
     pub perplexity_tokens: u64,
     /// sha256 of the weights.
     pub weights_sha256: String,
 }
 
 impl Training {
-    /// Its file's name.
+    /// Name of the file.
     pub const FILE: &str = "training.json";
 }
 
-/// `stories.json` beside a shipped model's weights: what it writes. Made with its goldens by
-/// `cargo xtask verify --bless`, from the reference's greedy output.
+/// `stories.json` beside a shipped model's weights: stories that the model writes. Made with its
+/// goldens by `cargo xtask verify --bless`, from the reference's greedy output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stories {
@@ -92,25 +92,25 @@ pub struct Stories {
     pub stories: Vec<Written>,
 }
 
-/// One story: a sentence that was given, and what the model made of it.
+/// One story: a sentence that the model was given, and its continuation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Written {
-    /// The opening.
+    /// The opening sentence that the model was given.
     pub prompt: String,
-    /// How it went on, up to the model's end of text.
+    /// The model's continuation, up to its end of text.
     pub text: String,
-    /// Whether it came to an end by itself.
+    /// Whether the model ended the story by itself.
     pub ended: bool,
-    /// Whether the whole is a story that the grammar could have told.
+    /// Whether the whole story is one that the grammar could have told.
     pub follows: bool,
 }
 
 impl Stories {
-    /// Their file's name.
+    /// Name of the file.
     pub const FILE: &str = "stories.json";
 
-    /// How many are whole: ended by themselves, and such as the grammar tells.
+    /// Number of whole stories: ended by the model itself, and such as the grammar tells.
     pub fn whole(&self) -> usize {
         let whole = |story: &&Written| story.ended && story.follows;
         self.stories.iter().filter(whole).count()
@@ -120,9 +120,9 @@ impl Stories {
 /// A model whose weights were trained here and stand in this repository.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shipped {
-    /// How it was made.
+    /// How the model was trained.
     pub training: Training,
-    /// What it writes; `None` where these weights haven't been asked yet.
+    /// Stories that the model writes; `None` where these weights haven't been asked yet.
     pub stories: Option<Stories>,
 }
 

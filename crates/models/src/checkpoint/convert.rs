@@ -1,7 +1,8 @@
-//! A brought model written as GGUF: tensor by tensor, so memory holds pieces of one tensor and never
-//! the model.
+//! Writes a model that the user brought as GGUF: tensor by tensor, so that memory holds pieces of
+//! one tensor and never the whole model.
 //!
-//! The same files give the same bytes, but for Llama 3's RoPE factors, whose last place is the machine's.
+//! The same files give the same bytes, except for Llama 3's RoPE factors: their last digit depends
+//! on the machine's math library.
 
 use super::shape::Shape;
 use super::vocabulary::Vocabulary;
@@ -15,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A model that can be written as GGUF: everything that could refuse has been asked.
+/// A model that can be written as GGUF: everything that could make it impossible has been checked.
 #[derive(Debug)]
 pub struct Conversion {
     name: String,
@@ -26,11 +27,13 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// Open the model in `dir`, whose safetensors are `files`. `name`: what the file calls it.
+    /// Open the model in `dir` with the safetensors `files`. `name` is the model's name in the GGUF
+    /// file.
     ///
     /// # Errors
-    /// In one line: what [`Shape::read`], [`Vocabulary::read`] and [`Weights::check`] refuse, a RoPE
-    /// that GGUF would need more for than is written here, and more tokens than embeddings.
+    /// In one line: whatever [`Shape::read`], [`Vocabulary::read`] and [`Weights::check`] refuse, a
+    /// RoPE that GGUF files aren't made of here (other scalings, part of a head), or more tokens
+    /// than embeddings.
     pub fn open(dir: &Path, files: &[PathBuf], name: &str) -> Result<Self> {
         let read = |file: &str| {
             let path = dir.join(file);
@@ -65,18 +68,18 @@ impl Conversion {
         })
     }
 
-    /// About how many bytes a file has: its tensors, which are nearly all of it.
+    /// The approximate size of a file (bytes): that of its tensors, which are nearly all of it.
     pub fn bytes(&self, file: ModelFile) -> u64 {
         let spec = &self.shape.spec;
         let of = |def: &TensorDef| gguf::tensor_type(spec, def, file).bytes(def.len()) as u64;
         tensors(spec).iter().map(of).sum()
     }
 
-    /// Write the whole file to `out`. `go_on` is told the share of weights that are written, 0 to 1,
-    /// and says whether to go on.
+    /// Write the whole file to `out`. `go_on` is called with the share of the weights that are
+    /// written, 0 to 1, and returns whether to continue.
     ///
     /// # Errors
-    /// Those of `out`, and when it isn't to go on.
+    /// An error of `out`, or `go_on` returned false.
     pub fn write(
         &self,
         file: ModelFile,
@@ -157,7 +160,8 @@ mod tests {
     use super::*;
     use crate::{ModelSpec, Origin, generate};
 
-    /// What is made of a model's safetensors, and the file that the generator writes itself.
+    /// Returns the file converted from a model's safetensors, and the file that the generator
+    /// writes itself.
     fn both(spec: &ModelSpec, file: ModelFile) -> (Vec<u8>, Vec<u8>) {
         let dir = tempfile::tempdir().unwrap();
         generate(spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
@@ -179,7 +183,8 @@ mod tests {
         (made, std::fs::read(dir.path().join(file.name())).unwrap())
     }
 
-    /// With few layers and few tokens, whose search takes longest.
+    /// Returns `spec` with few layers and a small vocabulary, because training the vocabulary takes
+    /// longest.
     fn small(spec: ModelSpec, file: ModelFile) -> ModelSpec {
         ModelSpec {
             num_layers: 2,
@@ -190,7 +195,8 @@ mod tests {
         }
     }
 
-    /// Behind its head, what we make of safetensors is byte for byte what we make of the seed.
+    /// Checks that after the header both files are equal: the one converted from safetensors, and
+    /// the one made from the seed.
     fn tensors_agree(spec: ModelSpec, file: ModelFile) {
         let spec = small(spec, file);
         let (made, generated) = both(&spec, file);

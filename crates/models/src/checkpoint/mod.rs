@@ -1,9 +1,9 @@
-//! A model as Hugging Face keeps it (config.json, tokenizer.json, safetensors in one file or in
-//! shards), read to be checked and to be written as GGUF where its source has none.
+//! Reads a model as Hugging Face stores it (config.json, tokenizer.json, safetensors in one file or
+//! in shards), to check it and to write it as GGUF where its source has no GGUF file.
 //!
-//! Names of tensors, keys and types are those of the models that are made here, for which
-//! [`tensors`](crate::tensors) and [`gguf`](crate::gguf) have them.
-//! It computes nothing with a model, downloads nothing, and knows no engine.
+//! Names of tensors, keys and types are those of the models that are made here, defined in
+//! [`tensors`](crate::tensors) and [`gguf`](crate::gguf). This module computes nothing with a
+//! model, downloads nothing, and knows no engine.
 
 pub mod convert;
 pub mod shape;

@@ -1,4 +1,4 @@
-//! config.json: which architecture a model has, and its dimensions.
+//! Reads config.json: the architecture of a model, and its dimensions.
 
 use crate::architecture::Architecture;
 use crate::spec::{Llama3RopeScaling, ModelSpec, Storage};
@@ -6,23 +6,23 @@ use crate::tensors::{TensorDef, tensors};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-/// What config.json says of a model.
+/// The shape of a model, from its config.json.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shape {
-    /// Architecture and dimensions, as those of a model that is made here. What isn't of a brought
-    /// model's business there (seed, corpus, files) means nothing.
+    /// Architecture and dimensions, in the type of the models that are made here. Its other fields
+    /// (seed, corpus, files) have no meaning for a model that the user brought.
     pub spec: ModelSpec,
-    /// Context length before it was extended, in positions; the same where it wasn't.
+    /// Context length before it was extended, in positions; the declared length where it wasn't.
     pub original_max_position: usize,
-    /// Share of a head's dimensions that RoPE turns.
+    /// Share of a head's dimensions that RoPE rotates, 0 to 1.
     pub rotary_share: f64,
-    /// A scaling of RoPE that nothing here computes, by its name. Llama 3's stands in `spec`.
+    /// Name of a RoPE scaling that nothing here computes. Llama 3's scaling is in `spec`.
     pub other_scaling: Option<String>,
-    /// Positions that attention looks back, where that is limited.
+    /// Number of positions that attention looks back, where that is limited.
     pub sliding_window: Option<usize>,
-    /// The id that a text begins with.
+    /// Id of the token that a text begins with.
     pub bos_id: Option<usize>,
-    /// The id that a text ends with; the first of several.
+    /// Id of the token that a text ends with; the first of several.
     pub eos_id: Option<usize>,
 }
 
@@ -30,9 +30,9 @@ impl Shape {
     /// Read the text of config.json.
     ///
     /// # Errors
-    /// In one line: no JSON, an architecture that isn't one of [`Architecture::ALL`], a number that
-    /// is missing or can't be one, and what these architectures may have and nothing here
-    /// knows (biases, quantised weights).
+    /// In one line: the text is no JSON, the architecture isn't one of [`Architecture::ALL`], a
+    /// number is missing or impossible, or the model has something that nothing here supports
+    /// (biases, quantised weights).
     pub fn read(config: &str) -> Result<Self> {
         let config: Value =
             serde_json::from_str(config).context("config.json is not valid JSON")?;
@@ -118,15 +118,15 @@ impl Shape {
         })
     }
 
-    /// Number of weights, tied embeddings once.
+    /// Number of weights; tied embeddings count once.
     pub fn parameters(&self) -> u64 {
         let all = tensors(&self.spec);
         all.iter().map(TensorDef::len).sum::<usize>() as u64
     }
 
-    /// RoPE's frequencies by pair of dimensions are divided by these (`rope_freqs.weight`), where
-    /// it is scaled as Llama 3's. Formula: `_compute_llama3_parameters` in transformers'
-    /// `modeling_rope_utils`; any width of a head, and not the same bytes on every machine.
+    /// The divisors of RoPE's frequencies, one per pair of dimensions (`rope_freqs.weight`); `None`
+    /// where RoPE isn't scaled as Llama 3's. Formula: `_compute_llama3_parameters` in transformers'
+    /// `modeling_rope_utils`. Heads may have any width; the last digit may differ between machines.
     pub fn rope_factors(&self) -> Option<Vec<f64>> {
         let s = self.spec.rope_scaling?;
         let head_dim = self.spec.head_dim;
@@ -148,9 +148,9 @@ impl Shape {
     }
 }
 
-/// Llama 3's scaling, or the name of another.
+/// Reads a RoPE scaling: Llama 3's, or the name of another one.
 fn rope_scaling(scaling: &Value) -> Result<(Option<Llama3RopeScaling>, Option<String>)> {
-    // `type` is what older files call it.
+    // Older files call it `type`.
     let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str());
     let number = |name: &str| {
         let found = scaling[name].as_f64().filter(|x| *x > 0.0);

@@ -1,9 +1,9 @@
-//! tokenizer.json as lists for GGUF: tokens by id, their types, and what merges them.
+//! Converts tokenizer.json to the lists of a GGUF file: tokens by id, their types, and the merges.
 //!
-//! Byte-level BPE (GPT-2's kind: Llama 3, Qwen, SmolLM) and SentencePiece's BPE as `tokenizers` keeps
-//! it (Llama 2's kind: TinyLlama, Mistral, Phi-3). The harness sends ids, so what an engine would make
-//! of text by these lists decides no number; a request by hand does use them. Nothing else is read:
-//! a model with a Unigram or WordPiece tokenizer is refused.
+//! It knows byte-level BPE (GPT-2's kind: Llama 3, Qwen, SmolLM) and SentencePiece's BPE as
+//! `tokenizers` stores it (Llama 2's kind: TinyLlama, Mistral, Phi-3); a model with a Unigram or
+//! WordPiece tokenizer is refused. The harness sends ids, so how an engine tokenises text with
+//! these lists affects no measurement, only requests by hand.
 
 use super::shape::Shape;
 use crate::gguf::Metadata;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// `llama_token_type`.
+/// The values of llama.cpp's `llama_token_type`.
 mod kind {
     pub const NORMAL: i32 = 1;
     pub const UNKNOWN: i32 = 2;
@@ -24,13 +24,13 @@ mod kind {
 /// The vocabulary of a tokenizer.json.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// Token and type by id; ids that nothing has are unused.
+    /// Token and type by id; ids without a token have the type unused.
     tokens: Vec<(String, i32)>,
-    /// Pairs to merge, the most urgent first.
+    /// Pairs to merge, in order of priority.
     merges: Vec<(String, String)>,
-    /// Whether it is SentencePiece's kind.
+    /// Whether it is SentencePiece's BPE, and not byte-level BPE.
     is_sentencepiece: bool,
-    /// llama.cpp's name of the way it splits text, of the other kind.
+    /// llama.cpp's name of the pre-tokenizer, for byte-level BPE.
     splits_as: &'static str,
 }
 
@@ -38,7 +38,7 @@ impl Vocabulary {
     /// Read the text of tokenizer.json.
     ///
     /// # Errors
-    /// In one line: no JSON, a model that isn't BPE, or lists that aren't what they should be.
+    /// In one line: the text is no JSON, the model isn't BPE, or a list is malformed.
     pub fn read(tokenizer: &[u8]) -> Result<Self> {
         let json: Value =
             serde_json::from_slice(tokenizer).context("tokenizer.json is not valid JSON")?;
@@ -92,7 +92,7 @@ impl Vocabulary {
         })
     }
 
-    /// Ids that texts can encode to: the largest id and one.
+    /// Number of ids that texts can encode to: the largest id plus one.
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
@@ -102,7 +102,8 @@ impl Vocabulary {
         self.tokens.is_empty()
     }
 
-    /// Write the keys of a file whose embedding has `shape`'s rows, which may be more.
+    /// Write the tokenizer's keys for an embedding of `shape`'s rows; rows beyond the tokens are
+    /// unused ids.
     pub(crate) fn describe(&self, m: &mut Metadata, shape: &Shape, begins_with_bos: bool) {
         let unused_ones = (self.len()..shape.spec.vocab_size).map(unused);
         let all: Vec<(String, i32)> = self.tokens.iter().cloned().chain(unused_ones).collect();
@@ -138,8 +139,9 @@ impl Vocabulary {
         m.bool("tokenizer.ggml.add_eos_token", false);
     }
 
-    /// SentencePiece merges the pair with the highest score first, so the merges' order is one of
-    /// scores. What no merge makes has the score of the alphabet in Llama's own file: none.
+    /// The score of each token. SentencePiece merges the pair with the highest score first, so
+    /// earlier merges get higher scores. Tokens that no merge makes get 0, as the alphabet has in
+    /// Llama's own file.
     fn scores(&self, tokens: &[&str]) -> Vec<f32> {
         let mut ranks: HashMap<String, usize> = HashMap::new();
         for (rank, (a, b)) in self.merges.iter().enumerate() {
@@ -150,12 +152,12 @@ impl Vocabulary {
     }
 }
 
-/// What stands for an id that no token has; as llama.cpp's converter writes it.
+/// The placeholder for an id that no token has, as llama.cpp's converter writes it.
 fn unused(id: usize) -> (String, i32) {
     (format!("[PAD{id}]"), kind::UNUSED)
 }
 
-/// A merge: `"a b"`, or `["a", "b"]` in newer files.
+/// Reads a merge: `"a b"`, or `["a", "b"]` in newer files.
 fn merge(value: &Value) -> Result<(String, String)> {
     let pair = match value {
         Value::String(text) => text.split_once(' '),
@@ -165,7 +167,7 @@ fn merge(value: &Value) -> Result<(String, String)> {
     Ok((a.to_owned(), b.to_owned()))
 }
 
-/// llama.cpp's name of a pre-tokenizer, by what tells these families apart.
+/// llama.cpp's name of a pre-tokenizer, found by patterns that differ between these families.
 fn splits_as(pre_tokenizer: &Value) -> &'static str {
     let text = pre_tokenizer.to_string();
     if text.contains(r"\\p{N}{1,3}") {

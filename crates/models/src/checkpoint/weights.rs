@@ -1,6 +1,7 @@
-//! The tensors of safetensors files, one or several: which there are, and their rows as f32.
+//! Reads the tensors of safetensors files, one or several: their names and shapes, and their rows
+//! as f32.
 //!
-//! Files are mapped and not read, so memory holds what is being looked at and no more.
+//! Files are memory-mapped, so memory holds only what is being looked at.
 
 use super::shape::Shape;
 use crate::tensors::{TensorDef, tensors};
@@ -12,12 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Where a tensor lies.
+/// The place of a tensor in the files.
 #[derive(Debug, Clone)]
 struct Place {
-    /// Which file.
+    /// Index of the file.
     file: usize,
-    /// Its first byte in that file.
+    /// Offset of its first byte in that file.
     start: usize,
     dtype: Dtype,
     shape: Vec<usize>,
@@ -34,8 +35,8 @@ impl Weights {
     /// Open the files and read their headers.
     ///
     /// # Errors
-    /// In one line, with the file: if one can't be read, is no safetensors file or is cut short, or
-    /// if two hold a tensor of the same name.
+    /// In one line, with the file: it can't be read, is no safetensors file or is cut short, or two
+    /// files hold a tensor of the same name.
     pub fn open(files: &[PathBuf]) -> Result<Self> {
         let (mut maps, mut places) = (Vec::new(), BTreeMap::new());
         for (file, path) in files.iter().enumerate() {
@@ -72,11 +73,11 @@ impl Weights {
         Ok(Self { maps, places })
     }
 
-    /// Whether these are the weights of a model of that shape: every tensor there with its shape, in
-    /// a format that is read here, and none that means something else.
+    /// Checks that these are the weights of a model of that shape: every tensor is there with its
+    /// shape, in a format that can be read here, and there is none that would change the model.
     ///
     /// # Errors
-    /// In one line, the first that isn't so.
+    /// The first mismatch, in one line.
     pub fn check(&self, shape: &Shape) -> Result<()> {
         let wanted = tensors(&shape.spec);
         for tensor in &wanted {
@@ -98,7 +99,8 @@ impl Weights {
         }
         let known: BTreeSet<&str> = wanted.iter().map(|t| t.name.as_str()).collect();
         let means_nothing = |name: &str| {
-            // Tied weights that were written all the same, and what is computed from config.json.
+            // Tied weights that were written all the same, and values that are computed from
+            // config.json.
             shape.spec.tied && name == "lm_head.weight" || name.ends_with("rotary_emb.inv_freq")
         };
         let mut others = self.places.keys().map(String::as_str);
@@ -111,8 +113,8 @@ impl Weights {
         }
     }
 
-    /// Writes row `row` of `tensor` into `out`, whose length is the tensor's `cols`. The weights have
-    /// passed [`Weights::check`].
+    /// Writes row `row` of `tensor` into `out`, whose length is the tensor's `cols`. The weights
+    /// must have passed [`Weights::check`].
     pub fn fill(&self, tensor: &TensorDef, row: usize, out: &mut [f32]) {
         let place = &self.places[&tensor.name];
         let width = bytes_per_weight(place.dtype).expect("checked before");
@@ -129,7 +131,8 @@ impl Weights {
 fn map(path: &Path) -> std::io::Result<Mmap> {
     let file = File::open(path)?;
     // SAFETY: the file is a model's, which lies in the models directory and is replaced by renaming
-    // and never written in place. Somebody who truncates it all the same ends this process (SIGBUS).
+    // and never written in place. Somebody who truncates it all the same ends this process
+    // (SIGBUS).
     unsafe { Mmap::map(&file) }
 }
 

@@ -1,20 +1,20 @@
-//! Blocks of 32 weights with one scale.
+//! Blocks of 32 weights with one scale: the formats Q8_0 and Q5_0.
 //!
 //! Q8_0: 32 weights as int8 with one f16 scale.
 //!
-//! Layout of a block (34 bytes): `d: f16`, then 32 × `i8`; weight = d · q. Nothing else.
+//! Layout of a block (34 bytes): `d: f16`, then 32 × `i8`; weight = d · q.
 //!
-//! Q5_0: blocks of 32 weights as 5-bit integers with one f16 scale. What llama.cpp falls back to
-//! where rows don't fill the super-blocks of Q4_K.
+//! Q5_0: 32 weights as 5-bit integers with one f16 scale. llama.cpp falls back to it where rows
+//! don't fill the super-blocks of Q4_K.
 //!
 //! Layout and rounding are GGML's `block_q5_0` and `quantize_row_q5_0_ref`.
 
 use half::f16;
 
-/// Bytes of a block of 32 weights.
+/// Bytes of a Q8_0 block of 32 weights.
 pub const Q8_0_BLOCK_BYTES: usize = 34;
 
-/// Appends blocks for `weights`, whose length must be a multiple of 32.
+/// Appends Q8_0 blocks for `weights`, whose length must be a multiple of 32.
 pub fn encode_q8_0(weights: &[f32], out: &mut Vec<u8>) {
     for block in weights.chunks_exact(32) {
         let max = block.iter().fold(0.0f32, |m, x| m.max(x.abs()));
@@ -29,7 +29,7 @@ pub fn encode_q8_0(weights: &[f32], out: &mut Vec<u8>) {
     }
 }
 
-/// The weights of `bytes`, a whole number of blocks.
+/// The weights of Q8_0 `bytes`, a whole number of blocks.
 pub fn decode_q8_0(bytes: &[u8]) -> Vec<f32> {
     let blocks = bytes.chunks_exact(Q8_0_BLOCK_BYTES);
     blocks
@@ -40,13 +40,13 @@ pub fn decode_q8_0(bytes: &[u8]) -> Vec<f32> {
         .collect()
 }
 
-/// Bytes of a block: `d`: f16; the weights' fifth bits: u32; 16 bytes of low nibbles.
+/// Bytes of a Q5_0 block: `d`: f16; the weights' fifth bits: u32; 16 bytes of low nibbles.
 pub const Q5_0_BLOCK_BYTES: usize = 22;
 
 /// Appends Q5_0 blocks for `weights`, a multiple of 32: weight = d·(q − 16).
 pub fn encode_q5_0(weights: &[f32], out: &mut Vec<u8>) {
     for block in weights.chunks_exact(32) {
-        // The weight farthest from zero, with its sign, becomes 0.
+        // The weight farthest from zero, with its sign, gets the quant 0.
         let far = block
             .iter()
             .fold(0.0f32, |m, &x| if x.abs() > m.abs() { x } else { m });

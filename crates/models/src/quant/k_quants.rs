@@ -7,7 +7,8 @@ use half::f16;
 
 use super::nearest;
 
-/// Bytes of a Q4_K super-block: `d`, `dmin`: f16; 12 bytes of 6-bit scales and minima; 128 of quants.
+/// Bytes of a Q4_K super-block: `d`, `dmin`: f16; 12 bytes of 6-bit scales and minima; 128 of
+/// quants.
 pub const Q4_K_BLOCK_BYTES: usize = 144;
 /// Bytes of a Q5_K super-block: as Q4_K's, with 32 of high bits before the quants.
 pub const Q5_K_BLOCK_BYTES: usize = 176;
@@ -25,7 +26,7 @@ pub fn encode_q4_k(weights: &[f32], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends Q5_K blocks for `weights`, a multiple of 256: the same with q of five bits.
+/// Appends Q5_K blocks for `weights`, a multiple of 256: as Q4_K, with five bits for q.
 pub fn encode_q5_k(weights: &[f32], out: &mut Vec<u8>) {
     for block in weights.chunks_exact(256) {
         let block = SuperBlock::new(block, &FIVE_BITS);
@@ -39,13 +40,13 @@ pub fn encode_q5_k(weights: &[f32], out: &mut Vec<u8>) {
     }
 }
 
-/// How scales and minima are searched, after llama.cpp's calls of `make_qkx2_quants`.
+/// Parameters of the search for scales and minima, as in llama.cpp's calls of `make_qkx2_quants`.
 struct Search {
     /// The largest quant.
     levels: f32,
-    /// By how many levels the first width that is tried is off.
+    /// Difference between the first width that is tried and `levels`, in levels.
     first: f32,
-    /// Widths that are tried after it, each a tenth of a level further.
+    /// Number of widths that are tried after it, each a tenth of a level further.
     steps: i32,
 }
 
@@ -106,7 +107,7 @@ impl SuperBlock {
         }
     }
 
-    /// What both formats begin with.
+    /// Appends the beginning that both formats have in common.
     fn append_head(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.d.to_le_bytes());
         out.extend_from_slice(&self.dmin.to_le_bytes());
@@ -156,8 +157,8 @@ pub fn decode_q5_k(bytes: &[u8]) -> Vec<f32> {
     weights
 }
 
-/// Eight 6-bit scales and eight 6-bit minima in 12 bytes: four of each in the low bits of bytes 0–3
-/// and 4–7, the others' nibbles in bytes 8–11 and their top bits above the first ones.
+/// Packs eight 6-bit scales and eight 6-bit minima into 12 bytes: four of each in the low bits of
+/// bytes 0–3 and 4–7, the others' nibbles in bytes 8–11 and their top bits above the first ones.
 fn pack_scales(scales: [u8; 8], mins: [u8; 8]) -> [u8; 12] {
     let mut packed = [0; 12];
     for j in 0..4 {
@@ -179,8 +180,9 @@ fn unpack_scales(packed: &[u8]) -> ([u8; 8], [u8; 8]) {
     (scales, mins)
 }
 
-/// Scale and minimum (as a non-negative offset) that represent 32 weights best in the levels of
-/// `search`: tries widths around the range, and for each solves the weighted least squares for both.
+/// Finds the scale and minimum (as a non-negative offset) that represent 32 weights best in the
+/// levels of `search`: tries widths around the range, and for each solves the weighted least
+/// squares for both.
 fn search_scale_and_min(x: &[f32], search: &Search) -> (f32, f32) {
     let levels = search.levels;
     let rms = (x.iter().map(|x| x * x).sum::<f32>() / 32.0).sqrt();
@@ -296,8 +298,8 @@ pub fn decode_q6_k(bytes: &[u8]) -> Vec<f32> {
     weights
 }
 
-/// The (signed) scale that represents 16 weights best in -32..=31, by the error weighted with x²:
-/// tries 19 widths around the one that puts the largest weight at -32.
+/// Finds the (signed) scale that represents 16 weights best in -32..=31, by the error weighted with
+/// x²: tries 19 widths around the one that puts the largest weight at -32.
 fn search_scale(x: &[f32]) -> f32 {
     let max = x
         .iter()

@@ -1,8 +1,9 @@
-//! GGML's tensor formats: how many bytes, and how to write and read them.
+//! GGML's tensor formats: their sizes, and how to write and read them.
 //!
-//! The layouts are GGML's to the bit. The quantisers are ours, after llama.cpp's reference ones
+//! The layouts are GGML's to the bit. The quantisers follow llama.cpp's reference ones
 //! (`quantize_row_*_ref` in ggml-quants.c), restricted to correctly rounded operations so that the
-//! bytes do not depend on the machine. No importance matrix, and no format we do not write.
+//! bytes do not depend on the machine. There is no importance matrix, and no format that isn't
+//! written here.
 
 mod blocks;
 mod k_quants;
@@ -35,9 +36,9 @@ use half::f16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum GgmlType {
-    /// 4 bytes a weight.
+    /// 32-bit floats: 4 bytes a weight.
     F32 = 0,
-    /// 2 bytes a weight.
+    /// 16-bit floats: 2 bytes a weight.
     F16 = 1,
     /// 32 weights in 22 bytes: 5 bits with one f16 scale.
     Q5_0 = 6,
@@ -117,8 +118,9 @@ impl GgmlType {
     }
 }
 
-/// Rounds to the nearest integer, ties to even, for |x| < 2^22. Adding 1.5 · 2^23 leaves no bits for
-/// the fraction; it is what llama.cpp's `nearest_int` does, and it needs no SSE 4.1 and no libm.
+/// Rounds to the nearest integer, ties to even, for |x| < 2^22. Adding 1.5 · 2^23 leaves no bits
+/// for the fraction; it is what llama.cpp's `nearest_int` does, and it needs no SSE 4.1 and no
+/// libm.
 #[inline]
 fn nearest(x: f32) -> i32 {
     const SHIFT: f32 = 12_582_912.0;

@@ -1,13 +1,13 @@
 //! Small models beside `tiny-llama`: one of each other architecture, and one in shards.
 //!
-//! Each is of `tiny-llama`'s size, so that the scales of `weights` hold, and differs from it where an
-//! engine may take one architecture for another.
+//! Each has `tiny-llama`'s size, so that the scales of `weights` hold, and differs from it where an
+//! engine could confuse two architectures.
 
 use super::ModelSpec;
 use crate::architecture::Architecture;
 
 impl ModelSpec {
-    /// `tiny-llama` as a Mistral (as 7B v0.2 is, without a sliding window), with an output matrix of
+    /// `tiny-llama` as a Mistral (like 7B v0.2, without a sliding window), with an output matrix of
     /// its own.
     pub fn tiny_mistral() -> Self {
         Self {
@@ -22,7 +22,7 @@ impl ModelSpec {
         }
     }
 
-    /// The same as a Phi-3: fused projections.
+    /// `tiny-mistral` as a Phi-3: with fused projections.
     pub fn tiny_phi3() -> Self {
         Self {
             id: "tiny-phi3".into(),
@@ -33,8 +33,8 @@ impl ModelSpec {
         }
     }
 
-    /// A Qwen3: norms for the heads of queries and keys. A head is twice as wide as
-    /// `hidden_size / num_heads`, so an engine that derives its width instead of reading it is wrong.
+    /// A Qwen3: norms for the heads of queries and keys. A head is twice as wide as `hidden_size /
+    /// num_heads`, so an engine that derives its width instead of reading it is wrong.
     pub fn tiny_qwen3() -> Self {
         Self {
             id: "tiny-qwen3".into(),

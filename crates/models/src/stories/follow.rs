@@ -1,21 +1,23 @@
-//! Does a text follow the grammar? A reader that knows all wordings and remembers who is who.
+//! Checks whether a text follows the grammar. It knows all wordings and remembers what is told
+//! about whom.
 //!
-//! It judges form and consistency only: a story that it accepts is one that [`story`](super::story)
-//! could have told. It has no opinion on style.
+//! It judges form and consistency only, not style: a story that it accepts is one that
+//! [`story`](super::story) could have told.
 
 use super::grammar::PLOTS;
 use super::{CHOICES, HEROES, SPOT, Slot, WRONG, form, hero, pieces};
 
-/// How far a text follows the grammar.
+/// The result of reading a text: how far it follows the grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// Whether it is a story from its first word to its last, and no more.
+    /// Whether the text is exactly one story, from its first word to its last.
     pub whole: bool,
-    /// Bytes after which no story goes on like this; a whole sentence or none is counted.
+    /// Length (bytes) of the longest beginning of the text that can begin a story, in whole
+    /// sentences.
     pub follows_bytes: usize,
 }
 
-/// What is known of a story by the sentences so far.
+/// The facts that the sentences so far have told; `None` for those that aren't told yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
     boy: Option<bool>,
@@ -35,7 +37,7 @@ pub fn follow(text: &str) -> Reading {
         follows_bytes: 0,
     };
     for plot in PLOTS {
-        // Where the text could be after the beats so far, and what is known then.
+        // The possible positions in the text after the beats so far, each with what is known there.
         let mut states = vec![(0, nothing)];
         for beat in *plot {
             let mut next = Vec::new();
@@ -63,7 +65,8 @@ pub fn follow(text: &str) -> Reading {
     reading
 }
 
-/// All ways in which `wording` stands in `text` at `start`, as where it ends and what is known then.
+/// Finds all ways to read `wording` in `text` at `start`; each is where it ends and what is known
+/// then.
 fn read(wording: &str, text: &str, start: usize, known: Known, out: &mut Vec<(usize, Known)>) {
     let mut states = vec![(start, known)];
     for piece in pieces(wording) {

@@ -1,11 +1,11 @@
-//! The plots: what is told, in which order, and in which words. Data only.
+//! The plots of the stories: their order of events, and their wordings. Data only.
 //!
 //! A plot is a list of beats, a beat a list of wordings, of which a story has one. An empty wording
 //! leaves the beat out. No story begins with a slot: a name without the space before it would be
-//! another token than the same name later. A slot in braces means the same person or thing throughout
-//! a story.
+//! another token than the same name later. A slot in braces means the same person or thing
+//! throughout a story.
 
-/// Beats in order; of each, one wording.
+/// The beats of a plot in order, each with its possible wordings.
 pub type Plot = &'static [&'static [&'static str]];
 
 const OPENING: &[&str] = &[

@@ -1,9 +1,9 @@
-//! Little stories from a seeded grammar, without end: what `tiny-stories` is trained on.
+//! Makes short stories from a seeded grammar, without end; `tiny-stories` is trained on them.
 //!
-//! Unlike [`text`](crate::text), which is varied and makes no sense, these are few words and keep to
-//! themselves: who it is about, which animal helps and what was lost stay the same from the first
-//! sentence to the last, so one can see whether a model has learned it. [`follow`] says whether a
-//! text could have come from here, and if not, where it departs.
+//! Unlike [`text`](crate::text), which is varied and makes no sense, they use few words and are
+//! consistent: the hero, the animal that helps and the lost thing stay the same from the first
+//! sentence to the last, so one can see whether a model has learned it. [`follow`] finds out
+//! whether a text could be one of these stories, and if not, where it departs from them.
 
 mod follow;
 mod grammar;
@@ -16,21 +16,21 @@ use crate::prng::{self, Rng};
 use grammar::PLOTS;
 use words::*;
 
-/// Stands between two stories in a long text: the tokens that end one and begin the next.
+/// Separator of two stories in a long text: the tokens that end one and begin the next.
 pub const BETWEEN: &str = "</s><s>";
 
-/// What a slot can stand for. Words for the hero hang together: see [`HERO_FORMS`].
+/// The kind of a slot. The words for the hero depend on each other: see [`HERO_FORMS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
     /// The child's name.
     Hero,
-    /// A word that depends on whether the child is a girl or a boy.
+    /// A word that depends on whether the child is a girl or a boy, by its index in [`HERO_FORMS`].
     Form(usize),
-    /// A list of which one entry is chosen for the whole story.
+    /// A list of which one entry is chosen for the whole story, by its index in [`CHOICES`].
     Choice(usize),
 }
 
-/// Slots whose word depends on the hero, each with the girl's and the boy's.
+/// Slots whose word depends on the hero, each with the word for a girl and for a boy.
 const HERO_FORMS: [(&str, [&str; 2]); 6] = [
     ("girl", ["girl", "boy"]),
     ("She", ["She", "He"]),
@@ -40,7 +40,7 @@ const HERO_FORMS: [(&str, [&str; 2]); 6] = [
     ("him", ["her", "him"]),
 ];
 
-/// Slots with a list each.
+/// Slots with a list of words each.
 const CHOICES: [(&str, &[&str]); 13] = [
     ("beast", BEASTS),
     ("friend", FRIENDS),
@@ -56,7 +56,7 @@ const CHOICES: [(&str, &[&str]); 13] = [
     ("trait", TRAITS),
     ("nature", TRAITS),
 ];
-/// Numbers of the two that must differ: where it is, and where it isn't.
+/// Indices of the two choices that must differ: where the lost thing is, and where it isn't.
 const SPOT: usize = 5;
 const WRONG: usize = 6;
 
@@ -84,7 +84,7 @@ fn hero(number: usize) -> (&'static str, bool) {
 
 const HEROES: usize = GIRLS.len() + BOYS.len();
 
-/// A wording in pieces: literal text and slots, in turn.
+/// Splits a wording into literal text (`Err`) and slots (`Ok`), in turn.
 fn pieces(wording: &str) -> impl Iterator<Item = Result<Slot, &str>> {
     wording.split('{').enumerate().flat_map(|(i, part)| {
         if i == 0 {

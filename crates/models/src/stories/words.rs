@@ -3,7 +3,8 @@
 //! Few of each, so that a small vocabulary has a token for every word. No colour, animal or trait
 //! begins with a vowel, so that "a" is always right.
 
-/// Girls' names. With [`BOYS`] one list: the number of a name says which pronouns go with it.
+/// Girls' names. They form one list with [`BOYS`]: the index of a name says which pronouns go with
+/// it.
 pub const GIRLS: &[&str] = &["Mia", "Lily", "Anna", "Rose", "Zoe", "Lucy"];
 /// Boys' names.
 pub const BOYS: &[&str] = &["Tom", "Ben", "Max", "Leo", "Sam", "Jack"];
@@ -17,7 +18,7 @@ pub const COLORS: &[&str] = &["red", "blue", "green", "yellow", "white", "golden
 pub const THINGS: &[&str] = &["ball", "kite", "boat", "drum", "hat", "doll", "bell", "lamp"];
 /// Places to go to.
 pub const PLACES: &[&str] = &["park", "beach", "forest", "garden", "farm", "lake"];
-/// Where in a place something lies.
+/// Spots in a place where something can lie.
 pub const SPOTS: &[&str] = &[
     "under the old bench",
     "behind a big rock",
@@ -28,13 +29,13 @@ pub const SPOTS: &[&str] = &[
 ];
 /// Weather.
 pub const WEATHERS: &[&str] = &["sunny", "windy", "cold", "warm"];
-/// Who gives presents.
+/// Relatives who give presents.
 pub const PARENTS: &[&str] = &["mother", "father", "sister", "brother"];
-/// What stories end with.
+/// Food that stories end with.
 pub const FOODS: &[&str] = &[
     "warm soup", "sweet cake", "fresh bread", "apple pie", "hot cocoa", "honey cookies",
 ];
-/// What one can be afraid of.
+/// Things that one can be afraid of.
 pub const FEARS: &[&str] = &["the dark", "the thunder", "the deep water", "loud sounds"];
-/// What one is like.
+/// Traits of a person's character.
 pub const TRAITS: &[&str] = &["kind", "brave", "clever", "shy", "funny", "gentle"];

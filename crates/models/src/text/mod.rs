@@ -1,9 +1,9 @@
-//! Endless small stories from a seed, English-like and varied: what the tokenizer is trained on and
-//! what the harness cuts prompts from.
+//! Makes endless small stories from a seed, English-like and varied. Tokenizers are trained on
+//! them, and the harness cuts prompts from them.
 //!
-//! A grammar with invented names, numbers, dialogue, code, lists and words in other scripts, so that
-//! a vocabulary of a few thousand tokens can be learned from it and no two seeds share a sentence.
-//! It does not try to make sense.
+//! The grammar has invented names, numbers, dialogue, code, lists and words in other scripts, so
+//! that a vocabulary of a few thousand tokens can be learned from it and no two seeds share a
+//! sentence. It does not try to make sense.
 
 // Packed lists: one word a line would be five hundred lines.
 #[rustfmt::skip]
@@ -26,7 +26,7 @@ pub fn text(seed: u64, min_chars: usize) -> String {
     text
 }
 
-/// A story being told: its cast, and the dice.
+/// A story being told: its people, place and thing, and the random numbers that decide the rest.
 struct Story<'a> {
     rng: &'a mut Rng,
     people: Vec<String>,
@@ -47,7 +47,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// An opening and paragraphs, until there are `enough` characters or the story is over.
+    /// Tells an opening and paragraphs, until there are `enough` characters or the story is over.
     fn tell(mut self, enough: usize) -> String {
         let mut story = self.opening();
         let mut chars = story.chars().count();
@@ -257,7 +257,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// One of the cast, by the first name, or a pronoun.
+    /// The first name of one of the people, or a pronoun.
     fn someone(&mut self) -> String {
         if self.rng.one_in(4) {
             return self

@@ -68,7 +68,7 @@ pub const QUALITIES: &[&str] = &[
     "transparent", "unfinished", "useful", "velvet", "violent", "warm", "weary", "wicked",
     "wooden", "worn-out", "yellow",
 ];
-/// What people do to things, in the past tense.
+/// Verbs for what people do to things, in the past tense.
 pub const DEEDS: &[&str] = &[
     "admired", "assembled", "balanced", "borrowed", "bought", "broke", "buried", "burned",
     "carried", "caught", "cleaned", "collected", "copied", "counted", "covered", "delivered",
@@ -90,7 +90,7 @@ pub const SPOTS: &[&str] = &[
     "under the oak tree", "upstairs", "within the city walls", "far from the road",
     "inside the observatory",
 ];
-/// Times.
+/// Phrases of time.
 pub const TIMES: &[&str] = &[
     "after breakfast", "at dawn", "at midnight", "before the storm", "during the festival",
     "early in the morning", "every Thursday", "in the autumn", "in the middle of the night",
@@ -99,7 +99,7 @@ pub const TIMES: &[&str] = &[
     "at once", "toward evening", "two years afterwards", "when the rain stopped",
     "when the bells rang",
 ];
-/// How something is said or done.
+/// Phrases for the manner in which something is said or done.
 pub const MANNERS: &[&str] = &[
     "absently", "angrily", "calmly", "carefully", "cheerfully", "eventually", "gently",
     "gratefully", "hastily", "immediately", "nervously", "patiently", "politely", "proudly",

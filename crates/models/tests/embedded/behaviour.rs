@@ -1,8 +1,8 @@
-//! The embedded models must behave like models: spread logits, no repetition, small divergence under
-//! quantisation and a large one under every mistake the parity gate has to catch.
+//! The embedded models must behave like models: spread logits, no repetition, small divergence
+//! under quantisation and a large one under every mistake the parity gate has to catch.
 //!
-//! The shipped `tiny-stories`: its stories must end and mostly be ones that the grammar could have
-//! told, and it must predict others and stay close to itself when quantised.
+//! The stories of the shipped `tiny-stories` must end, and most must be ones that the grammar could
+//! have told; it must predict other stories, and stay close to itself when quantised.
 
 use models::measure::{divergence, greedy, greedy_to_end, perplexity, spread};
 use models::reference::{Cache, Reference, frequencies};
@@ -38,7 +38,8 @@ fn mean_divergence(spec: &ModelSpec, truth: &[f32], other: &[f32]) -> f64 {
     pairs.map(|(a, b)| divergence(a, b)).sum::<f64>() / SCORED as f64
 }
 
-/// The mistakes, as changes to a right model. Position errors and stale keys are made in the input.
+/// Returns the mistakes as changes to a correct model. Position errors and stale keys are made in
+/// the input.
 fn mutants(exact: &Reference) -> Vec<(&'static str, Reference)> {
     let spec = &exact.spec;
     let with_base = |factor| {

@@ -1,6 +1,7 @@
-//! The models that the harness makes: the same bytes everywhere (here), and behaviour of models.
+//! Tests of the models that the harness makes: that their bytes are the same everywhere (here), and
+//! that they behave like models.
 //!
-//! The same spec gives the same bytes: whatever the number of threads, in every process, and, by the
+//! The same spec must give the same bytes with any number of threads, in every process and, by the
 //! pinned hashes, on every machine.
 
 mod behaviour;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// SHA-256 by file name.
+/// The SHA-256 of each file, by name.
 fn hashes(dir: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     entries
@@ -63,7 +64,8 @@ fn bytes_do_not_depend_on_threads_or_machine() {
     }
 }
 
-/// As transformers would read them: every tensor of the model in the file that the index names.
+/// Checks that every tensor of the model is in the file that the index names, as transformers reads
+/// them.
 #[test]
 fn shards_and_their_index_are_a_model() {
     let spec = ModelSpec::tiny_sharded();

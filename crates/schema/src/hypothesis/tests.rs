@@ -1,5 +1,5 @@
-//! What a file of hypotheses may say, and that what it may not is refused with the
-//! place and the field.
+//! Tests which files of hypotheses are accepted, and that faulty ones are refused with the place
+//! and the field.
 
 use super::*;
 

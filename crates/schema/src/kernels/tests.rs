@@ -1,4 +1,4 @@
-//! Traces that are whole, cut short and wrong, and which of several is taken.
+//! Tests of traces that are whole, cut short or wrong, and of which of several is taken.
 
 use super::*;
 

@@ -1,5 +1,6 @@
-//! One line of a record file `results/<run>/micro/<suite>/<variant>.i<invocation>….jsonl`,
-//! and the files of a run, loaded. Raw: durations as the program read them.
+//! The record of a launch of a micro suite: one line of a file
+//! `results/<run>/micro/<suite>/<variant>.i<invocation>….jsonl`, and the files of a run, loaded.
+//! Raw: durations as the program read them.
 
 use super::MicroPlan;
 use crate::error::DataError;
@@ -15,57 +16,57 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ev", rename_all = "snake_case")]
 pub enum MicroEvent {
-    /// First line: what was launched.
+    /// The first line: what was launched.
     Launch(MicroStart),
-    /// The program's own words.
+    /// What the program reported when it was ready.
     Ready(MicroReady),
     /// A case that was verified and timed.
     Case(MicroSample),
     /// A case without samples.
     Failed(MicroFailed),
-    /// Last line: how the launch ended.
+    /// The last line: how the launch ended.
     End(End),
 }
 
-/// What was launched.
+/// The first line of a record: what was launched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MicroStart {
     /// Suite id.
     pub suite: String,
     /// Variant id, or a twin's name.
     pub variant: String,
-    /// Block, from 0.
+    /// Number of the block, from 0.
     pub invocation: u32,
-    /// 0, or more where cases were left after a launch.
+    /// Number of the attempt: 0, or more where a launch left cases over.
     pub attempt: u32,
-    /// Case ids it will run.
+    /// Ids of the cases it will run.
     pub cases: Vec<String>,
     /// The command line.
     pub argv: Vec<String>,
-    /// What its library was kept to; absent: to nothing.
+    /// Limit on the instructions that its library may use; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isa_limit: Option<IsaLimit>,
-    /// Just before the process was started; 0 where there is none to start.
+    /// Time just before the process was started (ns); 0 where there is none to start.
     pub start_ns: u64,
 }
 
 impl MicroStart {
-    /// What its cell of a case is called.
+    /// Return the key of its cell in a case.
     pub fn cell_key(&self, case: &str) -> CellKey {
         super::case_key(&self.suite, case).cell(&self.variant)
     }
 }
 
-/// The program is ready.
+/// What the program reported when it was ready.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MicroReady {
     /// Version of what is measured.
     pub version: String,
-    /// Build facts.
+    /// Facts about the build.
     pub build: BTreeMap<String, String>,
-    /// What a reader must know.
+    /// Notes that a reader must know.
     pub notes: Vec<String>,
-    /// When it said so.
+    /// Time when it was ready (ns).
     pub ready_ns: u64,
 }
 
@@ -76,35 +77,35 @@ pub struct MicroSample {
     pub case: String,
     /// Work of one call, in the suite's unit.
     pub work: f64,
-    /// The first call of the case in this process.
+    /// Duration of the first call of the case in this process (ns).
     pub first_call_ns: u64,
-    /// Calls per sample.
+    /// Number of calls per sample.
     pub calls: u64,
-    /// Duration of each sample: all its calls.
+    /// Duration of each sample with all its calls (ns).
     pub ns: Vec<u64>,
-    /// When the first sample began.
+    /// Time when the first sample began (ns).
     pub start_ns: u64,
-    /// When the last one ended.
+    /// Time when the last sample ended (ns).
     pub end_ns: u64,
-    /// Values in the output.
+    /// Number of values in the output.
     pub values: u64,
-    /// Largest error of any value, relative to the largest magnitude of the reference's
-    /// output: the larger of before and after timing.
+    /// Largest error of any value, relative to the largest magnitude of the reference's output: the
+    /// larger of the errors before and after timing.
     pub error_max: f64,
-    /// Largest resident set of the process while it was warmed up and timed, bytes;
-    /// absent where the kernel would not forget what came before.
+    /// Largest resident set of the process while it was warmed up and timed (bytes); absent where
+    /// the kernel couldn't reset its peak.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes_timed: Option<u64>,
 }
 
-/// A case without samples.
+/// A case that failed and has no samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MicroFailed {
     /// Case id.
     pub case: String,
-    /// What kind of failure it was.
+    /// Kind of failure.
     pub status: Status,
-    /// One line.
+    /// Reason in one line.
     pub reason: String,
 }
 
@@ -115,23 +116,23 @@ pub struct MicroLog {
     pub file: PathBuf,
     /// sha256 of its bytes.
     pub sha256: String,
-    /// What was launched.
+    /// The first line: what was launched.
     pub launch: MicroStart,
-    /// The program, if it got so far.
+    /// What the program reported when it was ready; `None` if it never was.
     pub ready: Option<MicroReady>,
     /// Cases with samples.
     pub cases: Vec<MicroSample>,
-    /// Cases without.
+    /// Cases without samples.
     pub failed: Vec<MicroFailed>,
-    /// How it ended; `None`: the harness itself was killed.
+    /// The last line: how the launch ended; `None`: the harness itself was killed.
     pub end: Option<End>,
 }
 
 impl MicroLog {
-    /// All record files of a run's suites, sorted by path.
+    /// Load all record files of a run's suites, sorted by path.
     ///
     /// # Errors
-    /// A file that isn't a record, or lies where it doesn't belong.
+    /// If a file isn't a record, or lies where it doesn't belong.
     pub(crate) fn load_all(files: &RunFiles, plan: &MicroPlan) -> Result<Vec<Self>, DataError> {
         let mut logs = Vec::new();
         for suite in &plan.suites {

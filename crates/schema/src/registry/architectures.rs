@@ -1,14 +1,14 @@
-//! Which architectures of models an engine runs. An architecture is what a model's config.json
-//! calls `model_type`; what a model really computes is the parity gate's to find.
+//! The model architectures that an engine runs. An architecture is what a model's config.json calls
+//! `model_type`; whether an engine computes it correctly is judged by the parity gate.
 
 use super::{Registry, Target};
 use crate::error::{DataError, check_id};
 use std::path::Path;
 
-/// In a list of architectures: any at all, even one that nothing else names.
+/// Entry in a list of architectures that means any of them, even one that nothing else names.
 pub const ANY_ARCHITECTURE: &str = "*";
 
-/// What an engine runs that says nothing.
+/// The architectures of an engine whose entry names none.
 pub(super) fn only_llama() -> Vec<String> {
     vec!["llama".to_owned()]
 }
@@ -52,7 +52,7 @@ impl Registry {
         all
     }
 
-    /// Each list names something, and nothing twice.
+    /// Check that each list names an architecture, and none twice.
     pub(super) fn check_architectures(&self, path: &Path) -> Result<(), DataError> {
         for engine in &self.engines {
             if engine.architectures.is_empty() {

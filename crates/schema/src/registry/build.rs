@@ -1,8 +1,8 @@
-//! How an engine's program is made, and what that needs of a machine.
+//! How an engine's program is built, and what that requires of a machine.
 
 use serde::{Deserialize, Serialize};
 
-/// How an engine's program is made.
+/// How an engine's program is built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Build {
@@ -12,38 +12,39 @@ pub enum Build {
         package: String,
         /// Binary name.
         bin: String,
-        /// Manifest of an excluded workspace, relative to the repository; absent: the root.
+        /// Manifest of an excluded workspace, relative to the repository; absent: the root
+        /// workspace.
         #[serde(default)]
         manifest: Option<String>,
         /// Features of the package.
         #[serde(default)]
         features: Vec<String>,
-        /// Whether its default features are wanted too.
+        /// Whether its default features are enabled too.
         #[serde(default = "yes")]
         default_features: bool,
-        /// What must be here beyond Cargo and a C compiler.
+        /// Requirements beyond Cargo and a C compiler.
         #[serde(default)]
         needs: Vec<Need>,
     },
-    /// A program that is there already.
+    /// A program that exists already.
     Prebuilt {
-        /// Its path, absolute or relative to the repository.
+        /// Path of the program, absolute or relative to the repository.
         path: String,
-        /// What must be here to run it.
+        /// Requirements for running it.
         #[serde(default)]
         needs: Vec<Need>,
     },
-    /// A Python program in a virtual environment of the project's.
+    /// A Python program in one of the project's virtual environments.
     Python {
-        /// The program, relative to the repository.
+        /// Path of the program, relative to the repository.
         script: String,
-        /// Its hash-locked requirements, relative to the repository.
+        /// Path of its hash-locked requirements, relative to the repository.
         requirements: String,
         /// The environment's directory under the build directory. Programs with the same
         /// requirements share one.
         #[serde(default = "venv")]
         environment: String,
-        /// The folder of another program whose modules it imports too.
+        /// Folder of another program whose modules it imports too.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         modules: Option<String>,
     },
@@ -57,11 +58,11 @@ fn yes() -> bool {
     true
 }
 
-/// What a build needs of a machine beyond Cargo and a C compiler.
+/// A requirement of a build beyond Cargo and a C compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
-    /// `LIBTORCH`, or the one inside the project's Python environment.
+    /// libtorch: the one that `LIBTORCH` names, or the one inside the project's Python environment.
     Libtorch,
     /// A CUDA compiler with its libraries, found or provisioned.
     CudaToolkit,
@@ -70,22 +71,22 @@ pub enum Need {
     /// libclang, which bindgen loads, found or provisioned.
     Libclang,
     /// Clang, to compile C and C++ parts with, where it is installed. Elsewhere the system's
-    /// compiler does, without the instructions that it is known to get wrong.
+    /// compiler is used, without the instructions that it is known to get wrong.
     Clang,
-    /// NVIDIA's functions of mathematics as LLVM bitcode, which a program links into the
-    /// kernels that it compiles when it runs.
+    /// NVIDIA's mathematical functions as LLVM bitcode, which a program links into the kernels that
+    /// it compiles when it runs.
     Libdevice,
 }
 
 impl Need {
-    /// Whether a program that was built elsewhere needs it as well.
+    /// Whether a program that was built elsewhere needs it too, in order to run.
     pub fn is_to_run(self) -> bool {
         matches!(self, Self::Libtorch | Self::Libdevice)
     }
 }
 
 impl Build {
-    /// What it needs.
+    /// The requirements of the build.
     pub fn needs(&self) -> &[Need] {
         match self {
             Self::Cargo { needs, .. } | Self::Prebuilt { needs, .. } => needs,

@@ -1,16 +1,16 @@
-//! Which device computes for a backend, and what a backend needs of a machine.
+//! The device that computes for a backend, and what a backend requires of a machine.
 //!
-//! A record holds the backend of each target, and nothing else that says which device computed.
-//! What it means must not change with the registry, so the backend's name alone decides, by the
-//! lists below. A registry that contradicts them is refused.
+//! A record holds the backend of each target, and nothing else that says which device computed. The
+//! meaning of a record must not change with the registry, so the backend's name alone decides, by
+//! the lists below. A registry that contradicts them is refused.
 
 use super::Registry;
 use crate::error::DataError;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What a backend needs of a machine when it runs: a kind of device, or the driver that stands for it.
-/// It is looked for before anything is compiled for the backend.
+/// A requirement of a backend when it runs: a kind of device, or the driver that stands for it. It
+/// is checked before anything is compiled for the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Device {
@@ -22,7 +22,7 @@ pub enum Device {
     Metal,
 }
 
-/// Backends that compute on a GPU. A name is never taken out: older records have it.
+/// Backends that compute on a GPU. A name is never removed, because older records have it.
 const ON_GPU: [&str; 6] = ["cuda", "hip", "metal", "rocm", "vulkan", "wgpu"];
 
 /// Backends that ask a server, which may compute on any machine and device.
@@ -35,12 +35,12 @@ pub enum DeviceKind {
     Processor,
     /// A GPU of this machine.
     Gpu,
-    /// Not known: a server computes.
+    /// An unknown device, because a server computes.
     Unknown,
 }
 
 impl DeviceKind {
-    /// The device of a backend, by its name. A name that stands in neither list is the processor's.
+    /// The kind of device of a backend, by its name. A name in neither list is the processor's.
     pub fn of_backend(backend: &str) -> Self {
         if ON_GPU.contains(&backend) {
             Self::Gpu
@@ -53,8 +53,8 @@ impl DeviceKind {
 }
 
 impl Registry {
-    /// A backend that needs a device must have a name that stands for a GPU, and only such a one has
-    /// limits that a program of its own measures.
+    /// Check that a backend that needs a device has a name that stands for a GPU, and that only
+    /// such a backend has limits that a program of its own measures.
     pub(super) fn check_devices(&self, path: &Path) -> Result<(), DataError> {
         let is_without = |backend: &&String| !self.backends.contains_key(*backend);
         if let Some(backend) = self.limits.keys().find(is_without) {

@@ -1,7 +1,7 @@
-//! Libraries that choose their instructions by what the processor says it can do: the ladder
-//! of levels that each can be kept to by a variable.
+//! Libraries that choose their instructions by the features of the processor: the ladder of levels
+//! to which an environment variable can limit each library.
 //!
-//! Which processor has what is not known here.
+//! Which processor has which features is not known here.
 
 use super::{Build, Need};
 use crate::error::DataError;
@@ -9,20 +9,21 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// One library's ladder.
+/// The ladder of one library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IsaLadder {
-    /// For messages.
+    /// Name of the library, for messages.
     pub library: String,
-    /// The variable that keeps the library to a level.
+    /// Environment variable that limits the library to a level.
     pub variable: String,
-    /// Programs with this need have the library.
+    /// Build requirement of the programs that have the library.
     pub need: Need,
-    /// Programs in Python have it whose locked requirements name one of these packages.
+    /// Python packages that have the library: a Python program has it where its locked requirements
+    /// name one of them.
     #[serde(default)]
     pub packages: Vec<String>,
-    /// From high to low.
+    /// Levels, from high to low.
     #[serde(rename = "level")]
     pub levels: Vec<IsaLevel>,
 }
@@ -31,16 +32,16 @@ pub struct IsaLadder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IsaLevel {
-    /// The variable's value.
+    /// Value of the environment variable.
     pub value: String,
-    /// Flags, as the Linux kernel spells them, that this level does without and the one
-    /// above it does not.
+    /// CPU flags, as the Linux kernel spells them, that this level does without and the one above
+    /// it does not.
     pub without: Vec<String>,
 }
 
 impl IsaLadder {
-    /// Whether a program that is made like this has the library. `requirements` is the
-    /// text of a Python program's locked requirements.
+    /// Whether a program that is built like this has the library. `requirements` is the text of a
+    /// Python program's locked requirements.
     pub fn is_for(&self, build: &Build, requirements: &str) -> bool {
         match build {
             Build::Python { .. } => requirements.lines().any(|line| {
@@ -51,15 +52,15 @@ impl IsaLadder {
         }
     }
 
-    /// The highest level that does without all of these flags that the ladder knows;
-    /// `None` where it knows none of them.
+    /// The highest level that does without all of these flags that the ladder knows; `None` where
+    /// it knows none of them.
     pub fn level_without(&self, flags: &[&str]) -> Option<&IsaLevel> {
         let mut from_low = self.levels.iter().rev();
         from_low.find(|level| level.has_any(flags))
     }
 
-    /// The next level down that takes something from a processor with these flags. `from`
-    /// is the value now, `None` the top.
+    /// The next level down that takes something from a processor with these flags. `from` is the
+    /// present value; `None` means no limit.
     pub fn level_below(&self, from: Option<&str>, flags: &[&str]) -> Option<&IsaLevel> {
         let first = match from {
             None => 0,
@@ -79,7 +80,7 @@ impl IsaLevel {
     }
 }
 
-/// Each ladder has levels that differ, and no two are of one need or variable.
+/// Check that the levels of each ladder differ, and that no two ladders share a need or a variable.
 pub(crate) fn check(path: &Path, ladders: &[IsaLadder]) -> Result<(), DataError> {
     let (mut variables, mut needs) = (BTreeSet::new(), BTreeSet::new());
     for ladder in ladders {

@@ -1,4 +1,4 @@
-//! Which registries load, and what their programs are called.
+//! Tests of which registries load, and of the ids of their programs.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn a_backend_may_have_a_program_of_its_own() {
         }
     ));
 
-    // Built alike, they are one program, whether alike each other or the plain one.
+    // Backends with equal builds share a program, with each other or with the plain engine.
     let both = with(&format!(
         "on = {{ cuda = {{ {gpu} }}, rocm = {{ {gpu} }} }}"
     ))
@@ -183,7 +183,7 @@ fn only_a_device_has_limits_that_a_program_measures() {
     assert!(registry.limits.contains_key("rocm"));
     let refused = with(limits).unwrap_err().to_string();
     assert!(refused.contains("[limits] has \"rocm\""), "{refused}");
-    // The real one has such a program for the GPUs of its engines.
+    // The real registry has such a program for the GPUs of its engines.
     let (_, registry) = repository();
     assert!(registry.limits.contains_key("cuda"));
 }
@@ -193,7 +193,7 @@ fn a_backend_s_name_says_which_device_computes() {
     let kinds = ["cpu", "flex", "cuda", "wgpu", "http"].map(DeviceKind::of_backend);
     let (processor, gpu) = (DeviceKind::Processor, DeviceKind::Gpu);
     assert_eq!(kinds, [processor, processor, gpu, gpu, DeviceKind::Unknown]);
-    // Of the real registry: those that need a device, and no others, compute on a GPU.
+    // In the real registry, backends that need a device, and no others, compute on a GPU.
     let (_, registry) = repository();
     for target in registry.targets() {
         let needs_device = registry.backends.contains_key(&target.backend);

@@ -1,5 +1,5 @@
-//! What a run's files name, checked once: ids that may stand in a path, and nothing that the
-//! plan doesn't have. Code that reads a loaded run looks things up without checking again.
+//! Checks the names in a run's files, once: ids must be fit for a path, and the plan must have
+//! everything that is named. Code that reads a loaded run looks things up without checking again.
 
 use super::{LaunchLog, Run};
 use crate::error::{DataError, check_id};
@@ -11,7 +11,7 @@ use crate::scenario::PromptSource;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Check that what a record says of a model is said of the plan's.
+/// Check that the model in a record is the plan's.
 pub(super) fn check_model(path: &Path, plan: &Plan, model: &Model) -> Result<(), DataError> {
     model.check(path)?;
     if model.id == plan.model {
@@ -20,7 +20,7 @@ pub(super) fn check_model(path: &Path, plan: &Plan, model: &Model) -> Result<(),
     Err(unknown(path, "model", &model.id))
 }
 
-/// Check what a plan says of itself.
+/// Check the ids of a plan, and its references to itself.
 pub(super) fn check_plan(path: &Path, plan: &Plan) -> Result<(), DataError> {
     check_id(path, "profile", &plan.profile)?;
     check_id(path, "model", &plan.model)?;
@@ -106,7 +106,7 @@ pub(super) fn check_plan(path: &Path, plan: &Plan) -> Result<(), DataError> {
     Ok(())
 }
 
-/// Check what records say against the plan.
+/// Check the references of the records to the plan.
 pub(super) fn check_records(run: &Run, files: &RunFiles) -> Result<(), DataError> {
     let plan = &run.header.plan;
     for log in run.launches.iter().chain(&run.twins) {

@@ -1,6 +1,7 @@
-//! A run that was stopped before its end, as one on a machine that is lent for minutes: the
-//! blocks that were measured whole are an experiment of their own, since when a run is stopped has
-//! nothing to do with what was measured. Nothing is written: `bench-all --resume` goes on as ever.
+//! Analyses a run that was stopped before its end, such as one on a machine that is lent for
+//! minutes: the blocks that were measured whole are an experiment of their own, since the moment of
+//! stopping doesn't depend on what was measured. Nothing is written: `bench-all --resume` continues
+//! the run as ever.
 
 use super::Run;
 use crate::launch_log::LaunchLog;
@@ -8,13 +9,13 @@ use crate::origin::Stopped;
 use crate::profile::{INVOCATIONS_MIN, SAMPLES_MIN};
 use std::collections::BTreeSet;
 
-/// Fewest blocks that have an interval.
+/// Least number of blocks that give an interval.
 const BLOCKS_MIN: u32 = 2;
 
 impl Run {
-    /// The run as if the blocks that were measured whole were all of its plan, where it was stopped
-    /// between two launches and nothing that was begun lacks its end. Any other run as it is: what is
-    /// missing from it may be missing because of what it did.
+    /// Return the run as if the blocks that were measured whole were all of its plan, where it was
+    /// stopped between two launches and everything that was begun has ended. Any other run is
+    /// returned unchanged, because what is missing from it may be missing because of what it did.
     pub fn as_far_as_measured(mut self) -> Self {
         let planned = self.header.plan.invocations;
         let Some(whole) = self.whole_blocks().filter(|whole| *whole < planned) else {
@@ -33,7 +34,8 @@ impl Run {
         self
     }
 
-    /// How many blocks, from the first, were measured whole; `None` where the run wasn't simply stopped.
+    /// Return how many blocks, from the first, were measured whole; `None` where the run wasn't
+    /// simply stopped.
     fn whole_blocks(&self) -> Option<u32> {
         let plan = &self.header.plan;
         if self.header.origin.shard.is_some() {

@@ -10,17 +10,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use tar::EntryType;
 
-/// What the name of a packed run ends in.
+/// Suffix of the name of a packed run.
 pub const SUFFIX: &str = ".tar.zst";
 
-/// Base-2 logarithm of the window it is compressed with, in bytes, and the largest that is
-/// read: decompression takes as much memory.
+/// Base-2 logarithm of the window that it is compressed with (bytes), and of the largest window
+/// that is read: decompression takes as much memory.
 pub const WINDOW_LOG: u32 = 25;
 
-/// What headers and padding of an archive's files may add to their bytes.
+/// Largest size of the headers and padding of an archive's files (bytes).
 const OVERHEAD: u64 = 2 * 512 * MAX_FILES as u64;
 
-/// All files of a packed run, by their names in it.
+/// Read all files of a packed run, by their names in it.
 pub(super) fn read(place: &Path, id: &str) -> Result<BTreeMap<String, Vec<u8>>, DataError> {
     let mut files = BTreeMap::new();
     let mut bytes = 0;
@@ -35,7 +35,7 @@ pub(super) fn read(place: &Path, id: &str) -> Result<BTreeMap<String, Vec<u8>>, 
     Ok(files)
 }
 
-/// `run.json` alone, which is the first file.
+/// Read `run.json` alone, which is the first file.
 pub(super) fn read_header(place: &Path, id: &str) -> Result<Vec<u8>, DataError> {
     let mut header = None;
     each(place, id, |name, content| {
@@ -65,7 +65,7 @@ fn each(
     let mut decoder =
         zstd::stream::read::Decoder::with_buffer(BufReader::new(file)).map_err(damaged)?;
     decoder.window_log_max(WINDOW_LOG).map_err(damaged)?;
-    // What is larger than the limit is refused for that, not as cut short.
+    // An archive that is larger than the limit must be refused for its size, not as cut short.
     let limit = MAX_PACKED_BYTES + MAX_FILE_BYTES + OVERHEAD;
     let mut archive = tar::Archive::new(decoder.take(limit));
     for entry in archive.entries().map_err(damaged)?.raw(true) {
@@ -94,7 +94,7 @@ fn each(
     Ok(())
 }
 
-/// Whether a name has only parts that could be files of a run.
+/// Whether all parts of a name could be names of files of a run.
 fn is_plain(name: &str) -> bool {
     let plain = |part: &str| !part.is_empty() && !part.starts_with('.');
     name.split('/').all(plain)

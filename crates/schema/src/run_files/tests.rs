@@ -1,11 +1,11 @@
-//! Directories and archives that are runs, and all that only pretend to be one.
+//! Tests of directories and archives that are runs, and of those that only pretend to be one.
 
 use super::*;
 use std::os::unix::fs::symlink;
 
 const ID: &str = "20260101-000000-cpu-1a2b";
 
-/// A directory with a run's directory in it.
+/// Make a directory that contains a run's directory.
 fn run() -> (tempfile::TempDir, PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join(ID);
@@ -15,7 +15,7 @@ fn run() -> (tempfile::TempDir, PathBuf) {
     (root, dir)
 }
 
-/// An archive of such entries, compressed.
+/// Make a compressed archive of such entries.
 fn packed(root: &Path, entries: &[(&str, tar::EntryType, &[u8])]) -> PathBuf {
     let mut archive = tar::Builder::new(Vec::new());
     for (name, kind, content) in entries {
