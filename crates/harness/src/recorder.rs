@@ -58,7 +58,7 @@ impl<L: Log> Recorder<L> {
     /// The log of all recorded events.
     pub(crate) fn into_log(self) -> Result<L> {
         let mut log = self.log.context("a record begins with its launch")?;
-        log.filed(self.name, self.hasher.hex());
+        log.set_file(self.name, self.hasher.hex());
         Ok(log)
     }
 }
@@ -123,7 +123,7 @@ mod tests {
             read.take(event).unwrap();
         }
         let name = "a.cpu.f32/x.a1.jsonl".into();
-        read.filed(name, sha256_hex(text.as_bytes()));
+        read.set_file(name, sha256_hex(text.as_bytes()));
         assert_eq!(kept, read);
         assert_eq!(kept.case_ends.len(), 1);
 

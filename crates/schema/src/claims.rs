@@ -37,13 +37,13 @@ pub struct Claim {
     pub differs: String,
     /// Comparisons that come nearest to the claim; empty where nothing here is comparable.
     #[serde(default)]
-    pub here: Vec<Here>,
+    pub here: Vec<Comparison>,
 }
 
 /// A comparison of two targets that a run can contain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Here {
+pub struct Comparison {
     /// Target id.
     pub target: String,
     /// Id of the target that it is compared with.

@@ -58,7 +58,7 @@ impl GoldenPrompt {
     }
 
     /// Whether it is a far prompt, asked only where a plan needs contexts as long.
-    pub fn is_far(&self) -> bool {
+    pub fn is_long(&self) -> bool {
         self.context_tokens() > USUAL_POSITIONS
     }
 
@@ -79,15 +79,16 @@ impl Golden {
     /// Keep the prompts that are asked for contexts of these lengths (tokens): the usual ones, and
     /// of the far ones those that end where one of these contexts does.
     pub fn for_contexts(mut self, contexts: &[u32]) -> Self {
-        let is_asked =
-            |prompt: &GoldenPrompt| !prompt.is_far() || contexts.contains(&prompt.context_tokens());
+        let is_asked = |prompt: &GoldenPrompt| {
+            !prompt.is_long() || contexts.contains(&prompt.context_tokens())
+        };
         self.prompts.retain(is_asked);
         self
     }
 
     /// Add the far prompts of another golden of the same weights, where this one has none as long.
-    pub fn with_far_of(mut self, other: Golden) -> Self {
-        for prompt in other.prompts.into_iter().filter(GoldenPrompt::is_far) {
+    pub fn with_long_prompts_of(mut self, other: Golden) -> Self {
+        for prompt in other.prompts.into_iter().filter(GoldenPrompt::is_long) {
             if !self.reaches(prompt.context_tokens()) {
                 self.prompts.push(prompt);
             }
@@ -236,7 +237,7 @@ mod tests {
     fn what_is_committed_wins_over_what_was_made_here() {
         let mut committed = golden(&[96, 1024, 4160]);
         committed.prompts[2].name = "committed".into();
-        let both = committed.with_far_of(golden(&[96, 1024, 4160, 8256]));
+        let both = committed.with_long_prompts_of(golden(&[96, 1024, 4160, 8256]));
         assert_eq!(contexts(&both), [96, 1024, 4160, 8256]);
         assert_eq!(both.prompts[2].name, "committed");
     }

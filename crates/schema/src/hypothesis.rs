@@ -65,7 +65,7 @@ pub struct Hypothesis {
     pub scenarios: Vec<String>,
     /// The cases of these scenarios that it is about.
     #[serde(default)]
-    pub at: At,
+    pub at: CaseSelector,
     /// The targets whose numbers it predicts.
     #[serde(default)]
     pub of: Selector,
@@ -147,23 +147,23 @@ pub enum Claim {
 /// The cases of a scenario that a prediction is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum At {
+pub enum CaseSelector {
     /// The case with this value on the scenario's axis.
     Value(u32),
     /// The cases that a word describes.
-    Word(AtWord),
+    Word(NamedCases),
 }
 
-impl Default for At {
+impl Default for CaseSelector {
     fn default() -> Self {
-        At::Word(AtWord::Every)
+        CaseSelector::Word(NamedCases::Every)
     }
 }
 
 /// A word that describes cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AtWord {
+pub enum NamedCases {
     /// All cases.
     Every,
     /// The case with the greatest value on the axis.
@@ -247,7 +247,7 @@ impl Hypotheses {
         for place in &self.places {
             let fail = |field, why: &str| Err((place.id.clone(), field, why.to_owned()));
             if !ids.insert(&place.id) {
-                return fail("id", "stands twice");
+                return fail("id", "is listed twice");
             }
             if place.about.trim().is_empty() {
                 return fail("about", "is empty: say which machine and model");
@@ -259,7 +259,7 @@ impl Hypotheses {
         for hypothesis in &self.hypotheses {
             let fail = |(field, why): (&'static str, String)| (hypothesis.id.clone(), field, why);
             if !ids.insert(&hypothesis.id) {
-                return Err(fail(("id", "stands twice".into())));
+                return Err(fail(("id", "is listed twice".into())));
             }
             if self.place(&hypothesis.place).is_none() {
                 let why = format!("{:?} is no [[place]] of this file", hypothesis.place);

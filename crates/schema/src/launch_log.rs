@@ -63,7 +63,7 @@ impl Log for LaunchLog {
         Ok(())
     }
 
-    fn filed(&mut self, file: PathBuf, sha256: String) {
+    fn set_file(&mut self, file: PathBuf, sha256: String) {
         (self.file, self.sha256) = (file, sha256);
     }
 

@@ -23,7 +23,7 @@ pub trait Log: Sized {
     fn take(&mut self, event: Self::Event) -> Result<(), String>;
 
     /// Set the file, relative to the run's directory, and the sha256 of its bytes.
-    fn filed(&mut self, file: PathBuf, sha256: String);
+    fn set_file(&mut self, file: PathBuf, sha256: String);
 
     /// Number of readings of counters in an event.
     fn readings(_event: &Self::Event) -> usize {
@@ -39,7 +39,10 @@ pub trait Log: Sized {
 pub(crate) fn read_log<L: Log>(files: &RunFiles, name: &str) -> Result<Option<L>, DataError> {
     let path = &files.path(name);
     let Some(text) = files.text(name)? else {
-        return Err(DataError::new(path, "is gone"));
+        return Err(DataError::new(
+            path,
+            "was removed while the run was being read",
+        ));
     };
     let mut events = (1..).zip(parse_lines::<L::Event>(path, &text)?);
     let Some((_, first)) = events.next() else {
@@ -58,7 +61,7 @@ pub(crate) fn read_log<L: Log>(files: &RunFiles, name: &str) -> Result<Option<L>
             .and_then(|()| log.take(event))
             .map_err(|why| DataError::at(path, line, why))?;
     }
-    log.filed(name.into(), sha256_hex(text.as_bytes()));
+    log.set_file(name.into(), sha256_hex(text.as_bytes()));
     Ok(Some(log))
 }
 

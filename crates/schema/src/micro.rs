@@ -209,7 +209,7 @@ impl Suite {
         for case in &suite.cases {
             check_id(path, "case", &case.id)?;
             if !ids.insert(&case.id) {
-                return fail(format!("case {:?} stands twice", case.id));
+                return fail(format!("case {:?} is listed twice", case.id));
             }
         }
         if suite.cases.is_empty() {
@@ -326,7 +326,7 @@ pub struct MicroRegistry {
     pub programs: Vec<Program>,
     /// The suites, each with the variants it runs.
     #[serde(rename = "suite", default)]
-    pub suites: Vec<Contenders>,
+    pub suites: Vec<SuiteVariants>,
 }
 
 /// A program that speaks `protocol::micro`.
@@ -345,7 +345,7 @@ pub struct Program {
 /// The variants of one suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Contenders {
+pub struct SuiteVariants {
     /// Suite id.
     pub id: String,
     /// Id of the variant that ratios are relative to. It runs twice in every block.
@@ -390,14 +390,14 @@ impl MicroRegistry {
         for program in &registry.programs {
             check_id(path, "program", &program.id)?;
             if !programs.insert(program.id.as_str()) {
-                return fail(format!("program {:?} stands twice", program.id));
+                return fail(format!("program {:?} is listed twice", program.id));
             }
         }
         let mut suites = BTreeSet::new();
         for suite in &registry.suites {
             check_id(path, "suite", &suite.id)?;
             if !suites.insert(suite.id.as_str()) {
-                return fail(format!("suite {:?} stands twice", suite.id));
+                return fail(format!("suite {:?} is listed twice", suite.id));
             }
             let mut ids = BTreeSet::new();
             for variant in suite.variants.iter().chain([&suite.reference]) {
@@ -410,7 +410,7 @@ impl MicroRegistry {
                 }
                 if !ids.insert(variant.id.as_str()) {
                     return fail(format!(
-                        "variant {:?} of {:?} stands twice (the reference has an id too)",
+                        "variant {:?} of {:?} is listed twice (the reference has an id too)",
                         variant.id, suite.id
                     ));
                 }

@@ -184,7 +184,7 @@ impl Prices {
             }
             check_source(path, &prices.date, &row, &offer.source)?;
             if !seen.insert((&offer.provider, &offer.product, &offer.region)) {
-                return fail(format!("{row}: stands twice"));
+                return fail(format!("{row}: is listed twice"));
             }
         }
         for row in &prices.electricity {
@@ -323,7 +323,7 @@ source = { url = "https://a.example/", date = "2026-01-01", dated = "published" 
             ("= 40.0", "= -1.0", "more than 0"),
             ("= 40.0", "= inf", "more than 0"),
             ("units = 8", "units = 0", "units"),
-            ("product = \"c2\"", "product = \"x8\"", "stands twice"),
+            ("product = \"c2\"", "product = \"x8\"", "is listed twice"),
             (
                 "\"https://p.example/\", date = \"2026-11-01\"",
                 "\"http://p.example/\", date = \"2026-11-01\"",

@@ -220,7 +220,7 @@ impl Registry {
             if !engine_ids.insert(&engine.id) {
                 return Err(DataError::new(
                     path,
-                    format!("engine {:?} stands twice", engine.id),
+                    format!("engine {:?} is listed twice", engine.id),
                 ));
             }
         }
@@ -236,7 +236,7 @@ impl Registry {
             if !ids.insert(target.id.as_str()) {
                 return Err(DataError::new(
                     path,
-                    format!("target {:?} stands twice", target.id),
+                    format!("target {:?} is listed twice", target.id),
                 ));
             }
         }

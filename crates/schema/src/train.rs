@@ -37,7 +37,7 @@ impl TrainRegistry {
         for (i, backend) in registry.backends.iter().enumerate() {
             check_id(path, "backend", &backend.id)?;
             if registry.backends[..i].iter().any(|b| b.id == backend.id) {
-                let message = format!("backend {:?} stands twice", backend.id);
+                let message = format!("backend {:?} is listed twice", backend.id);
                 return Err(DataError::new(path, message));
             }
         }
@@ -198,6 +198,6 @@ mod tests {
         let one = "[[backend]]\nid = \"a\"\nbuild = { kind = \"prebuilt\", path = \"a\" }\n";
         std::fs::write(&path, one.repeat(2)).unwrap();
         let error = TrainRegistry::load(&path).unwrap_err();
-        assert!(error.message.contains("stands twice"), "{error}");
+        assert!(error.message.contains("is listed twice"), "{error}");
     }
 }

@@ -4,7 +4,7 @@
 use super::{Shown, case_label};
 use crate::fmt;
 use crate::words::lower_first;
-use schema::claims::{Claim, Here};
+use schema::claims::{Claim, Comparison};
 use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::pairs::pairs;
@@ -50,7 +50,7 @@ fn view(shown: &Shown, claim: &Claim) -> ClaimView {
 }
 
 /// Write a sentence for each case in which both targets were measured in the same blocks.
-fn found(shown: &Shown, here: &Here) -> Vec<String> {
+fn found(shown: &Shown, here: &Comparison) -> Vec<String> {
     let mut scenarios = shown.scenarios().iter();
     let scenario = scenarios.find(|scenario| scenario.id == here.scenario);
     let (Some(scenario), Some(metric)) = (scenario, MetricId::from_id(&here.metric)) else {

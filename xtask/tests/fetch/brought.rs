@@ -406,7 +406,7 @@ fn half_a_model_is_refused_and_nothing_is_kept_of_it() {
     std::fs::write(&shard, &bytes[..bytes.len() / 2]).unwrap();
     let name = scene.original().display().to_string();
     let error = scene.refusal(&name);
-    assert!(error.contains("is not whole"), "{error}");
+    assert!(error.contains("is truncated"), "{error}");
     let file = shard.display().to_string();
     let error = scene.refusal(&file);
     assert!(error.contains("it is no directory"), "{error}");

@@ -5,7 +5,7 @@ use base::repo::Repo;
 use bench::job;
 use clap::Parser;
 use runs::results::Results;
-use schema::hypothesis::{At, Claim, Hypothesis, Place};
+use schema::hypothesis::{CaseSelector, Claim, Hypothesis, Place};
 use schema::micro::scenario_id;
 use schema::plan::Plan;
 use schema::registry::Target;
@@ -67,7 +67,7 @@ fn lacks(hypothesis: &Hypothesis, place: &Place, plan: &Plan) -> Vec<String> {
         let scenarios = plan.scenarios.iter().map(|scenario| scenario.id.clone());
         need(suites.chain(scenarios).any(|own| own == *id), id);
     }
-    if let At::Value(value) = hypothesis.at {
+    if let CaseSelector::Value(value) = hypothesis.at {
         let named = |id: &String| hypothesis.scenarios.contains(id);
         let scenarios = plan.scenarios.iter().filter(|s| named(&s.id));
         let has = scenarios

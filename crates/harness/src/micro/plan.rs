@@ -7,7 +7,7 @@ use base::names::{Kind, UnknownName};
 use base::random::hash;
 use schema::key::twin_name;
 use schema::micro::{
-    Contenders, DIR, MicroLaunch, MicroPlan, MicroRegistry, PlannedSuite, Suite, SuiteCase,
+    DIR, MicroLaunch, MicroPlan, MicroRegistry, PlannedSuite, Suite, SuiteCase, SuiteVariants,
     Variant, asks_for, is_micro, scenario_id,
 };
 use schema::profile::{MicroSizes, Profile};
@@ -150,7 +150,7 @@ fn backends<'a>(profile: &'a Profile, sizes: &'a MicroSizes) -> &'a [String] {
 /// The variants on `backends`, and of the engines named on the command line; a variant named in
 /// full is taken whatever its backend, as a target is. The baseline is added, whatever its backend,
 /// because every ratio needs it. Empty where no variant is wanted.
-fn variants(backends: &[String], contenders: &Contenders, choice: &Choice) -> Vec<Variant> {
+fn variants(backends: &[String], contenders: &SuiteVariants, choice: &Choice) -> Vec<Variant> {
     let wanted = |variant: &&Variant| {
         let usual = backends.contains(&variant.backend);
         let engines = &choice.engines;

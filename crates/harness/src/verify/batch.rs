@@ -133,7 +133,7 @@ fn generate(
 ) -> Result<Vec<(usize, Output)>, EngineFailure> {
     let length = rows[0].prompt_ids.len();
     let mut others = question.golden.prompts.iter();
-    let is_other = |prompt: &&GoldenPrompt| prompt.prompt_ids.len() != length && !prompt.is_far();
+    let is_other = |prompt: &&GoldenPrompt| prompt.prompt_ids.len() != length && !prompt.is_long();
     if let Some(other) = others.find(is_other) {
         session.send_generate(other.prompt_ids.clone(), NEW_TOKENS)?;
     }

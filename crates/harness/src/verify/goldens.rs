@@ -56,7 +56,7 @@ impl Kept {
 
     fn golden(self) -> Option<Golden> {
         match (self.committed, self.made_here) {
-            (Some(committed), Some(made)) => Some(committed.with_far_of(made)),
+            (Some(committed), Some(made)) => Some(committed.with_long_prompts_of(made)),
             (committed, made) => committed.or(made),
         }
     }
@@ -97,7 +97,7 @@ pub fn load(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Golden> {
 pub fn lacking(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Lacking> {
     let golden = Kept::read(repo, model)?.golden();
     let positions = positions::of_model(repo, model)?.unwrap_or(u32::MAX);
-    let has_usual = |golden: &Golden| golden.prompts.iter().any(|prompt| !prompt.is_far());
+    let has_usual = |golden: &Golden| golden.prompts.iter().any(|prompt| !prompt.is_long());
     let is_lacked = |&context: &u32| {
         let reaches = |golden: &Golden| golden.reaches(context);
         context > USUAL_POSITIONS && context <= positions && !golden.as_ref().is_some_and(reaches)

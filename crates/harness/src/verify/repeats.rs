@@ -35,7 +35,7 @@ pub(super) fn ratio(
     }
     let is_asked = |prompt: &&GoldenPrompt| {
         let tokens = prompt.prompt_ids.len();
-        tokens >= TOKENS_MIN && prompt.context_tokens() <= verified_positions && !prompt.is_far()
+        tokens >= TOKENS_MIN && prompt.context_tokens() <= verified_positions && !prompt.is_long()
     };
     let asked = question.golden.prompts.iter().filter(is_asked);
     let Some(shortest) = asked.min_by_key(|prompt| prompt.prompt_ids.len()) else {

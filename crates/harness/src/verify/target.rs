@@ -92,7 +92,7 @@ fn ask(
     program: &Program,
     question: &Question,
 ) -> Result<Verified, (EngineFailure, String)> {
-    let (far, usual): (Vec<_>, Vec<_>) = question.golden.prompts.iter().partition(|p| p.is_far());
+    let (far, usual): (Vec<_>, Vec<_>) = question.golden.prompts.iter().partition(|p| p.is_long());
     let longest = usual.iter().map(|p| p.context_tokens()).max().unwrap_or(1);
     let max_batch = question.batches.iter().copied().max().unwrap_or(1);
     let tokenizer = crate::prompts::tokenizer(question.model_dir).map_err(|error| {

@@ -42,7 +42,7 @@ impl Conversion {
         let config = String::from_utf8(read("config.json")?).context("config.json is no text")?;
         let shape = Shape::read(&config)?;
         if let Some(scaling) = &shape.other_scaling {
-            anyhow::bail!("RoPE is scaled by {scaling:?}, which no GGUF file is made of here");
+            anyhow::bail!("RoPE is scaled by {scaling:?}, which can't be converted to GGUF here");
         }
         ensure!(
             shape.rotary_share == 1.0,

@@ -45,10 +45,7 @@ impl Weights {
             let (header, metadata) =
                 SafeTensors::read_metadata(&map).map_err(|error| match error {
                     SafeTensorError::MetadataIncompleteBuffer => {
-                        anyhow!(
-                            "{} is not whole: its header tells of another length",
-                            name()
-                        )
+                        anyhow!("{} is truncated: its header states another length", name())
                     }
                     error => anyhow!("{} is no safetensors file: {error}", name()),
                 })?;
@@ -222,7 +219,7 @@ mod tests {
         let cut = Weights::open(std::slice::from_ref(&path))
             .unwrap_err()
             .to_string();
-        assert!(cut.contains("is not whole"), "{cut}");
+        assert!(cut.contains("is truncated"), "{cut}");
         std::fs::write(&path, "version https://git-lfs").unwrap();
         let pointer = Weights::open(&[path]).unwrap_err().to_string();
         assert!(pointer.contains("is no safetensors file"), "{pointer}");

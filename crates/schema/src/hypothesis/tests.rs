@@ -62,7 +62,13 @@ fn a_good_file_says_what_it_says() {
     let [a, b] = &all.hypotheses[..] else {
         panic!("two hypotheses")
     };
-    assert_eq!((a.at, b.at), (At::Value(50), At::Word(AtWord::Largest)));
+    assert_eq!(
+        (a.at, b.at),
+        (
+            CaseSelector::Value(50),
+            CaseSelector::Word(NamedCases::Largest)
+        )
+    );
     assert!(matches!(a.claim, Claim::Range { min: None, max: Some(max) } if max == 4e7));
     assert!(!a.any && !a.per_engine);
     let (_, registry) = crate::registry::tests::repository();
@@ -77,7 +83,7 @@ fn a_fault_is_refused_with_file_hypothesis_and_field() {
         (
             "id = \"b\"",
             "id = \"a\"",
-            "\"a\", field `id`: stands twice",
+            "\"a\", field `id`: is listed twice",
         ),
         ("metric = \"ttft_ns\"\n", "", "\"a\", field `metric`"),
         (

@@ -107,13 +107,13 @@ pub(crate) fn check(path: &Path, ladders: &[IsaLadder]) -> Result<(), DataError>
         let (mut values, mut flags) = (BTreeSet::new(), BTreeSet::new());
         for level in &ladder.levels {
             if level.value.is_empty() || !values.insert(&level.value) {
-                return wrong(format!("level {:?} is empty or stands twice", level.value));
+                return wrong(format!("level {:?} is empty or listed twice", level.value));
             }
             if level.without.is_empty() {
                 return wrong(format!("level {:?} does without nothing", level.value));
             }
             if let Some(twice) = level.without.iter().find(|flag| !flags.insert(*flag)) {
-                return wrong(format!("{twice:?} stands twice"));
+                return wrong(format!("{twice:?} is listed twice"));
             }
         }
     }
@@ -204,12 +204,12 @@ level = [
         refused(&with(|l| l.levels.clear()), "no level");
         refused(
             &with(|l| l.levels[1].value = "C".into()),
-            "\"C\" is empty or stands twice",
+            "\"C\" is empty or listed twice",
         );
         refused(&with(|l| l.levels[1].without.clear()), "without nothing");
         refused(
             &with(|l| l.levels[1].without = vec!["tiles".into()]),
-            "\"tiles\" stands twice",
+            "\"tiles\" is listed twice",
         );
     }
 }

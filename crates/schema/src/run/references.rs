@@ -175,7 +175,7 @@ fn ids<'a>(path: &Path, what: &str, all: impl Iterator<Item = &'a str>) -> Resul
         if !seen.insert(id) {
             return Err(DataError::new(
                 path,
-                format!("{what} {id:?} stands twice in the plan"),
+                format!("{what} {id:?} is listed twice in the plan"),
             ));
         }
     }

@@ -8,7 +8,7 @@ use crate::describe::{cv, cv_interval, times_more_varied};
 use crate::hypotheses;
 use crate::metrics::{Better, leading_metric};
 use crate::ratio::paired_ratio_at;
-use schema::hypothesis::{At, AtWord, Claim, Hypothesis, Place, Selector};
+use schema::hypothesis::{CaseSelector, Claim, Hypothesis, NamedCases, Place, Selector};
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::registry::Target;
@@ -178,14 +178,14 @@ pub(super) fn items<'a>(
     found
 }
 
-fn cases(scenario: &PlannedScenario, at: At) -> Vec<&Case> {
+fn cases(scenario: &PlannedScenario, at: CaseSelector) -> Vec<&Case> {
     let value = |case: &&Case| case.axis_value(scenario.axis);
     let all = scenario.cases.iter();
     match at {
-        At::Word(AtWord::Every) => all.collect(),
-        At::Word(AtWord::Largest) => all.max_by_key(value).into_iter().collect(),
-        At::Word(AtWord::Smallest) => all.min_by_key(value).into_iter().collect(),
-        At::Value(wanted) => all.filter(|case| value(case) == wanted).collect(),
+        CaseSelector::Word(NamedCases::Every) => all.collect(),
+        CaseSelector::Word(NamedCases::Largest) => all.max_by_key(value).into_iter().collect(),
+        CaseSelector::Word(NamedCases::Smallest) => all.min_by_key(value).into_iter().collect(),
+        CaseSelector::Value(wanted) => all.filter(|case| value(case) == wanted).collect(),
     }
 }
 
@@ -397,8 +397,12 @@ impl<'a> Scope<'a, '_> {
         if !matches!(axis, Axis::InFlight | Axis::Users | Axis::Batch) {
             return;
         }
-        let at = |word| cases(self.scenario, At::Word(word)).first().copied();
-        let (Some(least), Some(most)) = (at(AtWord::Smallest), at(AtWord::Largest)) else {
+        let at = |word| {
+            cases(self.scenario, CaseSelector::Word(word))
+                .first()
+                .copied()
+        };
+        let (Some(least), Some(most)) = (at(NamedCases::Smallest), at(NamedCases::Largest)) else {
             return;
         };
         let loads = f64::from(most.axis_value(axis)) / f64::from(least.axis_value(axis));

@@ -1,7 +1,7 @@
 //! Predictions against made-up cells whose intervals are worked out by hand.
 
 use crate::common::{Engine, Made, SCENARIO, assert_close, made, plain};
-use schema::hypothesis::{At, AtWord, Claim, Hypothesis, Place, Selector};
+use schema::hypothesis::{CaseSelector, Claim, Hypothesis, NamedCases, Place, Selector};
 use schema::record::Status;
 use schema::scenario::Axis;
 use stats::analysis::{Analysis, MetricId, Noise};
@@ -89,7 +89,7 @@ fn says(claim: Claim, targets: &[&str]) -> Hypothesis {
         claim,
         metric: Some("ttft_ns".into()),
         scenarios: vec![SCENARIO.into()],
-        at: At::default(),
+        at: CaseSelector::default(),
         of: selector(targets),
         per_engine: false,
         any: false,
@@ -351,9 +351,9 @@ fn growth_is_a_share_of_the_linear_one() {
     assert_eq!(linear(0.9).verdict, Verdict::Refuted);
     // The same work at other sizes is picked by name.
     let mut largest = says(range(23.0, 37.0), &[BASE]);
-    largest.at = At::Word(AtWord::Largest);
+    largest.at = CaseSelector::Word(NamedCases::Largest);
     assert_eq!(stage.judge(&largest).verdict, Verdict::Confirmed);
-    largest.at = At::Value(10);
+    largest.at = CaseSelector::Value(10);
     assert_eq!(stage.judge(&largest).verdict, Verdict::Refuted);
 }
 

@@ -2,7 +2,7 @@
 //! durations must give, and what is missing or failed is no number.
 
 use crate::common::{assert_close, made, plain};
-use schema::hypothesis::{At, Claim, Hypothesis, Place, Selector};
+use schema::hypothesis::{CaseSelector, Claim, Hypothesis, Place, Selector};
 use schema::micro::record::{MicroFailed, MicroStart};
 use schema::micro::{
     MicroLaunch, MicroLog, MicroPlan, MicroSample, PlannedSuite, SuiteCase, Variant, Work,
@@ -304,7 +304,7 @@ fn a_prediction_about_a_suite_is_judged_by_its_cells() {
         },
         metric: None,
         scenarios: vec!["micro/s".into()],
-        at: At::default(),
+        at: CaseSelector::default(),
         of: Selector {
             targets: vec![of.into()],
             ..Selector::default()

@@ -1,6 +1,6 @@
 //! Predictions for the synthetic world: one of each kind. Some can be decided there.
 
-use schema::hypothesis::{At, Claim, Hypotheses, Hypothesis, Place, Selector};
+use schema::hypothesis::{CaseSelector, Claim, Hypotheses, Hypothesis, Place, Selector};
 
 fn place(id: &str, backends: &[&str], parameters_min: Option<u64>) -> Place {
     Place {
@@ -25,7 +25,7 @@ fn says(id: &str, place: &str, metric: &str, scenario: &str, claim: Claim) -> Hy
             .then(|| scenario.to_owned())
             .into_iter()
             .collect(),
-        at: At::default(),
+        at: CaseSelector::default(),
         of: Selector::default(),
         per_engine: false,
         any: false,

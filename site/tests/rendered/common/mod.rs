@@ -13,7 +13,7 @@ pub use data::{registry, scenarios};
 use data::{SHAPES, adapters, simulation, targets};
 use launch::{Noise, SPEEDS, launch};
 use schema::adapters::AdapterCosts;
-use schema::claims::{Claim, Claims, Here};
+use schema::claims::{Claim, Claims, Comparison};
 use schema::golden::{Limit, ParityLimits};
 use schema::hypothesis::Hypotheses;
 use schema::key::CellKey;
@@ -280,7 +280,7 @@ fn claims() -> Claims {
             condition: "On a laptop (synthetic).".into(),
             source: "https://claims.example/".into(),
             differs: "No laptop here (synthetic).".into(),
-            here: vec![Here {
+            here: vec![Comparison {
                 target: "candle.cpu.q8_0".into(),
                 against: "candle.cpu.f32".into(),
                 scenario: "single_request".into(),
