@@ -1,14 +1,15 @@
-//! How far two runs agree on what lies between their targets: the test of the verdicts that no
-//! simulation makes.
+//! The agreement of two runs about the differences between their targets: a test of the verdicts
+//! that no simulation can replace.
 //!
-//! Every pair of targets in every case is judged in each run by itself, by the function that
-//! judges pairs on the site. Two verdicts contradict each other where one says *better* and the other
+//! Every pair of targets in every case is judged in each run by itself, by the function that judges
+//! pairs on the site. Two verdicts contradict each other where one is *better* and the other
 //! *worse*, or one of these and the other *equal*; *undecided* contradicts nothing.
 //!
-//! An interval is of the truth, not of another run's ratio, which errs as well. So two ratios are
-//! held against each other by Welch's t on their logarithms, with the errors that the intervals have
-//! (see [`crate::ratio`]): where nothing changed, 95 % of them agree, or more where A/A pairs enlarge
-//! the errors. Pairs of one case share targets, so the share scatters more than that of independent ones.
+//! An interval is of the true ratio, not of another run's ratio, which errs as well. So two ratios
+//! are compared by Welch's t on their logarithms, with the errors that the intervals have (see
+//! [`crate::ratio`]): where nothing changed, 95 % of them agree, or more where A/A pairs enlarge
+//! the errors. Pairs of one case share targets, so the share scatters more than that of independent
+//! pairs.
 
 use crate::analysis::{Analysis, MetricId, Verdict};
 use crate::ci::{CONFIDENCE, t_quantile, t_two_sided_p};
@@ -17,22 +18,22 @@ use crate::pairs::{Compared, pairs};
 use crate::ratio::{Logs, welch};
 use schema::key::CaseKey;
 
-/// Counts of pairs of targets.
+/// Numbers of pairs of targets, by how far two runs agree on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Agreement {
-    /// That both runs judge, in the same case.
+    /// Number of pairs that both runs judge, in the same case.
     pub pairs: usize,
-    /// Of these, those that are different or equal in both runs.
+    /// Number of `pairs` that are different or equal in both runs.
     pub decided: usize,
-    /// Of these, those whose verdicts contradict each other.
+    /// Number of `decided` pairs whose verdicts contradict each other.
     pub contradictory: usize,
-    /// Whose ratios have an interval in both runs.
+    /// Number of `pairs` whose ratios have an interval in both runs.
     pub with_intervals: usize,
-    /// Of these, those whose ratios don't differ by Welch's t at 5 %.
+    /// Number of `with_intervals` pairs whose ratios don't differ by Welch's t at 5 %.
     pub within_errors: usize,
-    /// Of these, those of which the second run's interval holds the first's ratio.
+    /// Number of `with_intervals` pairs whose first ratio lies in the second run's interval.
     pub held: usize,
-    /// How many of them should, where nothing changed and both runs err alike.
+    /// Expected value of `held`, where nothing changed and both runs have equal errors.
     pub held_expected: f64,
 }
 
@@ -70,14 +71,14 @@ impl Agreement {
             self.with_intervals += 1;
             self.within_errors += usize::from(!differs);
             self.held += usize::from(low <= before.ratio && before.ratio <= high);
-            // The difference of two that err alike errs √2 times as much as one.
+            // The difference of two values with equal errors has √2 times the error of one.
             let p = t(second.degrees).and_then(|t| t_two_sided_p(t / 2f64.sqrt(), second.degrees));
             self.held_expected += 1.0 - p.unwrap_or(0.0);
         }
     }
 }
 
-/// A pair's ratio as its interval has it.
+/// Compute the mean and error of a pair's log ratio from its interval.
 fn logs(compared: &Compared) -> Option<Logs> {
     let (low, high) = compared.ci95?;
     let degrees = compared.blocks as f64 - 1.0;
@@ -89,7 +90,7 @@ fn logs(compared: &Compared) -> Option<Logs> {
     })
 }
 
-/// In how many standard errors an interval ends.
+/// Return the number of standard errors in half the width of an interval.
 fn t(degrees: f64) -> Option<f64> {
     t_quantile(0.5 + CONFIDENCE / 2.0, degrees)
 }
@@ -139,8 +140,8 @@ mod tests {
             let better = Verdict::Better;
             (compared(2.0, 1.1, better), compared(ratio, 1.1, better))
         };
-        // A factor of 1.1 to either side is 2.78 standard errors of four degrees of freedom each; both
-        // together have eight, of which 2.31 are 1.12.
+        // A factor of 1.1 to either side is 2.78 standard errors, at four degrees of freedom each.
+        // Both together have eight, at which 2.31 standard errors are a factor of 1.12.
         let found = agreement(&[pair(2.1), pair(2.22), pair(2.26)]);
         assert_eq!(
             (found.with_intervals, found.within_errors, found.held),

@@ -1,8 +1,9 @@
-//! The same work in turns and alone: a check that taking turns leaves what is measured as it is.
+//! Comparison of the same work in turns and alone: a check that taking turns doesn't change times.
 //!
-//! Where targets take turns, each goes on with caches that others have filled and with a clock that
-//! may have changed. A batch of one request in a process that has the machine to itself is the same
-//! work without that. Deliberately no correction: the ratio is shown, and changes no number.
+//! Where targets take turns, each starts with caches that other processes have filled and with a
+//! clock that may have changed. A batch of one request in a process that has the machine to itself
+//! is the same work without these effects. Deliberately no correction: the ratio is shown, and no
+//! other number is changed by it.
 
 use crate::analysis::{Cell, MetricId};
 use crate::ratio::{PairedRatio, paired_ratio};
@@ -10,21 +11,21 @@ use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use schema::scenario::LoadShape;
 
-/// What one target took alone ÷ in turns for the same work.
+/// Comparison of one target's times alone and in turns, for the same work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alone {
     /// Target id.
     pub target: String,
-    /// The case that takes turns.
+    /// Key of the case that is measured in turns.
     pub in_turns: CaseKey,
-    /// The case that has the machine to itself.
+    /// Key of the case that has the machine to itself.
     pub alone: CaseKey,
-    /// Time of a request from end to end, alone ÷ in turns, paired by block.
+    /// End-to-end time of a request alone ÷ in turns, paired by block.
     pub ratio: PairedRatio,
 }
 
-/// Of each target that was measured both ways, in the order of the plan; empty where no scenario
-/// takes turns or none has the same work alone.
+/// Compare each target that was measured both ways, in the order of the plan; empty where no
+/// scenario takes turns or none has the same work alone.
 pub fn alone(scenarios: &[PlannedScenario], cells: &[Cell]) -> Vec<Alone> {
     let mut all = Vec::new();
     for turns in scenarios.iter().filter(|scenario| scenario.turns) {
@@ -44,8 +45,8 @@ pub fn alone(scenarios: &[PlannedScenario], cells: &[Cell]) -> Vec<Alone> {
     all
 }
 
-/// Pairs of cases with prompts and outputs of one length, one request at a time. What is measured
-/// by another scenario's case is left to that one.
+/// Find the pairs of cases that have equal prompt and output lengths and one request at a time. A
+/// case that another scenario's case measures is left out.
 fn same_work<'a>(
     turns: &'a PlannedScenario,
     batch: &'a PlannedScenario,
@@ -64,7 +65,8 @@ fn same_work<'a>(
     })
 }
 
-/// The targets that have a value in each block of both cases.
+/// Return the ratio alone ÷ in turns of each target that has values in the same blocks of both
+/// cases.
 fn of_targets<'a>(
     cells: &'a [Cell],
     in_turns: &'a CaseKey,
@@ -149,7 +151,7 @@ mod tests {
             cell(&turns, "c", &[10.0]),
         ];
         let found = alone(&all, &cells);
-        // b lacks a block of one, c was not measured alone.
+        // Target b lacks a block in one of the cases, and c was not measured alone.
         assert_eq!(found.len(), 1);
         assert_eq!((&found[0].in_turns, &found[0].alone), (&turns, &batch));
         assert!((found[0].ratio.ratio - 1.1).abs() < 1e-12);

@@ -1,6 +1,5 @@
-//! A run's records → every planned cell with its status, metrics and rank, and
-//! the comparisons. The order of everything is the plan's, so that equal records
-//! give equal bytes.
+//! The analysis of a run's records: every planned cell with its status, metrics and rank, and the
+//! comparisons. Everything is in the order of the plan, so that equal records give equal bytes.
 
 use crate::analysis::{Analysis, Cell, Course, Metric, MetricId, Shape};
 use crate::canary::Bands;
@@ -24,7 +23,7 @@ use schema::registry::Target;
 use schema::run::Run;
 use schema::scenario::Scenario;
 
-/// Derive everything from a run's records.
+/// Derive all cells and comparisons from a run's records.
 ///
 /// `scenarios` say which metric leads ([`crate::validate`] finds names that are
 /// no metric; such a scenario has cells but no comparisons and no ranks).
@@ -83,7 +82,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
         analysis.scalings.extend(scalings);
     }
     analysis.exceeded = withdraw(&mut analysis.cells, &plan.targets);
-    // Only now is known what the pairs of all cases say of a metric's errors.
+    // A metric's errors depend on the A/A pairs of all cases, so they are known only now.
     analysis.noise = noise(&analysis.cells, &twins, analysis.matters);
     for (cells, mut contest) in contests {
         contest.inflation = analysis.noise(contest.metric).map(|noise| noise.inflation);
@@ -96,7 +95,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
     analysis
 }
 
-/// The cell of a target's second launches, if it ran twice.
+/// Return the cell of a target's second launches, if it ran twice.
 fn twin_of(
     run: &Run,
     bands: &Bands,
@@ -121,8 +120,8 @@ fn twin_of(
     )
 }
 
-/// One cell, and what it brings to the contest on the leading metric. `target` is an
-/// id, or a twin's name.
+/// Measure one cell; return it, and its contender in the contest on the leading metric. `target` is
+/// an id, or a twin's name.
 fn measure(
     run: &Run,
     bands: &Bands,
@@ -171,8 +170,8 @@ fn measure(
     (cell, contender)
 }
 
-/// One metric of a cell with its pooled, sorted samples; `None` unless every
-/// invocation has it, so that `by_invocation` always lists all blocks.
+/// Compute one metric of a cell, with its pooled, sorted samples; `None` unless every invocation
+/// has it, so that `by_invocation` always lists all blocks.
 fn metric(
     id: MetricId,
     scenario: &PlannedScenario,
@@ -188,15 +187,15 @@ fn metric(
     from_samples(id, &in_order, evidence.requests())
 }
 
-/// A metric from its samples, invocation by invocation in the order they came;
-/// `None` unless each has some. Percentiles by the number of `requests`.
+/// Compute a metric from its samples, by invocation and in order of time; `None` unless each
+/// invocation has some. The number of `requests` decides which percentiles are given.
 pub(crate) fn from_samples(
     id: MetricId,
     in_order: &[Vec<f64>],
     requests: u64,
 ) -> Option<(Metric, Vec<f64>)> {
     let per_request = id.describe().sample != Sample::Invocation;
-    // The median of the one value of an invocation is that value.
+    // An invocation with one value has this value as its median.
     let medians = in_order.iter().map(|samples| median(samples));
     let by_invocation: Vec<f64> = medians.collect::<Option<_>>()?;
     let pooled = sorted(&in_order.concat())?;
@@ -218,7 +217,7 @@ pub(crate) fn from_samples(
     Some((metric, pooled))
 }
 
-/// How samples follow each other within the invocations.
+/// Describe how samples follow each other within the invocations.
 fn course(invocations: &[Vec<f64>]) -> Course {
     let each = |of: fn(&[f64]) -> Option<f64>| -> Option<Vec<f64>> {
         invocations.iter().map(|samples| of(samples)).collect()
@@ -230,7 +229,8 @@ fn course(invocations: &[Vec<f64>]) -> Course {
     }
 }
 
-/// The pooled samples of all launches described; percentiles by the number of requests.
+/// Describe the pooled samples of all launches; the number of requests decides which percentiles
+/// are given.
 fn shape(launches: &[Vec<f64>], ascending: &[f64], requests: u64) -> Option<Shape> {
     let all = describe_sorted(ascending)?;
     let tail = |p: u8| {

@@ -1,5 +1,5 @@
-//! What a run says, cell by cell: the types that the site and `export` read.
-//! Everything here is derived from records and can be made again at any time.
+//! The results of analysing a run: the types that the site and `export` read. Everything here is
+//! derived from records and can be computed again at any time.
 
 use crate::ci::Interval;
 use crate::disturbance::Disturbance;
@@ -9,92 +9,90 @@ use crate::witness::Audit;
 use schema::key::{CaseKey, CellKey};
 use schema::record::Status;
 
-/// The whole of a run, derived.
+/// Everything that is derived from a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
-    /// Every planned cell, measured or not, in plan order (scenario, then case, then
-    /// target). A target that the profile leaves out of a scenario has none there.
+    /// All planned cells, measured or not, in plan order (scenario, then case, then target). A
+    /// target that the profile leaves out of a scenario has no cell there.
     pub cells: Vec<Cell>,
-    /// Comparisons of every measured cell with the baseline's same cell and with
-    /// the leader's, on the scenario's leading metric; none where each target has a load
-    /// of its own.
+    /// Comparisons of every measured cell with the baseline's and the leader's cell of the same
+    /// case, on the scenario's leading metric; none where each target has a load of its own.
     pub comparisons: Vec<Comparison>,
-    /// How throughput grows with concurrency, by scenario and target, where the plan
-    /// varies it from 1 on.
+    /// Growth of throughput with concurrency, by scenario and target, where the plan varies it from
+    /// 1 on.
     pub scalings: Vec<Scaling>,
-    /// What targets that ran twice say of errors, by metric; none where no target did, or
-    /// not in two blocks.
+    /// Noise by metric, from targets that ran twice; empty where no target did so in two blocks.
     pub noise: Vec<Noise>,
-    /// Limits of the machine that a target was seen beyond: no cell has a share of these.
+    /// Measured limits of a device that a target exceeded; no cell on it has a share of these.
     pub exceeded: Vec<Exceeded>,
     /// The smallest difference that matters to the verdicts, as a ratio.
     pub matters: f64,
 }
 
-/// A limit of the machine, as the run measured it, that cannot be one.
+/// A limit that the run measured and a target exceeded, so that it can't be a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exceeded {
-    /// The metric that is a share of it.
+    /// Metric that is a share of the limit.
     pub metric: MetricId,
-    /// The target that went furthest beyond.
+    /// Id of the target that exceeded the limit most.
     pub target: String,
-    /// How far (percent of the limit).
+    /// Largest value of the metric (percent of the limit).
     pub percent: f64,
 }
 
 impl Analysis {
-    /// What targets that ran twice say of a metric's errors.
+    /// Return the noise of a metric, from targets that ran twice.
     pub fn noise(&self, metric: MetricId) -> Option<&Noise> {
         self.noise.iter().find(|noise| noise.metric == metric)
     }
 
-    /// By how much a metric's errors are enlarged; 1 where no target ran twice.
+    /// Return the factor by which a metric's errors are enlarged; 1 where no target ran twice.
     pub fn inflation(&self, metric: MetricId) -> f64 {
         self.noise(metric).map_or(1.0, |noise| noise.inflation)
     }
 }
 
-/// How a target's output throughput grows with the requests in flight.
+/// The growth of a target's output throughput with the requests in flight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaling {
     /// Scenario id.
     pub scenario: String,
     /// Target id.
     pub target: String,
-    /// How many loads were measured.
+    /// Number of loads that were measured.
     pub loads: u32,
-    /// The greatest of them.
+    /// Greatest load.
     pub load: u32,
-    /// Throughput at the greatest load over that many times the throughput of one:
-    /// 1 is perfectly linear. Mean over invocations.
+    /// Throughput at the greatest load ÷ that many times the throughput of one; 1 is perfectly
+    /// linear. Mean over invocations.
     pub fraction: f64,
-    /// Its 95 % t interval over invocations.
+    /// 95 % t interval of `fraction` over invocations.
     pub ci95: Option<(f64, f64)>,
-    /// The Universal Scalability Law; `None` with fewer than
-    /// [`crate::usl::LOADS_MIN`] loads or two invocations.
+    /// Fit of the Universal Scalability Law; `None` with fewer than [`crate::usl::LOADS_MIN`] loads
+    /// or two invocations.
     pub usl: Option<Usl>,
 }
 
-/// What targets that ran twice say of a metric's errors: see [`crate::noise`].
+/// Noise of a metric, measured with targets that ran twice: see [`crate::noise`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Noise {
-    /// Metric.
+    /// Id of the metric.
     pub metric: MetricId,
-    /// How many times larger the errors of comparisons are than launches show, 1 or more.
+    /// Factor by which the errors of comparisons are larger than launches show, 1 or more.
     pub inflation: f64,
-    /// What it rests on.
+    /// A/A pairs that the factor is computed from.
     pub pairs: Vec<TwinPair>,
 }
 
 impl Noise {
-    /// The pairs of one case.
+    /// Return the pairs of one case.
     pub fn of_case(&self, at: &CaseKey) -> impl Iterator<Item = &TwinPair> {
         let pairs = self.pairs.iter();
         pairs.filter(move |pair| pair.case == at.case && pair.scenario == at.scenario)
     }
 }
 
-/// A target against itself under its second name, in one case.
+/// An A/A pair: a target compared with itself under its second name, in one case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TwinPair {
     /// Target id.
@@ -105,13 +103,13 @@ pub struct TwinPair {
     pub case: String,
     /// Geometric mean over blocks of target ÷ twin.
     pub ratio: f64,
-    /// Its 95 % t interval, from its own blocks alone.
+    /// 95 % t interval of the ratio, with the error that the pair's own blocks show.
     pub ci95: Option<(f64, f64)>,
-    /// Whether a comparison would call it different from itself.
+    /// Whether a comparison would call the target different from itself.
     pub is_different: bool,
 }
 
-/// Target × scenario × case.
+/// A cell: one target at one case of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// Target id.
@@ -120,37 +118,37 @@ pub struct Cell {
     pub scenario: String,
     /// Case id.
     pub case: String,
-    /// Value on the scenario's axis.
+    /// Value of the case on the scenario's axis.
     pub axis_value: u32,
-    /// `ok`, or why there are no numbers.
+    /// `ok`, or the status that says why there are no numbers.
     pub status: Status,
-    /// One line, empty where ok.
+    /// Reason in one line; empty where the status is `ok`.
     pub reason: String,
-    /// Distinct [prompt indices](schema::record::RequestRecord::prompt) among the timed
+    /// Number of distinct [prompt indices](schema::record::RequestRecord::prompt) among the timed
     /// requests of complete cases, over all invocations.
     pub requests: u64,
-    /// Invocations with a complete case.
+    /// Number of invocations with a complete case.
     pub invocations: u32,
-    /// Metrics by [`MetricId`], in its order; empty unless ok.
+    /// Metrics in the order of [`MetricId`]; empty unless the status is `ok`.
     pub metrics: Vec<Metric>,
-    /// Rank on the scenario's leading metric: 1 = best, equal ranks are ties
-    /// (no detectable difference, see [`crate::family`]). `None` unless ok, and
-    /// where ranks have no meaning: the metric has no better direction, each target has a
-    /// load of its own, or there are several cells and one has a single invocation.
+    /// Rank on the scenario's leading metric: 1 = best, equal ranks are ties (no detectable
+    /// difference, see [`crate::family`]). `None` unless the status is `ok`, and where ranks have
+    /// no meaning: the metric has no better direction, each target has a load of its own, or there
+    /// are several cells and one has a single invocation.
     pub rank: Option<u32>,
     /// Complete invocations during which something else disturbed the measurement.
     /// Their samples count all the same: nothing is left out.
     pub disturbances: Vec<Disturbance>,
-    /// Complete invocations whose readings don't suffice to tell.
+    /// Number of complete invocations with too few readings to tell whether they were disturbed.
     pub unwatched: u32,
-    /// Complete invocations beside which it wasn't measured how fast the machine was.
+    /// Number of complete invocations beside which the machine's speed was not measured.
     pub unseen: u32,
-    /// What the audit of committed tokens found of its stamps; `None` where there was none.
+    /// Audit of the stamps against committed tokens; `None` where there was none.
     pub audit: Option<Audit>,
 }
 
 impl Cell {
-    /// One that nothing is known of yet: ok, without metrics, and nothing was disturbed.
+    /// Create a cell with status `ok`, without metrics or disturbances.
     pub fn new(key: CellKey, axis_value: u32) -> Self {
         Self {
             target: key.target,
@@ -170,12 +168,12 @@ impl Cell {
         }
     }
 
-    /// Which cell it is.
+    /// Return the key of the cell.
     pub fn key(&self) -> CellKey {
         self.case_key().cell(&self.target)
     }
 
-    /// In which case it is.
+    /// Return the key of its case.
     pub fn case_key(&self) -> CaseKey {
         CaseKey {
             scenario: self.scenario.clone(),
@@ -183,13 +181,13 @@ impl Cell {
         }
     }
 
-    /// One of its metrics, where it has it.
+    /// Return one of its metrics; `None` where the cell doesn't have it.
     pub fn metric(&self, id: MetricId) -> Option<&Metric> {
         self.metrics.iter().find(|metric| metric.id == id)
     }
 }
 
-/// What is measured. Names end in their unit.
+/// A metric. Names end in their unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // `describe` says what each is.
 pub enum MetricId {
@@ -230,33 +228,32 @@ pub enum MetricId {
     FirstCallNs,
 }
 
-/// A metric of a cell.
+/// The values of one metric of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// Which metric it is.
+    /// Id of the metric.
     pub id: MetricId,
-    /// Pooled samples (requests, gaps, or invocations: see [`MetricId`]).
+    /// Number of pooled samples (requests, gaps, or invocations: see [`MetricId::describe`]).
     pub n: u64,
-    /// The estimate the interval is of: the mean over invocations of the
-    /// per-invocation statistic (median of samples for latencies, the value
-    /// itself for throughput and memory).
+    /// The estimate that the interval is of: the mean over invocations of the per-invocation
+    /// statistic (median of samples for latencies, the value itself for throughput and memory).
     pub value: f64,
     /// 95 % Student's t interval with k−1 degrees of freedom over the k
     /// per-invocation statistics; `None` with one invocation.
     pub ci95: Option<(f64, f64)>,
-    /// Coefficient of variation across invocations, fraction.
+    /// Coefficient of variation across invocations, a fraction.
     pub cv_invocations: Option<f64>,
-    /// Per-invocation statistics, by block: one for each of the cell's
-    /// invocations. A metric that one of them lacks is left out of the cell.
+    /// Per-invocation statistics, by block: one for each of the cell's invocations. A metric that
+    /// an invocation lacks is left out of the cell.
     pub by_invocation: Vec<f64>,
-    /// Shape within the pooled samples; `None` where n is the invocations.
+    /// Distribution of the pooled samples; `None` where a sample is an invocation.
     pub shape: Option<Shape>,
-    /// How the samples of an invocation follow each other; `None` likewise.
+    /// Course of the samples within invocations; `None` where a sample is an invocation.
     pub course: Option<Course>,
 }
 
 impl Metric {
-    /// Its interval around its value; `None` with one invocation.
+    /// Return the value with its interval; `None` with one invocation.
     pub fn interval(&self) -> Option<Interval> {
         let (low, high) = self.ci95?;
         Some(Interval {
@@ -273,20 +270,20 @@ impl Metric {
     }
 }
 
-/// How the samples of an invocation follow each other, in order of completion.
+/// The course of the samples within invocations, in order of completion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
-    /// Autocorrelation at lag 1: the mean over invocations. `None` where it has no
-    /// value in one of them.
+    /// Autocorrelation at lag 1: the mean over invocations. `None` where an invocation has no
+    /// value.
     pub lag1: Option<f64>,
-    /// Effective sample size: the sum over invocations. `None` likewise.
+    /// Effective sample size: the sum over invocations. `None` where an invocation has no value.
     pub effective: Option<f64>,
-    /// The early part of the invocations ÷ their late part; `None` with too few of
-    /// either, see [`crate::stationarity`].
+    /// Early part of the invocations ÷ their late part; `None` with too few samples or invocations,
+    /// see [`crate::stationarity`].
     pub drift: Option<PairedRatio>,
 }
 
-/// Description of pooled samples (never a verdict).
+/// The distribution of pooled samples. No verdict rests on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     /// Arithmetic mean.
@@ -295,30 +292,30 @@ pub struct Shape {
     pub stddev: f64,
     /// Median absolute deviation from the median, unscaled.
     pub mad: f64,
-    /// Least.
+    /// Minimum.
     pub min: f64,
     /// Median.
     pub p50: f64,
-    /// 90th percentile; `None` with fewer than 10 requests beyond it. Likewise below.
+    /// 90th percentile; `None` with fewer than 10 requests beyond it.
     pub p90: Option<f64>,
-    /// 95th percentile.
+    /// 95th percentile; `None` with fewer than 10 requests beyond it.
     pub p95: Option<f64>,
-    /// 99th percentile.
+    /// 99th percentile; `None` with fewer than 10 requests beyond it.
     pub p99: Option<f64>,
     /// 95 % intervals of p50, p90, p95 and p99 ([`crate::ci::percentile_interval`]).
     pub intervals: [Option<(f64, f64)>; 4],
-    /// Greatest.
+    /// Maximum.
     pub max: f64,
     /// At most 160 evenly spaced quantiles, ascending, for an ECDF.
     pub quantiles: Vec<f64>,
 }
 
-/// A value with its interval, where that is known.
+/// A value, and its 95 % interval where that is known.
 pub type Bounded = (f64, Option<(f64, f64)>);
 
 impl Shape {
-    /// p50, p90, p95 and p99, each with its 95 % interval. A percentile of the tail is given only
-    /// where its interval is known.
+    /// Return p50, p90, p95 and p99, each with its 95 % interval. A percentile of the tail is
+    /// `None` where its interval is unknown.
     pub fn percentiles(&self) -> [Option<Bounded>; 4] {
         let [p50, p90, p95, p99] = self.intervals;
         let tail = |value: Option<f64>, ci: Option<(f64, f64)>| Some((value?, Some(ci?)));
@@ -331,45 +328,46 @@ impl Shape {
     }
 }
 
-/// One cell against another of the same scenario and case.
+/// A comparison of one cell with another of the same scenario and case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// Scenario id.
     pub scenario: String,
     /// Case id.
     pub case: String,
-    /// On which metric.
+    /// Metric of the comparison.
     pub metric: MetricId,
-    /// The cell in question.
+    /// Id of the target in question.
     pub target: String,
-    /// What it is compared with.
+    /// Id of the target that it is compared with.
     pub against: String,
     /// Whether `against` is the baseline or the leader.
     pub role: Role,
     /// How many times better `target` is than `against` (speed-up: > 1 is better,
     /// whichever direction the metric has): geometric mean over blocks.
     pub ratio: f64,
-    /// How many blocks both were measured in.
+    /// Number of blocks in which both were measured.
     pub blocks: usize,
-    /// 95 % interval: t on block-paired log ratios, the error enlarged by `inflation`.
+    /// 95 % interval of the ratio: t on block-paired log ratios, the error enlarged by `inflation`.
     pub ci95: Option<(f64, f64)>,
-    /// Two-sided p, likewise, Holm-adjusted within scenario, case and role.
+    /// Two-sided p of the same t-test, Holm-adjusted within scenario, case and role.
     pub p_holm: Option<f64>,
-    /// Cliff's delta of pooled samples, −1…1, positive where target is better.
+    /// Cliff's delta of pooled samples, −1…1, positive where `target` is better.
     pub cliffs_delta: Option<f64>,
-    /// By how much the error is enlarged, as A/A pairs say; `None` where no target ran twice.
+    /// Factor by which A/A pairs require the error to be enlarged; `None` where no target ran
+    /// twice.
     pub inflation: Option<f64>,
     /// The smallest difference that matters to the verdict, as a ratio.
     pub matters: f64,
-    /// What may be said.
+    /// Verdict on `target`.
     pub verdict: Verdict,
-    /// Blocks in which one of the two was disturbed. They are in the ratio all the same;
-    /// pages flag them.
+    /// Blocks in which one of the two was disturbed. They count in the ratio all the same; pages
+    /// flag them.
     pub not_comparable: Vec<u32>,
 }
 
 impl Comparison {
-    /// The ratio within its 95 % interval.
+    /// Return the ratio with its 95 % interval; `None` without one.
     pub fn interval(&self) -> Option<Interval> {
         let (low, high) = self.ci95?;
         let mean = self.ratio;
@@ -377,35 +375,35 @@ impl Comparison {
     }
 }
 
-/// What a comparison is against.
+/// The role of the cell that another is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The registry's baseline target.
+    /// The cell of the registry's baseline target.
     Baseline,
     /// The best cell of the same scenario and case.
     Leader,
 }
 
-/// What may be said of a comparison.
+/// The conclusion of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Better: p_holm < 0.05, and the whole interval is beyond the smallest difference that
     /// matters.
     Better,
-    /// Worse, likewise.
+    /// Worse: the same conditions in the other direction.
     Worse,
-    /// Equal but for what doesn't matter: the whole interval lies within the smallest
-    /// difference that matters, which is what two one-sided tests at 2.5 % ask (D. J.
-    /// Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
+    /// Equal for practical purposes: the whole interval lies within the smallest difference that
+    /// matters, which is the condition of two one-sided tests at 2.5 % (D. J. Schuirmann, Journal
+    /// of Pharmacokinetics and Biopharmaceutics 15, 1987).
     Equal,
     /// Neither a difference nor equality is shown; more blocks would decide.
     Undecided,
-    /// Too few invocations to say.
+    /// Too few invocations for a conclusion.
     Unknown,
 }
 
 impl Verdict {
-    /// Whether it says that two differ.
+    /// Whether the verdict is that the two differ.
     pub fn is_difference(self) -> bool {
         matches!(self, Self::Better | Self::Worse)
     }

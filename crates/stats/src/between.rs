@@ -1,10 +1,10 @@
-//! Two runs against each other, cell by cell: what became faster, what slower, and
-//! what can't be compared, with the reason.
+//! The comparison of two runs, cell by cell: what became faster, what slower, and what can't be
+//! compared, with the reason.
 //!
-//! A cell is compared on its scenario's leading metric, where both runs measured it
-//! and asked the same of it: the same model files, prompts and sizes. What else
-//! differs (the machine, the programs) is what the comparison is about, and no
-//! reason to refuse it. The whole table is one family for Holm's correction.
+//! A cell is compared on its scenario's leading metric, where both runs measured it and asked the
+//! same of it: the same model files, prompts and sizes. Other differences (the machine, the
+//! programs) are what the comparison is about, and no reason to refuse it. The whole table is one
+//! family for Holm's correction.
 
 use crate::agreement::Agreement;
 use crate::analyse::analyse;
@@ -20,7 +20,7 @@ use schema::run::Run;
 use schema::scenario::Scenario;
 use std::collections::BTreeMap;
 
-/// A cell in both runs.
+/// A cell as compared between two runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Target id.
@@ -29,11 +29,11 @@ pub struct Change {
     pub scenario: String,
     /// Case id.
     pub case: String,
-    /// On which metric.
+    /// Metric of the comparison; `None` where no metric leads the scenario.
     pub metric: Option<MetricId>,
-    /// The first run's value; `None` where it has none.
+    /// Value in the first run; `None` where it has none.
     pub before: Option<f64>,
-    /// The second run's value.
+    /// Value in the second run; `None` where it has none.
     pub after: Option<f64>,
     /// How many times better the second run is (> 1 is better, whichever direction
     /// the metric has): ratio of geometric means over invocations.
@@ -42,17 +42,17 @@ pub struct Change {
     pub ci95: Option<(f64, f64)>,
     /// Two-sided p, Holm-adjusted over all cells that could be compared.
     pub p_holm: Option<f64>,
-    /// By how much the error is enlarged: the larger of what both runs' A/A pairs say; `None`
-    /// where no target ran twice in either.
+    /// Factor by which the error is enlarged: the larger of the two that the runs' A/A pairs
+    /// require; `None` where no target ran twice in either.
     pub inflation: Option<f64>,
-    /// What may be said.
+    /// Verdict on the second run's cell.
     pub verdict: Verdict,
-    /// Why it can't be compared; else empty.
+    /// Reason why the cell can't be compared; else empty.
     pub reason: String,
-    /// The first run measured it; in the second the engine failed at it.
+    /// Whether the first run measured the cell and the engine failed at it in the second.
     pub broken: bool,
-    /// Invocations of the first run and of the second during which something else was
-    /// at work (see [`crate::disturbance`]): a change may be the machine's doing.
+    /// Numbers of invocations of the first run and of the second during which something else was at
+    /// work (see [`crate::disturbance`]): it may have caused the change.
     pub disturbed: (usize, usize),
 }
 
@@ -63,20 +63,19 @@ impl Change {
     }
 }
 
-/// What may be said of a cell in two runs. Of a metric that is no time or rate,
-/// faster means better.
+/// The verdict on a cell in two runs. Of a metric that is no time or rate, faster means better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Better, beyond chance and noise.
+    /// Better by more than chance and by more than the smallest difference that matters.
     Faster,
-    /// Worse, beyond chance and noise.
+    /// Worse by more than chance and by more than the smallest difference that matters.
     Slower,
-    /// Equal but for what doesn't matter: the whole interval lies within the smallest
-    /// difference that matters.
+    /// Equal for practical purposes: the whole interval lies within the smallest difference that
+    /// matters.
     Equal,
     /// Neither a difference nor equality is shown.
     Undecided,
-    /// There are no two numbers that answer the same question.
+    /// The runs have no two numbers that answer the same question.
     NotComparable,
 }
 
@@ -87,16 +86,16 @@ impl Verdict {
     }
 }
 
-/// What two runs say of each other.
+/// The result of comparing two runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Between {
-    /// Every cell that either run planned, in the first run's order, then the second's.
+    /// Changes of every cell that either run planned, in the first run's order, then the second's.
     pub changes: Vec<Change>,
-    /// How far they agree on what lies between targets.
+    /// Agreement of the two runs about the differences between targets.
     pub agreement: Agreement,
 }
 
-/// Hold the second run against the first.
+/// Compare the second run with the first.
 ///
 /// `metric` replaces the scenarios' leading metrics. The smallest difference that matters is the
 /// larger of the two runs'.
@@ -147,7 +146,8 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
     }
 }
 
-/// Of the requests' cases, and the targets whose cells can be compared.
+/// Compute the agreement over all cases but those of micro suites, for targets whose cells can be
+/// compared.
 fn agreement(changes: &[Change], analyses: (&Analysis, &Analysis)) -> Agreement {
     let comparable =
         |change: &&Change| change.verdict != Verdict::NotComparable && !is_micro(&change.scenario);
@@ -169,11 +169,11 @@ fn agreement(changes: &[Change], analyses: (&Analysis, &Analysis)) -> Agreement 
     agreement
 }
 
-/// A run's cells, found by name.
+/// A run's cells, indexed by key.
 struct Index {
     analysis: Analysis,
     places: BTreeMap<CellKey, usize>,
-    /// What the micro suites' pairs say, by scenario.
+    /// Noise of the micro suites, by scenario.
     micro: BTreeMap<String, Vec<Noise>>,
 }
 
@@ -194,7 +194,7 @@ impl Index {
         }
     }
 
-    /// By how much the errors of a cell's metric are enlarged.
+    /// Return the factor by which the errors of a cell's metric are enlarged.
     fn inflation(&self, cell: &Cell, metric: MetricId) -> Option<f64> {
         let mut noise = match is_micro(&cell.scenario) {
             true => self.micro.get(&cell.scenario)?.iter(),
@@ -213,7 +213,7 @@ impl Index {
     }
 }
 
-/// The cell before anything is said of it.
+/// Create a cell's change, without a verdict.
 fn change(cell: &Cell, metric: Option<MetricId>, sides: (Option<&Cell>, Option<&Cell>)) -> Change {
     let value = |cell: Option<&Cell>| Some(cell?.metric(metric?)?.value);
     Change {
@@ -239,7 +239,7 @@ fn disturbed(cell: Option<&Cell>) -> usize {
     cell.map_or(0, |cell| cell.disturbances.len())
 }
 
-/// Whether a status is the engine's own doing.
+/// Whether a status is the engine's own fault.
 fn is_fault(status: Status) -> bool {
     match status {
         Status::Oom
@@ -257,7 +257,8 @@ fn is_fault(status: Status) -> bool {
     }
 }
 
-/// How many times better the second run's cell is, or why that can't be said.
+/// Compute how many times better the second run's cell is. `Err` is the reason why that can't be
+/// said.
 fn test(
     a: &Run,
     b: &Run,
@@ -306,15 +307,15 @@ fn test(
     ratio.ok_or_else(|| format!("a {} of 0 has no ratio", about.name))
 }
 
-/// Put the figures of a test into a cell; the p that is to be corrected.
+/// Store the results of a test in a change; return the p that is to be corrected.
 fn record(change: &mut Change, tested: &UnpairedRatio) -> f64 {
     change.ratio = Some(tested.ratio);
     change.ci95 = Some(tested.ci95);
     tested.p
 }
 
-/// A difference is one beyond chance (Holm's p) whose whole interval lies beyond the smallest
-/// difference that matters, as within a run.
+/// Judge a change as within a run: it is a difference beyond chance (Holm's p) whose whole interval
+/// lies beyond the smallest difference that matters.
 fn verdict(change: &Change, matters: f64) -> Verdict {
     match crate::compare::verdict(change.p_holm, change.ci95, matters) {
         crate::analysis::Verdict::Better => Verdict::Faster,

@@ -1,20 +1,21 @@
-//! The harness's own error: latencies as reported against those that an engine of known
-//! timing really emitted, and the limits that it must keep.
+//! The harness's own error: reported latencies compared with those that an engine of known timing
+//! really emitted, and the limits that the error must keep.
 
 use crate::percentile::{percentile_of_sorted, sorted};
 use schema::calibration::{Calibration, LatencyError, ScheduleLag};
 
-/// Most that a median may be off, as a fraction.
+/// Largest error of a median that is allowed, as a fraction.
 pub const P50_ERROR_MAX: f64 = 0.005;
-/// Most that a 99th percentile may be off, as a fraction …
+/// Largest error of a 99th percentile that is allowed, as a fraction; if [`P99_ERROR_NS_MAX`] is
+/// more, that much is allowed.
 pub const P99_ERROR_MAX: f64 = 0.02;
-/// … or in ns, whichever is more.
+/// Error of a 99th percentile that is always allowed (ns).
 pub const P99_ERROR_NS_MAX: f64 = 50_000.0;
-/// Most that the 99th percentile of the schedule lag may be (ns).
+/// Limit on the 99th percentile of the schedule lag (ns).
 pub const LAG_NS_P99_MAX: f64 = 1_000_000.0;
 
-/// The error of pairs (reported, emitted) in ns; `None` without pairs, or where one is
-/// not finite or nothing took any time.
+/// Compute the error of latencies from pairs (reported, emitted) in ns; `None` without pairs, where
+/// a value is not finite, or where the emitted median is 0.
 pub fn latency_error(pairs: &[(f64, f64)]) -> Option<LatencyError> {
     let reported = sorted(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>())?;
     let emitted = sorted(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>())?;
@@ -31,7 +32,7 @@ pub fn latency_error(pairs: &[(f64, f64)]) -> Option<LatencyError> {
     })
 }
 
-/// The lag of requests sent in an open loop (ns each) at a rate; `None` without any.
+/// Describe the lags (ns) of requests that were sent in an open loop at a rate; `None` without any.
 pub fn schedule_lag(rate_per_s: f64, lags_ns: &[f64]) -> Option<ScheduleLag> {
     let ascending = sorted(lags_ns)?;
     Some(ScheduleLag {
@@ -43,7 +44,7 @@ pub fn schedule_lag(rate_per_s: f64, lags_ns: &[f64]) -> Option<ScheduleLag> {
     })
 }
 
-/// One line for each limit that a calibration does not keep.
+/// Return a message for each limit that a calibration does not keep.
 pub fn failures(calibration: &Calibration) -> Vec<String> {
     let mut failures = Vec::new();
     for level in &calibration.levels {
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
     use schema::calibration::Level;
 
-    /// A thousand pairs at 1 ms … 2 ms, reported `off_ns` late.
+    /// Compute the error of a thousand pairs at 1 ms … 2 ms, each reported `off_ns` late.
     fn error(off_ns: impl Fn(usize) -> f64) -> LatencyError {
         let pairs: Vec<(f64, f64)> = (0..1000)
             .map(|i| {

@@ -1,37 +1,38 @@
-//! Whether the machine was slower beside an invocation than it usually was in its run, by known work
-//! that the harness did there ([`CanaryReading`]).
+//! Whether the machine was slower beside an invocation than it usually was in its run, by known
+//! work that the harness did there ([`CanaryReading`]).
 //!
-//! Of each kind of work an invocation's value is the median of its readings, of an even number the
-//! lower of the two in the middle: what slowed one of two readings down was not there all the time.
-//! Usual is the median over all of a run's invocations; their spread around it (1.4826 times the
-//! median absolute deviation, which for a normal distribution is its standard deviation) says how
-//! far chance and the machine's common states go. A kind of work is out of its band where it took
-//! longer than usual by both [`SLOWER_MIN`] and [`SPREADS`] of these. Faster is no disturbance.
+//! For each kind of work, an invocation's value is the median of its readings, or with an even
+//! number the lower of the two in the middle: an effect that slowed only one of two readings was
+//! not there all the time. The usual value is the median over all invocations of a run. Their
+//! spread around it (1.4826 times the median absolute deviation, which for a normal distribution is
+//! its standard deviation) says how far chance and the machine's common states go. A kind of work
+//! is out of its band where it took longer than usual by both [`SLOWER_MIN`] and [`SPREADS`] of
+//! these spreads. Faster work is no disturbance.
 
 use crate::describe::describe;
 use crate::evidence::Attempt;
 use schema::record::{CanaryReading, CaseEnd};
 use schema::run::Run;
 
-/// How much longer than usual work must take, as a fraction: what two invocations may differ by and
-/// count as reproducible (see [`crate::describe`]).
+/// Minimum slowdown of disturbed work, as a fraction of its usual time. Two invocations that differ
+/// by less count as reproducible (see [`crate::describe`]).
 pub const SLOWER_MIN: f64 = 0.05;
-/// And in spreads of the run's invocations. One in 30 000 of a normal distribution lies further up, and
-/// there are four kinds of work.
+/// Minimum slowdown of disturbed work, in spreads of the run's invocations. One in 30 000 of a
+/// normal distribution lies further up, and there are four kinds of work.
 pub const SPREADS: f64 = 4.0;
-/// Invocations from which a band can be told.
+/// Minimum number of invocations from which a band can be told.
 const INVOCATIONS_MIN: usize = 20;
-/// A median absolute deviation in standard deviations of a normal distribution.
+/// Factor from the median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_STDDEV: f64 = 1.4826;
 
-/// What was done.
+/// A kind of known work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Products on one core.
+    /// Integer products on one core.
     OneCore,
-    /// Products on all cores at once.
+    /// Integer products on all cores at once.
     AllCores,
-    /// A cache line between two cores.
+    /// Transfer of a cache line between two cores.
     CacheLine,
     /// A read of memory.
     Memory,
@@ -49,7 +50,7 @@ impl Work {
         }
     }
 
-    /// `a read of memory`.
+    /// Describe the work in words, such as `a read of memory`.
     pub fn words(self) -> &'static str {
         match self {
             Work::OneCore => "products on one core",
@@ -60,18 +61,18 @@ impl Work {
     }
 }
 
-/// Work that took longer than usual.
+/// Known work that took longer than usual.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slow {
-    /// Which work.
+    /// Kind of work.
     pub work: Work,
-    /// How long (ns).
+    /// Duration (ns).
     pub ns: f64,
-    /// How long it usually took in this run (ns).
+    /// Usual duration in this run (ns).
     pub usual_ns: f64,
 }
 
-/// A run's bands.
+/// The bands of a run: the usual duration of each kind of work, and the longest that isn't slow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bands(Vec<Band>);
 
@@ -83,7 +84,7 @@ struct Band {
 }
 
 impl Bands {
-    /// The bands over all invocations of all cases.
+    /// Compute the bands from all invocations of all cases.
     pub(crate) fn new(run: &Run) -> Self {
         let logs = run.launches.iter().chain(&run.twins);
         let ends: Vec<&CaseEnd> = logs.flat_map(|log| &log.case_ends).collect();
@@ -94,8 +95,8 @@ impl Bands {
         Self(Work::ALL.iter().filter_map(band).collect())
     }
 
-    /// What was slow beside an invocation. `None` where the machine's speed wasn't measured, or
-    /// where there is nothing to compare it with.
+    /// Return the work that was slow beside an invocation. `None` where the machine's speed wasn't
+    /// measured, or where there is nothing to compare it with.
     pub(crate) fn slow(&self, attempt: &Attempt) -> Option<Vec<Slow>> {
         let seen = |band: &Band| Some((*band, value(band.work, attempt.end)?));
         let seen: Vec<(Band, f64)> = self.0.iter().filter_map(seen).collect();
@@ -147,7 +148,7 @@ mod tests {
     fn a_band_reaches_as_far_as_the_runs_own_spread() {
         let alike = vec![100.0; 30];
         assert_eq!(band(&alike).unwrap().most_ns, 105.0);
-        // Half of them 10 % slower: that is a state which the machine is often in.
+        // Half of the invocations are 10 % slower, as in a state that the machine is often in.
         let two: Vec<f64> = (0..30).map(|i| 100.0 + 10.0 * f64::from(i % 2)).collect();
         let two = band(&two).unwrap();
         assert!((two.usual_ns, two.most_ns) == (105.0, 105.0 + 4.0 * 1.4826 * 5.0));

@@ -1,8 +1,8 @@
-//! The cells of one case against the baseline and the leader, and their ranks.
+//! Comparisons of the cells of one case with the baseline and the leader, and their ranks.
 //!
-//! The leader is the cell with the best value, so it is chosen by the very data it
-//! is then compared on. That flatters it a little; what may be said is only what
-//! survives Holm's correction over all the others.
+//! The leader is the cell with the best value, so it is chosen by the very data that it is then
+//! compared on. That flatters it a little, so a difference must survive Holm's correction over all
+//! the others.
 
 use crate::analysis::{Comparison, MetricId, Role, Verdict};
 use crate::ci::CONFIDENCE;
@@ -18,7 +18,7 @@ pub const ALPHA: f64 = 0.05;
 /// The smallest difference that matters, as a ratio, unless the profile says otherwise.
 pub const MATTERS: f64 = (100.0 + MATTERS_PERCENT) / 100.0;
 
-/// An `ok` cell's leading metric.
+/// An `ok` cell's values of the leading metric.
 pub(crate) struct Contender {
     /// Target id.
     pub(crate) target: String,
@@ -26,13 +26,13 @@ pub(crate) struct Contender {
     pub(crate) value: f64,
     /// Per-invocation statistic by block.
     pub(crate) by_block: BTreeMap<u32, f64>,
-    /// Blocks in which it was disturbed.
+    /// Blocks in which the cell was disturbed.
     pub(crate) disturbed: BTreeSet<u32>,
     /// Pooled samples.
     pub(crate) pooled: Vec<f64>,
 }
 
-/// What is asked about one case.
+/// The cells of one case that are compared and ranked, and how.
 pub(crate) struct Contest<'a> {
     /// Scenario id.
     pub(crate) scenario: &'a str,
@@ -40,16 +40,16 @@ pub(crate) struct Contest<'a> {
     pub(crate) case: &'a str,
     /// The leading metric.
     pub(crate) metric: MetricId,
-    /// By how much errors are enlarged, where a target ran twice.
+    /// Factor by which errors are enlarged, where a target ran twice.
     pub(crate) inflation: Option<f64>,
     /// The smallest difference that matters, as a ratio.
     pub(crate) matters: f64,
-    /// The `ok` cells, in plan order.
+    /// Values of the `ok` cells, in plan order.
     pub(crate) contenders: Vec<Contender>,
 }
 
 impl Contest<'_> {
-    /// All others against the baseline, then all others against the leader.
+    /// Compare all others with the baseline, then all others with the leader.
     pub(crate) fn comparisons(&self, baseline: &str) -> Vec<Comparison> {
         let order = self.best_first();
         let baseline = self.contenders.iter().position(|c| c.target == baseline);
@@ -68,9 +68,9 @@ impl Contest<'_> {
         .collect()
     }
 
-    /// Rank by target. Empty where the metric has no better direction, and where
-    /// a comparison is owed but no invocations are there to make it: a tie means
-    /// that a difference was looked for.
+    /// Return the rank of each target. Empty where the metric has no better direction, and where
+    /// one of several targets has a single invocation: a tie means that a difference was looked
+    /// for.
     pub(crate) fn ranks(&self) -> BTreeMap<&str, u32> {
         let order = self.best_first();
         let judged = order.len() == 1 || self.contenders.iter().all(|c| c.by_block.len() > 1);
@@ -94,7 +94,7 @@ impl Contest<'_> {
             .collect()
     }
 
-    /// Indices of the contenders, best value first, plan order where equal.
+    /// Return the indices of the contenders, best value first, plan order where equal.
     fn best_first(&self) -> Vec<usize> {
         let value = |&index: &usize| self.contenders[index].value;
         let mut order: Vec<usize> = (0..self.contenders.len()).collect();
@@ -106,7 +106,7 @@ impl Contest<'_> {
         order
     }
 
-    /// One Holm family: `others` against one. A pair without a ratio (no block in
+    /// Compare `others` with one target, as one Holm family. A pair without a ratio (no block in
     /// common, or a value of 0) is not in it.
     fn family(&self, role: Role, against: usize, others: &[usize]) -> Vec<Comparison> {
         let against = &self.contenders[against];
@@ -142,7 +142,7 @@ impl Contest<'_> {
             .collect()
     }
 
-    /// How many times better `a` is than `b`, over the blocks both have.
+    /// Return how many times better `a` is than `b`, over the blocks that both have.
     fn speed_up(&self, a: &Contender, b: &Contender) -> Option<PairedRatio> {
         let (a, b): (Vec<f64>, Vec<f64>) = a
             .by_block
@@ -170,9 +170,9 @@ impl Contest<'_> {
     }
 }
 
-/// What may be said of a ratio: it is a difference where p is under [`ALPHA`] and the whole
-/// 95 % interval lies beyond the smallest difference that `matters` (a ratio), and equality where
-/// all of it lies within.
+/// Judge a ratio: it is a difference where p is under [`ALPHA`] and the whole 95 % interval lies
+/// beyond the smallest difference that `matters` (a ratio), and equality where all of it lies
+/// within.
 pub(crate) fn verdict(p_holm: Option<f64>, ci95: Option<(f64, f64)>, matters: f64) -> Verdict {
     let Some(p) = p_holm else {
         return Verdict::Unknown;

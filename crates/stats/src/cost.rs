@@ -1,10 +1,9 @@
-//! What a token costs: throughput and a price by the hour → dollars, with the
-//! interval carried through. Prices are given; whether one applies to the machine
-//! that was measured is the caller's to decide.
+//! The cost of a token: throughput and a price by the hour give dollars, with the interval carried
+//! through. Prices are given; the caller decides whether one applies to the machine that was
+//! measured.
 //!
-//! A price is exact here, so the interval is the throughput's alone. What it leaves
-//! out: the time a machine idles is the `utilisation` that the reader states, and
-//! nothing of it was measured.
+//! A price is exact here, so the interval is the throughput's alone. Idle time of a machine isn't
+//! measured: the reader states it as `utilisation`.
 
 use crate::analysis::{Analysis, Cell, Metric, MetricId};
 use crate::open_loop::meets;
@@ -17,17 +16,17 @@ use std::collections::BTreeMap;
 
 /// Seconds in an hour.
 const HOUR_S: f64 = 3600.0;
-/// Tokens that a price per million is of.
+/// Number of tokens that prices are for.
 const MILLION: f64 = 1e6;
 /// Joules in a kilowatt-hour.
 const KWH_J: f64 = 3.6e6;
 
-/// An estimate with its 95 % interval; a bound is `None` where there is none.
+/// An estimate, and its 95 % interval where there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    /// The estimate.
+    /// Estimate.
     pub value: f64,
-    /// Its interval.
+    /// 95 % interval of the estimate.
     pub ci95: Option<(f64, f64)>,
 }
 
@@ -39,7 +38,7 @@ impl Range {
         }
     }
 
-    /// Times a positive constant.
+    /// Multiply by a positive constant; `None` where the result isn't finite.
     pub fn times(self, factor: f64) -> Option<Self> {
         finite(Self {
             value: self.value * factor,
@@ -47,8 +46,9 @@ impl Range {
         })
     }
 
-    /// A positive constant over it: the bounds change places. Where the interval
-    /// reaches 0 or below, there is no upper bound and so no interval.
+    /// Divide a positive constant by the range; the bounds change places. Where the interval
+    /// reaches 0 or below, there is no upper bound and so no interval. `None` where the value isn't
+    /// positive.
     pub fn under(self, constant: f64) -> Option<Self> {
         if self.value <= 0.0 {
             return None;
@@ -68,34 +68,35 @@ fn finite(range: Range) -> Option<Range> {
     (range.value.is_finite() && bounds.iter().all(|b| b.is_finite())).then_some(range)
 }
 
-/// $ per million output tokens of a machine at `usd_per_h` that is at work for a
+/// Return the cost of a million output tokens ($) on a machine at `usd_per_h` that is at work for a
 /// share `utilisation` (0…1] of the time.
 pub fn usd_per_m_tokens(tok_per_s: Range, usd_per_h: f64, utilisation: f64) -> Option<Range> {
     tok_per_s.under(usd_per_h * MILLION / (HOUR_S * utilisation))
 }
 
-/// Output tokens in an hour of one of the `parts` of a machine, such as its cores: all of them
-/// count, whether they were at work or not.
+/// Return the output tokens in an hour of one of the `parts` of a machine, such as its cores: all
+/// of them count, whether they were at work or not.
 pub fn tokens_per_part_h(tok_per_s: Range, parts: u32) -> Option<Range> {
     tok_per_s.times(HOUR_S / f64::from(parts))
 }
 
-/// Output tokens from a joule.
+/// Return the output tokens per joule.
 pub fn tokens_per_j(j_per_token: Range) -> Option<Range> {
     j_per_token.under(1.0)
 }
 
-/// Requests that a machine serves in an hour.
+/// Return the requests that a machine serves in an hour, at work for a share `utilisation` of the
+/// time.
 pub fn requests_per_h(requests_per_s: Range, utilisation: f64) -> Option<Range> {
     requests_per_s.times(HOUR_S * utilisation)
 }
 
-/// $ of electricity per million output tokens.
+/// Return the cost of electricity for a million output tokens ($).
 pub fn energy_usd_per_m_tokens(j_per_token: Range, usd_per_kwh: f64) -> Option<Range> {
     j_per_token.times(MILLION / KWH_J * usd_per_kwh)
 }
 
-/// What an API asks for a request of this size ($).
+/// Return the price that an API charges for a request of this size ($).
 pub fn api_usd_per_request(
     prompt_tokens: u32,
     new_tokens: u32,
@@ -106,8 +107,8 @@ pub fn api_usd_per_request(
         / MILLION
 }
 
-/// The share of the time that a machine must be at work so that a request costs what
-/// an API asks; over 1 the API is cheaper however busy the machine is.
+/// Return the share of the time that a machine must be at work so that a request costs as much as
+/// an API charges; over 1 the API is cheaper however busy the machine is.
 pub fn break_even_utilisation(
     requests_per_s: Range,
     usd_per_h: f64,
@@ -116,9 +117,9 @@ pub fn break_even_utilisation(
     requests_per_s.under(usd_per_h / (HOUR_S * api_usd_per_request))
 }
 
-/// What is saved against a baseline on the same machine, as a share of its cost:
-/// 1 − its throughput ÷ ours, with the interval of block-paired ratios. The price
-/// cancels out. Negative where it costs more.
+/// Return the saving against a baseline on the same machine, as a share of the baseline's cost: 1 −
+/// the baseline's throughput ÷ ours, with the interval of block-paired ratios. The price cancels
+/// out. Negative where ours costs more.
 pub fn saving(ours: &[f64], baseline: &[f64]) -> Option<Range> {
     let ratio = paired_ratio(ours, baseline)?;
     finite(Range {
@@ -129,7 +130,7 @@ pub fn saving(ours: &[f64], baseline: &[f64]) -> Option<Range> {
     })
 }
 
-/// A target at one load.
+/// The results of a target at one load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// Target id.
@@ -140,40 +141,40 @@ pub struct Point {
     pub case: String,
     /// Value on the scenario's axis.
     pub axis_value: u32,
-    /// Output tokens a second.
+    /// Output throughput (tokens/s).
     pub tok_per_s: Range,
-    /// Requests a second.
+    /// Request throughput (requests/s).
     pub requests_per_s: Range,
-    /// Output tokens a second that one user gets: the tokens of an answer over its
-    /// end-to-end latency, so that the wait in a queue and the prefill are in it.
+    /// Output speed for one user (tokens/s): the tokens of an answer ÷ its end-to-end latency, so
+    /// that the wait in a queue and the prefill count.
     pub user_tok_per_s: Option<Range>,
-    /// Joules per output token, of processors and GPU together; `None` where no
-    /// counter was readable.
+    /// Energy per output token (J), of processors and GPU together; `None` where no counter was
+    /// readable.
     pub j_per_token: Option<Range>,
-    /// Whether the limits are kept; `None` without limits or with too few requests.
+    /// Whether the latency limits are kept; `None` without limits or with too few requests.
     pub meets_slo: Option<bool>,
-    /// Throughput by block.
+    /// Output throughput by block (tokens/s).
     pub by_invocation: Vec<f64>,
-    /// Whether another point has at least its throughput and at least its speed for
-    /// a user, and more of one: by the estimates, whatever their intervals.
+    /// Whether another point has at least its throughput and at least its speed for a user, and
+    /// more of one; judged by the estimates, whatever their intervals.
     pub dominated: bool,
 }
 
-/// All loads of the commonest work.
+/// The most common work, by prompt and output length, at all loads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Work {
     /// Prompt length (tokens).
     pub prompt_tokens: u32,
     /// Output length (tokens).
     pub new_tokens: u32,
-    /// Every measured cell of it, in plan order.
+    /// Points of every measured cell of this work, in plan order.
     pub points: Vec<Point>,
 }
 
 impl Work {
-    /// The load at which a target delivers most, of those that keep the limits where
-    /// `within_slo`. The best of several is chosen by the data it is shown with, which
-    /// flatters every target alike.
+    /// Return the load at which a target's throughput is highest; with `within_slo`, among the
+    /// loads that keep the limits. The best of several loads is chosen by the same data that it is
+    /// shown with, which flatters every target alike.
     pub fn best(&self, target: &str, within_slo: bool) -> Option<&Point> {
         self.points
             .iter()
@@ -182,11 +183,11 @@ impl Work {
     }
 }
 
-/// The loads that cost is computed at: cells of equal prompt and output length, since
-/// a token after a long prompt is more work. Of several lengths the one with the most
-/// cells counts, the longer prompt where equal. Serial cells (one user is served)
-/// and batches that wait for each other are not how a service runs and are left out, and so are
-/// prompts of mixed lengths, which have no one price.
+/// Collect the loads that cost is computed at: cells of equal prompt and output length, since a
+/// token after a long prompt is more work. Of several lengths the one with the most cells counts,
+/// the longer prompt where equal. Left out are serial cells (one user is served) and batches that
+/// wait for each other, because a service doesn't run like that, and prompts of mixed lengths,
+/// which have no single price.
 pub fn work(plan: &Plan, analysis: &Analysis, slo: Option<&Slo>) -> Work {
     let served = |s: &&PlannedScenario| s.load == LoadShape::ClosedLoop || s.load.is_open();
     let mut sizes: BTreeMap<(u32, u32), Vec<Point>> = BTreeMap::new();
@@ -243,7 +244,8 @@ fn point(cell: &Cell, new_tokens: u32, slo: Option<&Slo>) -> Option<Point> {
     })
 }
 
-/// Two energies of one machine. Their bounds are added: at most too wide.
+/// Add two energies of one machine. The bounds are added too; the interval is then at most too
+/// wide.
 fn sum(a: Option<Range>, b: Option<Range>) -> Option<Range> {
     match (a, b) {
         (Some(a), Some(b)) => finite(Range {

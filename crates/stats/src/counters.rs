@@ -1,45 +1,45 @@
-//! The readings of one window: how much a counter grew, what a gauge showed, and the energy that
-//! readings of power add up to.
+//! Readings of counters within a window: the growth of a counter, the mean of a gauge, and the
+//! energy from readings of power.
 //!
-//! Nothing is interpolated to the window's edges (but for energy), and a
-//! counter that was not read gives nothing, not zero.
+//! Nothing is interpolated to the window's edges (except energy), and a counter that was not read
+//! gives no value, not zero.
 //!
-//! No metric and no price here: energy is a curve, a window, and the area under it.
+//! Metrics and prices are computed elsewhere.
 
 use crate::timing::ns_between;
 use schema::record::Telemetry;
 
-/// Least share of the window that readings must span, so that a window with two
-/// readings in a corner of it isn't spoken for by them.
+/// Minimum share of the window that readings must span, so that two readings in one corner don't
+/// stand for the whole window.
 const SPAN_MIN: f64 = 0.5;
 
 /// Readings between two times.
 pub(crate) struct Readings<'a> {
-    /// Where targets take turns, those of each turn: what a counter grew by between two of
-    /// them is somebody else's. Else all of them.
+    /// All readings or, where targets take turns, those of each turn separately: between two turns
+    /// a counter grows by the work of others.
     stretches: Vec<Vec<&'a Telemetry>>,
     /// Time in which the target was at work (ns).
     time_ns: f64,
 }
 
-/// How much a counter grew, and in which time.
+/// The growth of a counter, and the time in which it grew.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Growth {
-    /// In the counter's unit.
+    /// Growth in the counter's unit.
     pub(crate) amount: f64,
-    /// Between the two readings, or those of each turn (ns).
+    /// Time between the two readings, or between those of each turn (ns).
     pub(crate) wall_ns: f64,
 }
 
 impl Growth {
-    /// In the counter's unit per ns.
+    /// Return the growth in the counter's unit per ns.
     pub(crate) fn per_ns(self) -> f64 {
         self.amount / self.wall_ns
     }
 }
 
 impl<'a> Readings<'a> {
-    /// Those of `all` in the window, edges included; of turns those that reach into it,
+    /// Select those of `all` in the window, edges included. A turn that reaches into it is taken
     /// whole, because a turn's readings stand around its requests.
     pub(crate) fn within(all: &'a [Telemetry], start_ns: u64, end_ns: u64) -> Self {
         let together = |a: &Telemetry, b: &Telemetry| {
@@ -61,17 +61,17 @@ impl<'a> Readings<'a> {
         Self { stretches, time_ns }
     }
 
-    /// The readings.
+    /// Iterate over all readings.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &'a Telemetry> {
         self.stretches.iter().flatten().copied()
     }
 
-    /// Whether they are of a target that took turns with others.
+    /// Whether the readings are of a target that took turns with others.
     pub(crate) fn are_of_turns(&self) -> bool {
         self.iter().any(|reading| reading.turn.is_some())
     }
 
-    /// Whether a time lies between the first and the last reading, of one turn.
+    /// Whether a time lies between the first and the last reading, or between those of one turn.
     pub(crate) fn span(&self, t_ns: u64) -> bool {
         let mut stretches = self.stretches.iter();
         stretches.any(|stretch| match stretch.as_slice() {
@@ -80,13 +80,14 @@ impl<'a> Readings<'a> {
         })
     }
 
-    /// Time in which the target was at work (ns): the window, or its turns.
+    /// Return the time in which the target was at work (ns): the window, or its turns.
     pub(crate) fn time_ns(&self) -> f64 {
         self.time_ns
     }
 
-    /// From the first reading of a counter to the last, in each turn; `None` where they span
-    /// less than half of the time, or where it went down: that is no reading.
+    /// Return the growth of a counter from its first reading to its last, summed over turns; `None`
+    /// where they span less than half of the time, or where the counter went down, which makes it
+    /// invalid.
     pub(crate) fn growth(&self, of: impl Fn(&Telemetry) -> Option<u64>) -> Option<Growth> {
         let mut amount = 0;
         for stretch in &self.stretches {
@@ -100,15 +101,16 @@ impl<'a> Readings<'a> {
         Some(Growth { amount, wall_ns })
     }
 
-    /// Mean of a gauge over its readings; `None` where they span less than half of
-    /// the time.
+    /// Return the mean of a gauge over its readings; `None` where they span less than half of the
+    /// time.
     pub(crate) fn mean(&self, of: impl Fn(&Telemetry) -> Option<f64>) -> Option<f64> {
         self.spanned(|t| of(t).is_some())?;
         let values: Vec<f64> = self.iter().filter_map(&of).collect();
         crate::describe::mean(&values)
     }
 
-    /// The time between the first and the last reading that has it, in each turn (ns).
+    /// Return the time between the first and the last reading that has a counter, summed over turns
+    /// (ns); `None` where that is less than half of the time.
     fn spanned(&self, has: impl Fn(&Telemetry) -> bool) -> Option<f64> {
         let of_stretch = |stretch: &Vec<&Telemetry>| {
             let mut read = stretch.iter().filter(|t| has(t));
@@ -119,23 +121,23 @@ impl<'a> Readings<'a> {
     }
 }
 
-/// Readings further apart than this leave the energy between them unknown. Power
-/// follows the load within milliseconds, but readings come 20 times a second: a gap
-/// of this length means that the sampler or the driver stood still.
+/// Longest gap between readings of power in which the energy is known (ns). Power follows the load
+/// within milliseconds, but readings come 20 times a second: a longer gap means that the sampler or
+/// the driver stood still.
 pub const GAP_NS_MAX: u64 = 3_000_000_000;
 
-/// Energy (mJ) between two times, from readings (ns, mW) in order of time, by the
-/// trapezoidal rule: power runs straight from one reading to the next. Before the
-/// first reading and after the last it is taken to be theirs.
+/// Return the energy (mJ) between two times, from readings (ns, mW) in order of time, by the
+/// trapezoidal rule: power is linear between two readings. Before the first reading and after the
+/// last, power is taken to be that of the nearest reading.
 ///
-/// `None` with fewer than two readings, or where any time within the window is
-/// in a gap of more than [`GAP_NS_MAX`] without a reading, its edges included.
+/// `None` with fewer than two readings, or where any time within the window, its edges included, is
+/// in a gap of more than [`GAP_NS_MAX`] without a reading.
 pub fn energy_mj(power_mw: &[(u64, f64)], start_ns: u64, end_ns: u64) -> Option<f64> {
     if power_mw.len() < 2 || start_ns >= end_ns {
         return None;
     }
-    // From the last reading before the window to the first after it; where there
-    // is none, the window's own edge stands for it, with its neighbour's power.
+    // The curve runs from the last reading before the window to the first after it; where there is
+    // none, from or to the window's own edge, with the power of the nearest reading.
     let before = power_mw.iter().rposition(|&(at, _)| at <= start_ns);
     let after = power_mw.iter().position(|&(at, _)| at >= end_ns);
     let first = before.unwrap_or(0);
@@ -254,8 +256,8 @@ mod tests {
 
     #[test]
     fn between_readings_power_runs_straight() {
-        // By hand: ∫ 100 t dt from 0.5 to 1.5, then 100 + 300 (t − 1)… of a ramp
-        // 0 → 100 → 400 W at 0, 1, 2 s is 37.5 + 87.5.
+        // By hand, for a ramp 0 → 100 → 400 W at 0, 1, 2 s: ∫ 100 t dt from 0.5 to 1 is 37.5, and ∫
+        // 100 + 300 (t − 1) dt from 1 to 1.5 is 87.5.
         let power = [(0, 0.0), (S, 100.0), (2 * S, 400.0)];
         let energy = energy_mj(&power, S / 2, 3 * S / 2).unwrap();
         assert!((energy - 125.0).abs() < 1e-9, "{energy}");
@@ -276,7 +278,7 @@ mod tests {
         let late = [(gap, 1.0), (gap + 1, 1.0)];
         assert_eq!(energy_mj(&late, 0, gap + 1), None, "before");
         assert!(energy_mj(&[(0, 1.0), (GAP_NS_MAX, 1.0)], 0, GAP_NS_MAX).is_some());
-        // A gap that the window doesn't touch does no harm.
+        // A gap outside the window does no harm.
         let power = [(0, 1.0), (gap, 1.0), (gap + S, 1.0)];
         assert_eq!(energy_mj(&power, gap, gap + S), Some(1.0));
     }

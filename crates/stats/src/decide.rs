@@ -1,50 +1,50 @@
-//! Which target to take for one kind of work. The rule: the leader on the metric that
-//! decides, and with it everyone who can't be told from it; among these, the one that
-//! costs least to adopt. A rule that always took the best mean would choose by noise.
+//! The choice of a target for one kind of work. The candidates are the leader on the metric that
+//! decides and all targets that can't be told from it; among these, the one that costs least to
+//! adopt is chosen. A rule that always took the best mean would choose by noise.
 //!
-//! Pure, and knows neither engines nor kinds of work. Whether the cells may carry a
-//! recommendation at all (profile, size of the model) is asked before.
+//! Pure, and knows neither engines nor kinds of work. Callers check beforehand whether the cells
+//! may carry a recommendation at all (profile, size of the model).
 
 use crate::analysis::{Cell, Comparison, Metric, MetricId, Role};
 use crate::compare::{Contender, Contest};
 use crate::metrics::Better;
 use std::collections::BTreeSet;
 
-/// What broke the tie.
+/// Reason why the choice was preferred to the targets that are tied with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BrokenBy {
-    /// Nothing: it leads alone.
+    /// There was no tie: the choice leads alone.
     Nobody,
-    /// It costs less to adopt than the others.
+    /// The choice costs less to adopt than the others.
     Cost,
-    /// The costs are unknown or equal, so the better mean: no finding.
+    /// The choice has the better mean, as costs are unknown or equal; this shows no difference.
     Mean,
 }
 
-/// A decision.
+/// The choice of a target in one case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Target id.
+    /// Id of the chosen target.
     pub choice: String,
-    /// The target with the best mean.
+    /// Id of the target with the best mean.
     pub leader: String,
-    /// The leader and everyone who can't be told from it, the choice first, the others
-    /// by their mean.
+    /// Ids of the leader and of all targets that can't be told from it: the choice first, the
+    /// others by their mean.
     pub tied: Vec<String>,
-    /// Why the choice and not another of them.
+    /// Reason for the choice among the tied targets.
     pub broken_by: BrokenBy,
-    /// How many could be chosen from.
+    /// Number of targets that could be chosen.
     pub measured: u32,
-    /// The choice against the best of those detectably behind the leader, where there
-    /// are any: more than 1 is better.
+    /// Comparison of the choice with the best of the targets that are detectably behind the leader,
+    /// where there are any; a ratio above 1 is in favour of the choice.
     pub ahead_of: Option<Comparison>,
 }
 
-/// Decide among the cells of one case. `inflation` is by how much the metric's errors are
-/// enlarged ([`crate::noise`]), `matters` the smallest difference that matters, as a ratio,
-/// `cost` what adopting a target costs, where that is known. `None` where nothing was measured,
-/// the metric has no better direction, or several were measured and one in a single launch:
-/// then nothing tells them apart.
+/// Decide among the cells of one case. `inflation` is the factor by which the metric's errors are
+/// enlarged ([`crate::noise`]), `matters` the smallest difference that matters, as a ratio, and
+/// `cost` returns what adopting a target costs, where that is known. `None` where nothing was
+/// measured, where the metric has no better direction, or where several targets were measured and
+/// one of them in a single launch: then nothing tells them apart.
 pub fn decide(
     cells: &[&Cell],
     metric: MetricId,
@@ -68,7 +68,7 @@ pub fn decide(
     tied.sort_by(|a, b| better_first(a.1, b.1));
     let leader = tied.first()?.0.to_owned();
     let costs: Vec<Option<u64>> = tied.iter().map(|(target, _)| cost(target)).collect();
-    // The unknown come last; the order of means stands among equals.
+    // Unknown costs come last; equal costs keep the order of means.
     let choice = (0..tied.len()).min_by_key(|&i| (costs[i].is_none(), costs[i]))?;
     let cheapest = costs.iter().filter(|c| **c == costs[choice]).count();
     let broken_by = match tied.len() {
@@ -89,7 +89,7 @@ pub fn decide(
     })
 }
 
-/// The choice against the best of those who are not tied with the leader.
+/// Compare the choice with the best of the targets that are not tied with the leader.
 fn ahead_of(contest: &Contest, tied: &[String]) -> Option<Comparison> {
     let higher = contest.metric.describe().better == Better::Higher;
     let rest = contest
@@ -144,7 +144,7 @@ mod tests {
     use schema::key::CellKey;
 
     fn cell(target: &str, throughput: f64, shake: f64) -> Cell {
-        // Launches shake in turn, so that equal means are no equal launches.
+        // Launches vary in different orders, so that equal means don't imply equal launches.
         let factors = [
             1.0,
             1.0 + shake,
@@ -222,7 +222,8 @@ mod tests {
         );
         assert_eq!(decision.tied, ["a", "bb"]);
         assert_eq!(decision.broken_by, BrokenBy::Cost);
-        // Where nobody's cost is known the better mean stays, and says it is no finding.
+        // Where no cost is known the better mean is chosen, and `BrokenBy::Mean` says it is no
+        // finding.
         let unknown = choose(&cells, None, |_| None).unwrap();
         assert_eq!(
             (unknown.choice.as_str(), unknown.broken_by),

@@ -1,20 +1,20 @@
 //! Mean, standard deviation, median, MAD and extremes of a sample.
 //!
-//! Nothing is trimmed and no outlier is named: a sample is described as it came.
-//! No intervals here (see [`crate::ci`]): samples of one process are not independent,
-//! and `stddev / √n` over them would promise what it can't keep.
+//! Nothing is trimmed, and no sample is called an outlier. No intervals here (see [`crate::ci`]):
+//! samples of one process are not independent, and an interval from `stddev / √n` over them would
+//! be too narrow.
 //!
-//! The coefficient of variation says how far invocations of one cell lie apart: it is over
-//! invocations only. Within one invocation the spread of latencies is shape,
-//! not irreproducibility, and [`describe`] gives it.
+//! The coefficient of variation says how far invocations of one cell lie apart; it is over
+//! invocations only. The spread of latencies within one invocation is part of their distribution,
+//! which [`describe`] gives, and not a lack of reproducibility.
 
 use crate::percentile::{all_finite, percentile_of_sorted, sorted};
 use statrs::distribution::{ChiSquared, ContinuousCDF, FisherSnedecor};
 
-/// A sample described. All in the unit of the sample.
+/// The description of a sample, in the unit of the sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
-    /// How many.
+    /// Number of values.
     pub n: usize,
     /// Arithmetic mean.
     pub mean: f64,
@@ -22,11 +22,11 @@ pub struct Description {
     pub stddev: f64,
     /// Median absolute deviation from the median, unscaled (no factor 1.4826).
     pub mad: f64,
-    /// Least.
+    /// Minimum.
     pub min: f64,
     /// Median.
     pub median: f64,
-    /// Greatest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -39,7 +39,7 @@ pub fn describe(samples: &[f64]) -> Option<Description> {
     describe_sorted(&sorted(samples)?)
 }
 
-/// [`describe`] for a sample that is sorted already.
+/// Describe a sample that is sorted already.
 pub(crate) fn describe_sorted(ascending: &[f64]) -> Option<Description> {
     let mean = mean(ascending)?;
     let median = percentile_of_sorted(ascending, 50.0)?;
@@ -59,22 +59,21 @@ pub(crate) fn describe_sorted(ascending: &[f64]) -> Option<Description> {
     })
 }
 
-/// Arithmetic mean, summed in the order given; `None` where the sample is empty
-/// or the mean isn't finite.
+/// Return the arithmetic mean, summed in the order given; `None` where the sample is empty or the
+/// mean isn't finite.
 pub fn mean(samples: &[f64]) -> Option<f64> {
     if samples.is_empty() {
         return None;
     }
     let first = samples[0];
-    // Sum differences from the first value: equal values then have exactly
-    // themselves as mean (and a standard deviation of exactly 0), which a plain
-    // sum of 0.1s does not grant.
+    // Sum differences from the first value: equal values then have exactly themselves as mean (and
+    // a standard deviation of exactly 0), which a plain sum of 0.1s does not give.
     let rest: f64 = samples.iter().map(|x| x - first).sum();
     Some(first + rest / samples.len() as f64).filter(|mean| mean.is_finite())
 }
 
-/// Standard deviation with n−1 (Bessel), two-pass; `None` with fewer than two
-/// values or where it isn't finite.
+/// Return the standard deviation with n−1 (Bessel), two-pass; `None` with fewer than two values or
+/// where it isn't finite.
 pub fn stddev(samples: &[f64]) -> Option<f64> {
     if samples.len() < 2 {
         return None;
@@ -84,16 +83,16 @@ pub fn stddev(samples: &[f64]) -> Option<f64> {
     Some((squares / (samples.len() - 1) as f64).sqrt()).filter(|s| s.is_finite())
 }
 
-/// Median; `None` where the sample is empty or not all finite.
+/// Return the median; `None` where the sample is empty or not all finite.
 pub fn median(samples: &[f64]) -> Option<f64> {
     percentile_of_sorted(&sorted(samples)?, 50.0)
 }
 
-/// Under this, a cell counts as reproducible.
+/// Coefficient of variation under which a cell counts as reproducible.
 pub const REPRODUCIBLE_MAX: f64 = 0.05;
 
-/// `s / |mean|` with n−1, a fraction. `None` with fewer than two values, where one
-/// isn't finite, or where the mean is 0.
+/// Return the coefficient of variation `s / |mean|` with n−1, a fraction. `None` with fewer than
+/// two values, where one isn't finite, or where the mean is 0.
 pub fn cv(values: &[f64]) -> Option<f64> {
     if !all_finite(values) {
         return None;
@@ -103,12 +102,12 @@ pub fn cv(values: &[f64]) -> Option<f64> {
     Some(spread / mean.abs()).filter(|cv| cv.is_finite())
 }
 
-/// Two-sided interval of a coefficient of variation: Vangel's modified McKay interval
-/// ("Confidence Intervals for a Normal Coefficient of Variation", The American
-/// Statistician 50, 1996), for normal values:
-/// `cv / √(((u + 2)/k − 1)·cv² + u/(k−1))` with u the upper and lower quantile of χ²
-/// with k−1 degrees of freedom. The upper bound is infinite where the values vary so
-/// much that they don't bound it. `None` where [`cv`] is, or the confidence no share.
+/// Return a two-sided interval of a coefficient of variation: Vangel's modified McKay interval
+/// ("Confidence Intervals for a Normal Coefficient of Variation", The American Statistician 50,
+/// 1996), for normal values: `cv / √(((u + 2)/k − 1)·cv² + u/(k−1))` with u the upper and lower
+/// quantile of χ² with k−1 degrees of freedom. The upper bound is infinite where the values vary so
+/// much that they don't bound it. `None` where [`cv`] is, or where the confidence isn't between 0
+/// and 1.
 pub fn cv_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
     let seen = cv(values)?;
     if !(confidence > 0.0 && confidence < 1.0) {
@@ -130,11 +129,11 @@ pub fn cv_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
     low.is_finite().then_some((low, high))
 }
 
-/// How many times more `a` varies than `b`, and its two-sided interval: the ratio of
-/// the standard deviations of their logarithms, by F with k−1 and k'−1 degrees of
-/// freedom (Fisher 1924). The logarithm makes it a ratio of relative variations.
-/// `None` with fewer than two values, where one isn't finite and positive, or where
-/// `a` or `b` does not vary at all: then a counter's resolution is all that is seen.
+/// Return how many times more `a` varies than `b`, and the two-sided interval of that: the ratio of
+/// the standard deviations of their logarithms, by F with k−1 and k'−1 degrees of freedom (Fisher
+/// 1924). The logarithm makes it a ratio of relative variations. `None` with fewer than two values,
+/// where one isn't finite and positive, or where `a` or `b` does not vary at all: then only the
+/// resolution of the counter is seen.
 pub fn times_more_varied(a: &[f64], b: &[f64], confidence: f64) -> Option<(f64, (f64, f64))> {
     let spread = |values: &[f64]| {
         let usable = values.iter().all(|x| x.is_finite() && *x > 0.0);
@@ -182,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_ratio_of_variations_has_fisher_s_interval() {
-        // e to the power of the same values once and three times as far apart.
+        // Logarithms with the same pattern, once and three times as far apart.
         let logs = [-0.02, -0.01, 0.0, 0.01, 0.02f64];
         let little: Vec<f64> = logs.iter().map(|x| x.exp()).collect();
         let much: Vec<f64> = logs.iter().map(|x| (3.0 * x).exp()).collect();

@@ -1,10 +1,10 @@
-//! Whether something else was at work while an invocation was measured: other
-//! processes, heat, another clock, another user of the GPU, a failing GPU.
+//! Whether something else was at work while an invocation was measured: other processes, heat,
+//! another clock, another user of the GPU, a failing GPU.
 //!
-//! A disturbed invocation stays in every number; it is flagged, and so is each pair
-//! it is part of, so that a reader may doubt what the machine did rather than the
-//! engine. What the engine does to itself (its own load, a power limit that it
-//! runs into) is no disturbance: that is what is measured.
+//! A disturbed invocation stays in every number. It is flagged, and so is each pair that it is part
+//! of, so that a reader may doubt the machine rather than the engine. Effects that the engine
+//! causes itself (its own load, a power limit that it runs into) are no disturbance: they are part
+//! of what is measured.
 
 use crate::canary::{Bands, Slow};
 use crate::counters::Readings;
@@ -13,28 +13,28 @@ use crate::evidence::Attempt;
 use schema::record::Telemetry;
 use std::fmt;
 
-/// Share of the CPUs' time that others may take. An engine that uses all of it
-/// loses as much, and two invocations that differ by less than this count as
-/// reproducible (see [`crate::describe`]).
+/// Largest share of the CPUs' time that others may take. An engine that uses all of it loses as
+/// much, and two invocations that differ by less than this count as reproducible (see
+/// [`crate::describe`]).
 pub const LOST_MAX: f64 = 0.05;
-/// The kernel counts busy time by looking at a CPU once a tick (10 ms, or less):
-/// over n looks a share is off by a standard error of at most ½/√n. Three of them
-/// are granted, so that chance calls one invocation in a thousand disturbed.
+/// Longest tick of the kernel (ns). The kernel counts busy time by looking at a CPU once a tick:
+/// over n looks, the standard error of a share is at most ½/√n. Three standard errors are allowed,
+/// so that by chance one invocation in a thousand is called disturbed.
 const TICK_NS: f64 = 1e7;
 const STANDARD_ERRORS: f64 = 3.0;
-/// How far an invocation's clock may lie from the usual one, as a fraction: speed
-/// goes at most with the clock, so the limit is that of reproducibility again.
+/// Largest deviation of an invocation's clock from the usual one, as a fraction: speed changes at
+/// most as much as the clock, so the limit is that of reproducibility again.
 pub const CLOCK_DEVIATION_MAX: f64 = 0.05;
-/// Invocations from which a usual clock can be told.
+/// Minimum number of invocations from which a usual clock can be told.
 const INVOCATIONS_MIN: usize = 3;
-/// Share of the readings in which the GPU's hardware may hold its clock down. It
-/// then halves it at least, so this costs what [`LOST_MAX`] allows; and NVML may
-/// show the bit for a moment whenever the clock changes.
+/// Largest share of the readings in which the GPU's hardware may hold its clock down. It then at
+/// least halves the clock, so this costs what [`LOST_MAX`] allows; and NVML may show the bit for a
+/// moment whenever the clock changes.
 pub const THROTTLED_MAX: f64 = 0.05;
 
-/// NVML's reasons that the environment gives: heat, and a power supply that asks
-/// for less. Not among them: idling, clocks set by a user, and the power limit,
-/// which a heavy load runs into by itself. (nvml.h, nvmlClocksThrottleReason…)
+/// NVML's reasons for a lower clock that come from the environment: heat, and a power supply that
+/// asks for less. Not among them: idling, clocks set by a user, and the power limit, which a heavy
+/// load runs into by itself. (nvml.h, nvmlClocksThrottleReason…)
 const THROTTLE_REASONS: [(u64, &str); 4] = [
     (0x8, "hardware slowdown"),
     (0x20, "software thermal slowdown"),
@@ -50,60 +50,61 @@ pub(crate) fn is_throttled(reasons: u64) -> bool {
 /// A disturbed invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disturbance {
-    /// Its number.
+    /// Number of the invocation.
     pub invocation: u32,
-    /// By what; at least one.
+    /// Causes of the disturbance; at least one.
     pub causes: Vec<Cause>,
 }
 
-/// What disturbed an invocation.
+/// A cause of a disturbance.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
-    /// The engine's CPUs did other work; fractions of their time.
+    /// The engine's CPUs did other work.
     OtherWork {
-        /// For other processes and the kernel.
+        /// Share of their time that went to other processes and the kernel, a fraction.
         others: f64,
-        /// For other guests of the hypervisor.
+        /// Share of their time that went to other guests of the hypervisor, a fraction.
         stolen: f64,
     },
     /// CPUs lowered their clock because of heat.
     CpuThrottled {
-        /// How often.
+        /// Number of times.
         times: u64,
     },
     /// The CPUs' clock was not the usual one.
     CpuClock(Clock),
-    /// Known work beside it took longer than usual: a neighbour on the processor or the memory.
+    /// Known work beside the invocation took longer than usual: a neighbour used the processor or
+    /// the memory.
     Slow(Slow),
     /// The GPU's clock was not the usual one.
     GpuClock(Clock),
-    /// The GPU's clock was held down.
+    /// Heat or the power supply held the GPU's clock down.
     GpuThrottled {
-        /// In which share of the readings.
+        /// Share of the readings in which the clock was held down, a fraction.
         share: f64,
-        /// Why: NVML's bits, of all readings together.
+        /// NVML's reasons as bits, of all readings together.
         reasons: u64,
     },
-    /// Somebody else's process was on the GPU.
+    /// A process other than the engine's was on the GPU.
     GpuShared {
-        /// Processes that are not the engine's, at most.
+        /// Largest number of processes that are not the engine's.
         others: u32,
     },
-    /// The GPU's memory had errors that ECC could not mend.
+    /// The GPU's memory had errors that ECC could not correct.
     GpuMemoryErrors {
-        /// How many.
+        /// Number of errors.
         count: u64,
     },
-    /// The GPU could not be read any more.
+    /// The GPU could not be read any more; the text says why.
     GpuLost(String),
 }
 
-/// A clock that is not the usual one.
+/// A clock frequency that is not the usual one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clock {
-    /// Mean of the invocation.
+    /// Mean over the invocation's readings (MHz).
     pub mhz: f64,
-    /// Median over the cell's invocations.
+    /// Median over the cell's invocations (MHz).
     pub usual_mhz: f64,
 }
 
@@ -166,18 +167,18 @@ impl fmt::Display for Clock {
     }
 }
 
-/// A cell's invocations, judged.
+/// The judgement of a cell's invocations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Judgement {
-    /// The disturbed ones.
+    /// The disturbed invocations.
     pub(crate) disturbances: Vec<Disturbance>,
-    /// How many have too few readings to tell what else was at work.
+    /// Number of invocations with too few readings to tell what else was at work.
     pub(crate) unwatched: u32,
-    /// Beside how many it wasn't measured how fast the machine was.
+    /// Number of invocations beside which the machine's speed was not measured.
     pub(crate) unseen: u32,
 }
 
-/// Judge a cell's invocations; `bands` are those of the run.
+/// Judge a cell's invocations; `bands` are the run's bands of known work.
 pub(crate) fn judge(attempts: &[Attempt], bands: &Bands) -> Judgement {
     let readings: Vec<Readings> = attempts
         .iter()
@@ -220,7 +221,7 @@ pub(crate) fn judge(attempts: &[Attempt], bands: &Bands) -> Judgement {
     judgement
 }
 
-/// What the engine's CPUs did between two readings, ns.
+/// Time of the engine's CPUs between two readings (ns).
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Work {
     capacity: f64,
@@ -229,10 +230,10 @@ struct Work {
 }
 
 impl Work {
-    /// `None` where not all of it was read, or not for long enough.
+    /// Compute the times from readings; `None` where a counter was not read, or not for long
+    /// enough.
     fn new(readings: &Readings) -> Option<Self> {
-        // Counters of different readings don't add up, so only those count that
-        // have all.
+        // Counters of different readings don't add up, so only readings with all counters count.
         let whole = |t: &Telemetry| {
             Some((
                 t.host_busy_ns?,
@@ -276,7 +277,7 @@ fn mean_clock(readings: &Readings, of: fn(&Telemetry) -> Option<u32>) -> Option<
     mean(&clocks)
 }
 
-/// Which of the invocations' clocks are too far from their median.
+/// Return the clock of each invocation where it is too far from the median of all.
 fn unusual(clocks: &[Option<f64>]) -> Vec<Option<Clock>> {
     let known: Vec<f64> = clocks.iter().flatten().copied().collect();
     let usual = median(&known).filter(|&mhz| known.len() >= INVOCATIONS_MIN && mhz > 0.0);
@@ -307,9 +308,9 @@ fn gpu_throttled(readings: &Readings) -> Option<Cause> {
     })
 }
 
-/// Any other process is too much: it takes what it likes, when it likes. Where none
-/// of the processes is known to be the engine's (a container has numbers of its
-/// own), one of them is taken to be.
+/// Detect other processes on the GPU. Even one is too many, because it may use any part of the GPU
+/// at any time. Where no process is known to be the engine's (a container has numbers of its own),
+/// one of them is taken to be.
 fn gpu_shared(readings: &Readings) -> Option<Cause> {
     let others = readings
         .iter()

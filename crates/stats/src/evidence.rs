@@ -1,7 +1,7 @@
-//! The records a cell rests on: for each planned invocation the attempt that
-//! counts, and what went wrong in those that don't.
+//! The records that a cell rests on: for each planned invocation the attempt that counts, and what
+//! went wrong where there is none.
 //!
-//! Nothing is judged here (see [`crate::judge`]) and nothing measured.
+//! Nothing is judged (see [`crate::judge`]) or computed here.
 
 use schema::key::{CellKey, is_twin, original};
 use schema::launch_log::LaunchLog;
@@ -12,42 +12,41 @@ use schema::run::Run;
 use schema::scenario::LoadShape;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One complete case of one invocation.
+/// The attempt of one invocation that counts, with its complete case.
 pub(crate) struct Attempt<'a> {
-    /// Its block.
+    /// Number of the block.
     pub(crate) invocation: u32,
-    /// The whole launch.
+    /// Log of the whole launch.
     pub(crate) log: &'a LaunchLog,
-    /// The line that makes it complete.
+    /// Record that makes the case complete.
     pub(crate) end: &'a CaseEnd,
-    /// The case as it was measured.
+    /// Id of the case that was measured.
     pub(crate) case: &'a str,
-    /// How its requests were issued.
+    /// Shape of the load that was measured.
     pub(crate) load: LoadShape,
-    /// Its timed requests of this case, in order of completion.
+    /// Timed requests of this case, in order of completion.
     pub(crate) timed: Vec<&'a RequestRecord>,
-    /// What the run's profile calls responsive.
+    /// Latency limits of the run's profile.
     pub(crate) slo: Option<Slo>,
 }
 
-/// A cell's records.
+/// The records of a cell.
 pub(crate) struct Evidence<'a> {
     /// Invocations that the plan has for the cell.
     pub(crate) planned: BTreeSet<u32>,
-    /// The attempt that counts, by invocation, where there is one.
+    /// The attempts that count, in order of invocation; an invocation without one is missing.
     pub(crate) complete: Vec<Attempt<'a>>,
-    /// Why the first invocation with a stated failure failed, be it after the case.
+    /// Status and reason of the first invocation that states a failure, be it after the case.
     pub(crate) failure: Option<(Status, String)>,
 }
 
 impl<'a> Evidence<'a> {
-    /// Gather the records of a cell, or of its twin where `name` is a twin's. They are those
-    /// of the case that is measured for it, where that is another one.
+    /// Gather the records of a cell, or of its twin where `name` is a twin's. Where another case is
+    /// measured for this one, they are that case's records.
     ///
-    /// A case counts where its `case_end` line was written. Of several such
-    /// attempts (a run resumed, then resumed again) the highest counts, and
-    /// requests of other attempts are no samples: mixing them would join two
-    /// processes into one invocation.
+    /// A case counts where its `case_end` line was written. Of several such attempts (a run
+    /// resumed, then resumed again) the highest counts, and requests of other attempts are no
+    /// samples: mixing them would join two processes into one invocation.
     pub(crate) fn gather(
         run: &'a Run,
         name: &str,
@@ -75,7 +74,7 @@ impl<'a> Evidence<'a> {
         let mut complete = Vec::new();
         let mut failure = None;
         for (&invocation, logs) in &mut logs {
-            // Stable: of equal attempts the last by path counts.
+            // The sort is stable: of equal attempts the last by path counts.
             logs.sort_by_key(|log| log.launch.attempt);
             let found = logs.iter().rev().find_map(|log| {
                 let end = log.case_ends.iter().rfind(|end| end.case == case.id)?;
@@ -96,7 +95,8 @@ impl<'a> Evidence<'a> {
                             .collect(),
                         slo: run.header.plan.slo,
                     });
-                    // It may have failed after the case: that is why there are no more.
+                    // The launch may have failed after the case, which explains why later
+                    // invocations are missing.
                     failure = failure.or_else(|| why(log, &case.id));
                 }
                 None => {
@@ -112,7 +112,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Distinct prompt indices among the timed requests of complete cases.
+    /// Count the distinct prompt indices among the timed requests of complete cases.
     pub(crate) fn requests(&self) -> u64 {
         self.complete
             .iter()
@@ -134,7 +134,7 @@ fn planned_invocations(plan: &Plan, cell: &CellKey) -> BTreeSet<u32> {
         .collect()
 }
 
-/// How a launch failed, where it says so, and in which case if not in this one.
+/// Return how a launch failed, where it says so, and in which case if not in this one.
 fn why(log: &LaunchLog, case: &str) -> Option<(Status, String)> {
     let end = log.end.as_ref().filter(|end| end.status != Status::Ok)?;
     let open = log

@@ -1,13 +1,14 @@
 //! Many comparisons at once: p-values corrected as a family, and ranks with ties.
 //!
-//! Holm's step-down correction holds the chance of even one false finding in the family under α, whatever
-//! the dependence, and beats Bonferroni everywhere. Not the false discovery rate
-//! (Benjamini–Hochberg): a table of verdicts should hold no wrong one, not few.
+//! Holm's step-down correction holds the probability of even one false finding in the family under
+//! α, whatever the dependence of the tests, and is always at least as powerful as Bonferroni's. It
+//! is not the false discovery rate (Benjamini–Hochberg): a table of verdicts should hold no wrong
+//! one, not few.
 //!
-//! Ranks say who is detectably behind whom and are no order of means: two targets whose difference could not be detected
-//! share a rank, however their means fall.
+//! Ranks say which target is detectably behind which, and are no order of means: two targets whose
+//! difference could not be detected share a rank, whatever their means.
 
-/// Adjusted p-values, in the order given: with `p₍₁₎ ≤ … ≤ p₍ₘ₎`,
+/// Return the adjusted p-values, in the order given: with `p₍₁₎ ≤ … ≤ p₍ₘ₎`,
 /// `p̃₍ᵢ₎ = max over j ≤ i of min(1, (m − j + 1)·p₍ⱼ₎)`.
 ///
 /// Source: S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure",
@@ -28,20 +29,18 @@ pub fn holm(p: &[f64]) -> Option<Vec<f64>> {
     Some(adjusted)
 }
 
-/// Ranks of `count` items that stand best first.
+/// Return the ranks of `count` items that are sorted best first.
 ///
-/// The best item leads the first group, of rank 1. Going down the list, an item
-/// that is not detectably worse than its group's leader shares the leader's rank;
-/// the first that is leads the next group, and its rank is its place in the list
-/// (1, 1, 3: competition ranking). `worse(leader, rest)` says for each of `rest`
-/// whether it is detectably worse than `leader`; it is asked once a group, so that
-/// it can correct for the whole family.
+/// The best item leads the first group, of rank 1. Going down the list, an item that is not
+/// detectably worse than its group's leader shares the leader's rank. The first item that is
+/// detectably worse leads the next group, and its rank is its place in the list (1, 1, 3:
+/// competition ranking). `worse(leader, rest)` says for each of `rest` whether it is detectably
+/// worse than `leader`; it is called once per group, so that it can correct for the whole family.
 ///
-/// "No detectable difference" is not transitive, so every definition of tie groups
-/// gives something up. This one keeps ranks monotone in the order given, and every
-/// group's first detectably behind the leader of the group above. What it gives
-/// up: a noisy item far down may be in a later group although it can't be told
-/// from the first leader either. Its comparison with the leader says so.
+/// "No detectable difference" is not transitive, so every definition of tie groups has a drawback.
+/// This one keeps ranks monotone in the order given, and every group's first item detectably behind
+/// the leader of the group above. Its drawback: a noisy item far down may be in a later group
+/// although it can't be told from the first leader either. Its comparison with the leader says so.
 pub fn tie_ranks(
     count: usize,
     mut worse: impl FnMut(usize, std::ops::Range<usize>) -> Vec<bool>,

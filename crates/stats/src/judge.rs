@@ -1,7 +1,7 @@
-//! Whether a cell's numbers count, and if not, why: every rule that turns a cell
-//! from `ok` into something else, in the order in which they are asked.
+//! Whether a cell's numbers count, and if not, why: every rule that turns a cell from `ok` into
+//! another status, in the order in which they are applied.
 //!
-//! Work before time: a target that does other work has no speed.
+//! Outputs are checked before times: a target that does other work has no speed.
 
 use crate::evidence::Evidence;
 use crate::{timing, witness};
@@ -10,11 +10,11 @@ use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::run::Run;
 
-/// Why a cell has no numbers.
+/// The status and the reason of a cell without numbers.
 pub(crate) type Refusal = (Status, String);
 
-/// `Ok` where the cell's numbers count. A twin is judged like its original: verified
-/// with it, timed and checked by its own records.
+/// Judge a cell; `Ok` where its numbers count. A twin shares the gate's judgement of its original,
+/// and is judged by its own records in all else.
 pub(crate) fn judge(
     run: &Run,
     target: &str,
@@ -49,7 +49,7 @@ pub(crate) fn judge(
     stamps.map_err(|reason| (Status::BadTiming, reason))
 }
 
-/// The parity gate passed, for this model and for contexts this long.
+/// Check that the parity gate passed, for this model and for contexts this long.
 fn verified(run: &Run, target: &str, case: &Case, evidence: &Evidence) -> Result<(), Refusal> {
     let model = &run.header.plan.model;
     let Some(verify) = run
@@ -57,7 +57,7 @@ fn verified(run: &Run, target: &str, case: &Case, evidence: &Evidence) -> Result
         .get(original(target))
         .filter(|v| v.model == *model)
     else {
-        // Where the launches themselves failed, that is the better answer.
+        // Where the launches themselves failed, their failure is the better reason.
         return Err(evidence.failure.clone().unwrap_or_else(|| {
             let reason = format!(
                 "the parity gate has not judged this target on {model}, so nothing it did counts"
@@ -87,7 +87,7 @@ fn verified(run: &Run, target: &str, case: &Case, evidence: &Evidence) -> Result
     }
 }
 
-/// The pilot found time for it.
+/// Check that the run's budget had time for the cell.
 fn had_time(
     run: &Run,
     target: &str,
@@ -101,7 +101,7 @@ fn had_time(
     }
 }
 
-/// An open loop's rate comes from the capacity stage; where that failed, so did this.
+/// Check that the capacity stage, which sets the rate of an open loop, succeeded.
 fn had_capacity(
     run: &Run,
     target: &str,
@@ -115,7 +115,7 @@ fn had_capacity(
     }
 }
 
-/// No timed output was rejected by the reference afterwards.
+/// Check that the reference rejected no timed output.
 fn outputs_accepted(
     run: &Run,
     target: &str,
@@ -137,8 +137,8 @@ fn outputs_accepted(
     }
 }
 
-/// Complete in every planned invocation. A cell that is complete in some only is
-/// not shown with fewer: those that failed are not missing at random.
+/// Check that every planned invocation is complete. A cell that is complete in some only is not
+/// shown with fewer: those that failed are not missing at random.
 fn complete(evidence: &Evidence) -> Result<(), Refusal> {
     let planned = evidence.planned.len();
     let complete = evidence.complete.len();

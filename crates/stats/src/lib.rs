@@ -1,11 +1,10 @@
-//! Statistics over samples. Pure: no I/O, no clock, no randomness that isn't
-//! seeded by the caller; equal records give equal bytes.
+//! Statistics over samples. Pure: no I/O, no clock, no randomness that isn't seeded by the caller;
+//! equal records give equal bytes.
 //!
-//! The basics (one subject a file) know nothing of engines; they answer `None` to
-//! input that is empty or not finite, so that no NaN reaches a page. On top of
-//! them [`analyse()`] turns a run's records into cells, comparisons and ranks, and
-//! [`between()`](between::between) holds two runs against each other.
-//! What may be said and how it is written down is the site's business, not ours.
+//! The basic functions, one subject a file, know nothing of engines. They return `None` for input
+//! that is empty or not finite, so that no NaN reaches a page. On top of them [`analyse()`] turns a
+//! run's records into cells, comparisons and ranks, and [`between()`](between::between) compares
+//! two runs. The wording and display of results are the site's task.
 
 pub mod agreement;
 pub mod alone;

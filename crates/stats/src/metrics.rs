@@ -1,6 +1,6 @@
-//! What each metric is: name, unit, direction, what one sample is, and the
-//! definition in one line. The site, `export` and the scenarios' `reports` all
-//! use the names given here. How a value is computed stands in `samples.rs`.
+//! The description of each metric: name, unit, direction, what one sample is, and the definition in
+//! one line. The site, `export` and the scenarios' `reports` all use the names given here.
+//! `samples.rs` computes the values.
 
 mod reports;
 
@@ -8,18 +8,18 @@ pub use reports::{leading_metric, unknown_metrics, validate};
 
 use crate::analysis::MetricId;
 
-/// Which way is better.
+/// The better direction of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Less is better.
     Lower,
     /// More is better.
     Higher,
-    /// Neither: it explains other numbers, and targets aren't ranked by it.
+    /// Neither: the metric explains other numbers, and targets aren't ranked by it.
     Neither,
 }
 
-/// What one sample is, which is what `n` counts.
+/// The kind of one sample, which is what `n` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sample {
     /// A completed, timed request.
@@ -32,20 +32,20 @@ pub enum Sample {
     Reading,
 }
 
-/// A metric in words.
+/// The description of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
-    /// In records, exports and URLs, ends in its unit: `ttft_ns`.
+    /// Name in records, exports and URLs, which ends in the unit: `ttft_ns`.
     pub name: &'static str,
-    /// `ns`, `tok/s`, `requests/s`, `bytes`, `J`, `%`, `°C`, `MHz`.
+    /// Unit: `ns`, `tok/s`, `requests/s`, `bytes`, `J`, `%`, `°C`, `MHz`.
     pub unit: &'static str,
-    /// For headings.
+    /// Title for headings.
     pub title: &'static str,
-    /// Direction.
+    /// Better direction.
     pub better: Better,
-    /// What `n` counts.
+    /// Kind of sample that `n` counts.
     pub sample: Sample,
-    /// One line: how it is measured.
+    /// Definition in one line: how the metric is measured.
     pub definition: &'static str,
 }
 
@@ -89,12 +89,12 @@ impl MetricId {
         MetricId::FirstCallNs,
     ];
 
-    /// The metric of that name, e.g. `ttft_ns`.
+    /// Find the metric of that name, e.g. `ttft_ns`.
     pub fn from_id(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|id| id.describe().name == name)
     }
 
-    /// What it is.
+    /// Describe the metric.
     pub fn describe(self) -> About {
         use Better::{Higher, Lower, Neither};
         use Sample::{Gap, Invocation, Reading, Request};

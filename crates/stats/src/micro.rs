@@ -1,9 +1,9 @@
-//! The micro suites of a run, derived: cells, comparisons with the baseline and the
-//! leader, ranks and noise, by the very functions that judge the engines.
+//! The analysis of a run's micro suites: cells, comparisons with the baseline and the leader, ranks
+//! and noise, by the same functions that judge engines.
 //!
-//! A cell is a variant and a case. Its leading metric is the time of a call; the
-//! baseline runs twice in every block, and what lies between it and itself in the suite's
-//! cases says how large errors are.
+//! A cell is a variant and a case. Its leading metric is the time of a call. The baseline runs
+//! twice in every block, and the differences between its two launches in the suite's cases show how
+//! large errors are.
 
 use crate::analyse::from_samples;
 use crate::analysis::{Cell, Comparison, MetricId, Noise};
@@ -22,7 +22,7 @@ pub const METRICS: [MetricId; 3] = [
     MetricId::PeakRssBytes,
 ];
 
-/// A suite, derived.
+/// The analysis of one suite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuiteAnalysis {
     /// Suite id, without `micro/`.
@@ -30,43 +30,43 @@ pub struct SuiteAnalysis {
     /// Every planned cell in plan order (case, then variant); `scenario` is
     /// `micro/<suite>`, `target` the variant.
     pub cells: Vec<Cell>,
-    /// Every measured cell compared with the baseline's and with the leader's.
+    /// Comparisons of every measured cell with the baseline's and with the leader's.
     pub comparisons: Vec<Comparison>,
-    /// By metric.
+    /// Noise by metric, from the baseline's second launches.
     pub noise: Vec<Noise>,
-    /// What the baseline's second launches gave, a cell a case: why there is no pair
-    /// stands in those that failed.
+    /// Cells of the baseline's second launches, one per case; a cell that failed says why the case
+    /// has no A/A pair.
     pub twins: Vec<Cell>,
-    /// What else is known of a measured cell, by (case, variant).
+    /// Facts of each measured cell, by (case, variant).
     pub facts: BTreeMap<(String, String), MicroFacts>,
     /// The smallest difference that matters to the verdicts, as a ratio.
     pub matters: f64,
 }
 
-/// What else is known of a measured cell.
+/// Facts of a measured cell beside its metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MicroFacts {
     /// Work of one call, in the suite's unit.
     pub work: f64,
-    /// Largest relative error of any value of any launch.
+    /// Largest relative error of any output value over all launches.
     pub error_max: f64,
-    /// Values in the output.
+    /// Number of values in the output.
     pub values: u64,
 }
 
 impl SuiteAnalysis {
-    /// What the baseline's second launches say of a metric's errors.
+    /// Return the noise of a metric, from the baseline's second launches.
     pub fn noise(&self, metric: MetricId) -> Option<&Noise> {
         self.noise.iter().find(|noise| noise.metric == metric)
     }
 
-    /// A cell.
+    /// Find the cell of a case and a variant.
     pub fn cell(&self, case: &str, variant: &str) -> Option<&Cell> {
         let mut cells = self.cells.iter();
         cells.find(|cell| cell.case == case && cell.target == variant)
     }
 
-    /// Work per second of a measured cell: that of a call ÷ its time.
+    /// Return the work per second of a measured cell: the work of a call ÷ its time.
     pub fn rate(&self, cell: &Cell) -> Option<f64> {
         let facts = self.facts.get(&(cell.case.clone(), cell.target.clone()))?;
         let time = cell.metric(MetricId::CallNs)?;
@@ -74,7 +74,7 @@ impl SuiteAnalysis {
     }
 }
 
-/// Derive every suite of a run.
+/// Analyse every suite of a run.
 pub fn analyse(run: &Run) -> Vec<SuiteAnalysis> {
     let plan = &run.header.plan.micro;
     plan.suites
@@ -140,13 +140,13 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
     analysis
 }
 
-/// What the records hold of a cell.
+/// The records of a cell.
 struct Evidence<'a> {
-    /// By block, the first complete launch of each.
+    /// Samples of the first complete launch of each block.
     complete: BTreeMap<u32, &'a MicroSample>,
-    /// How many launches there should be.
+    /// Number of planned launches.
     planned: usize,
-    /// Why a launch has no samples of it, the first one.
+    /// Status and reason of the first launch without samples of the case.
     failed: Option<(Status, String)>,
 }
 
@@ -178,7 +178,7 @@ impl<'a> Evidence<'a> {
         evidence
     }
 
-    /// The cell, and what it brings to the contest on the leading metric.
+    /// Make the cell, and its contender in the contest on the leading metric.
     fn cell(&self, key: CellKey) -> (Cell, Option<Contender>) {
         let readings = self.complete.values().map(|s| s.ns.len() as u64).sum();
         let mut cell = Cell {

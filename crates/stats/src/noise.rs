@@ -1,19 +1,19 @@
-//! What the A/A pairs say: targets that run twice in every block under two names, and what
-//! lies between the names is no difference of engines.
+//! The noise of comparisons, measured with A/A pairs: some targets run twice in every block under
+//! two names, and a difference between the names is no difference of engines.
 //!
-//! A t-test asks whether the blocks agree with each other. It can't see what all blocks share
-//! without any engine having made it (a place in memory, an order of launches, a neighbour).
-//! So the test is itself tested, on the pairs of all cases together: where it calls errors of
-//! theirs too small, all errors of that metric are made larger by the factor that puts the
-//! pairs right. The factor is the median of |t| over the pairs, divided by the median that
-//! Student's t has, and no less than 1: genomic control (B. Devlin and K. Roeder, "Genomic
-//! control for association studies", Biometrics 55, 1999), there of χ². A median is not moved
-//! by a pair that met a slow launch.
+//! A t-test asks whether the blocks agree with each other. It can't see effects that all blocks
+//! share and that no engine caused (a place in memory, an order of launches, a neighbour). So the
+//! test is itself tested, on the pairs of all cases together: where it underestimates their errors,
+//! all errors of that metric are enlarged by the factor that makes the test right for the pairs.
+//! The factor is the median of |t| over the pairs, divided by the median of |t| under Student's t,
+//! and no less than 1: genomic control (B. Devlin and K. Roeder, "Genomic control for association
+//! studies", Biometrics 55, 1999), which uses χ². A median is not moved by a pair that met a slow
+//! launch.
 //!
-//! Rejected: the worst pair's bound as a floor under which nothing is a difference (until
+//! Rejected: the worst pair's bound as a floor under which nothing was called a difference (until
 //! 2026-11-23). One slow launch in five decided over a case, and five launches with a standard
-//! deviation of 10 % found a true 20 % in 18 % of runs; `cargo xtask simulate` prints what
-//! this rule finds.
+//! deviation of 10 % found a true difference of 20 % in 18 % of runs; `cargo xtask simulate` prints
+//! what this rule finds.
 
 use crate::analysis::{Cell, MetricId, Noise, TwinPair, Verdict};
 use crate::ci::{CONFIDENCE, t_quantile};
@@ -22,7 +22,7 @@ use crate::describe::median;
 use crate::ratio::{PairedRatio, paired_ratio, paired_ratio_at};
 use schema::key::original;
 
-/// A target's launches under both names, in one case.
+/// A target's values under both names, in one case.
 struct Both<'a> {
     cell: &'a Cell,
     metric: MetricId,
@@ -31,8 +31,9 @@ struct Both<'a> {
     plain: PairedRatio,
 }
 
-/// By metric, from the cells of a run and those of its twins. A pair counts where both were
-/// measured, in two blocks or more. `matters` is the smallest difference that matters, as a ratio.
+/// Compute the noise of each metric, from the cells of a run and those of its twins. A pair counts
+/// where both were measured, in two blocks or more. `matters` is the smallest difference that
+/// matters, as a ratio.
 pub(crate) fn noise(cells: &[Cell], twins: &[Cell], matters: f64) -> Vec<Noise> {
     let mut pairs: Vec<Both> = Vec::new();
     for twin in twins {
@@ -73,7 +74,7 @@ pub(crate) fn noise(cells: &[Cell], twins: &[Cell], matters: f64) -> Vec<Noise> 
 }
 
 impl Both<'_> {
-    /// As a comparison would judge it whose errors are enlarged.
+    /// Judge the pair as a comparison with enlarged errors would.
     fn judged(&self, inflation: f64, matters: f64) -> TwinPair {
         let judged = paired_ratio_at(self.first, self.second, CONFIDENCE, inflation);
         let said = judged.map(|ratio| verdict(ratio.p, ratio.ci95, matters));
@@ -88,9 +89,9 @@ impl Both<'_> {
     }
 }
 
-/// By how much the errors of a metric are to be enlarged, 1 or more: see the module. `None`
-/// without a pair of two blocks or more. Infinite where half of the pairs differ and their
-/// blocks don't: then no test says anything.
+/// Return the factor by which the errors of a metric are to be enlarged, 1 or more: see the module.
+/// `None` without a pair of two blocks or more. Infinite where half of the pairs differ although
+/// their blocks don't vary: then no test can tell targets apart.
 pub fn inflation(pairs: &[PairedRatio]) -> Option<f64> {
     let times_usual = |pair: &PairedRatio| {
         let degrees = pair.blocks as f64 - 1.0;

@@ -1,17 +1,16 @@
-//! What an open loop offered and what was served of it.
+//! The load that an open loop offered, and how much of it was served.
 //!
 //! All rates are over the steady window: from the arrival at which the latencies settle
-//! ([`crate::stationarity`]) to the last timed one, after which the load is no longer the case's.
-//! Over-saturated is a cell whose shortfall is above 0 by its interval over invocations:
-//! within one invocation the queue's ups and downs depend on each other, and a trend
-//! test on them would find growth where there is none.
+//! ([`crate::stationarity`]) to the last timed one, after which the load is no longer the case's. A
+//! cell is over-saturated where the interval of its shortfall over invocations lies above 0. Within
+//! one invocation, successive queue lengths depend on each other, and a trend test on them would
+//! find growth where there is none.
 //!
-//! Goodput: requests a second that a user would still call responsive.
-//!
-//! A request counts where its time to first token is within the limit and so are at
-//! least 90 % of its gaps between tokens. The idea is DistServe's (Zhong et al., OSDI
-//! 2024); theirs is the largest rate at which 90 % of the requests are good, ours the
-//! rate of good ones at the load that was offered, which needs no search.
+//! Goodput is the number of requests per second that a user would still call responsive. A request
+//! counts where its time to first token is within the limit and so are at least 90 % of its gaps
+//! between tokens. The idea is DistServe's (Zhong et al., OSDI 2024). DistServe's goodput is the
+//! largest rate at which 90 % of the requests are good; ours is the rate of good requests at the
+//! load that was offered, which needs no search.
 
 use crate::analysis::{Cell, MetricId};
 use crate::stationarity;
@@ -19,26 +18,26 @@ use crate::timing::ns_between;
 use schema::profile::Slo;
 use schema::record::RequestRecord;
 
-/// An open loop's steady window and what fell into it.
+/// The steady window of an open loop, and counts of what fell into it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
-    /// The arrival that opens it (ns).
+    /// Time of the arrival that opens the window (ns).
     pub start_ns: u64,
-    /// The last timed arrival (ns).
+    /// Time of the last timed arrival (ns).
     pub end_ns: u64,
-    /// Timed requests that were due within it, the opening one not counted.
+    /// Number of timed requests that were due within the window, the opening one not counted.
     pub arrivals: u64,
-    /// Requests, untimed ones too, whose last token came within it.
+    /// Number of requests, untimed ones too, whose last token came within the window.
     pub completions: u64,
-    /// Output tokens, of untimed requests too, that came within it.
+    /// Number of output tokens, of untimed requests too, that came within the window.
     pub tokens: u64,
     /// Whether the latencies settled before half of the arrivals.
     pub settled: bool,
 }
 
 impl Flow {
-    /// The flow of all requests of a case in one invocation, warm-up and fillers included;
-    /// `None` with fewer than two timed arrivals.
+    /// Compute the flow from all requests of a case in one invocation, warm-up and fillers
+    /// included; `None` with fewer than two timed arrivals.
     pub fn new(requests: &[&RequestRecord]) -> Option<Self> {
         let mut timed: Vec<&RequestRecord> =
             requests.iter().copied().filter(|r| !r.warmup).collect();
@@ -62,34 +61,34 @@ impl Flow {
         })
     }
 
-    /// Length of the window (s).
+    /// Return the length of the window (s).
     pub fn window_s(&self) -> f64 {
         ns_between(self.start_ns, self.end_ns) / 1e9
     }
 
-    /// Requests a second that came.
+    /// Return the number of requests that were due per second.
     pub fn offered_per_s(&self) -> f64 {
         self.arrivals as f64 / self.window_s()
     }
 
-    /// 100 · (1 − served ÷ offered): the share of what came that was left for later. 0 on
-    /// average where the engine keeps up, negative where a queue shrank.
+    /// Return 100 · (1 − served ÷ offered): the percentage of the offered load that was left for
+    /// later. It is 0 on average where the engine keeps up, and negative where a queue shrank.
     pub fn shortfall_percent(&self) -> f64 {
         100.0 * (1.0 - self.completions as f64 / self.arrivals as f64)
     }
 }
 
-/// Whether a cell was offered more than it served: its shortfall's 95 % interval lies
-/// above 0. `None` where there is no interval, or it is no open loop.
+/// Whether a cell was offered more than it served: the 95 % interval of its shortfall lies above 0.
+/// `None` where there is no interval, or the cell is no open loop.
 pub fn over_saturated(cell: &Cell) -> Option<bool> {
     let shortfall = cell.metric(MetricId::ShortfallPercent)?;
     Some(shortfall.ci95?.0 > 0.0)
 }
 
-/// Share of a request's gaps that must be within the limit.
+/// Minimum share of a request's gaps that must be within the limit.
 const GAPS_WITHIN: f64 = 0.9;
 
-/// Whether a request meets both limits.
+/// Whether a request is good: its time to first token and enough of its gaps are within the limits.
 pub fn is_good(request: &RequestRecord, slo: &Slo) -> bool {
     let Some(&first) = request.token_ns.first() else {
         return false;
@@ -104,8 +103,8 @@ pub fn is_good(request: &RequestRecord, slo: &Slo) -> bool {
     ttft_ms <= slo.ttft_p90_ms && within as f64 >= needed
 }
 
-/// Whether a cell meets both limits at its 90th percentiles; `None` where it has too few
-/// requests for one.
+/// Whether a cell meets both limits at its 90th percentiles; `None` where it has too few requests
+/// for these.
 pub fn meets(cell: &Cell, slo: &Slo) -> Option<bool> {
     let p90_ms = |id| Some(cell.metric(id)?.shape.as_ref()?.p90? / 1e6);
     let (ttft_ms, itl_ms) = (p90_ms(MetricId::TtftNs)?, p90_ms(MetricId::ItlNs)?);

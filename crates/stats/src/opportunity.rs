@@ -1,10 +1,10 @@
-//! How far a target is from a limit, and what reaching it would give at most: an upper
-//! bound for who looks for something to optimise, never a promise.
+//! Gaps between targets and limits, and what reaching a limit would give at most: an upper bound
+//! for those who look for something to optimise, never a promise.
 //!
-//! Each limit is one that was measured on the same machine, or arithmetic: memory
-//! bandwidth in decode, f32 arithmetic in prefill, linear growth under load, work in
-//! proportion to the prompt, a GPU without gaps between kernels. They bound different
-//! work, so two of them don't multiply, and the gain of one is of its own metric only.
+//! Each limit is one that was measured on the same machine, or arithmetic: memory bandwidth in
+//! decode, arithmetic in prefill, linear growth under load, work in proportion to the prompt, a GPU
+//! without gaps between kernels. They bound different work, so the gains of two limits don't
+//! multiply, and each gain is of its own metric only.
 
 use crate::analysis::{Analysis, Cell, MetricId};
 use crate::ci::Interval;
@@ -15,53 +15,54 @@ use schema::plan::PlannedScenario;
 use schema::run::Run;
 use schema::scenario::{Axis, LoadShape};
 
-/// Under this a gap is none: no bound is known so well.
+/// Minimum gain of a gap: no bound is known more exactly.
 pub const GAIN_MIN: f64 = 1.05;
 
-/// What is bounded.
+/// The kind of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Decode, by the memory bandwidth of the target's device, measured in the same run. Measured:
-    /// percent.
+    /// Decode, limited by the memory bandwidth of the target's device, measured in the same run.
+    /// The measured value is a percentage of it.
     Decode,
-    /// Prefill, by the device's FLOP/s in the target's number format, measured in the same run.
-    /// Measured: percent.
+    /// Prefill, limited by the device's FLOP/s in the target's number format, measured in the same
+    /// run. The measured value is a percentage of it.
     Prefill,
-    /// Throughput under load, by linear growth from one request. Measured: a fraction.
+    /// Throughput under load, limited by linear growth from one request. The measured value is a
+    /// fraction of it.
     Scaling,
-    /// The wait for the first token, by work in proportion to the prompt. Measured: the
+    /// Time to first token, limited by work in proportion to the prompt. The measured value is the
     /// exponent.
     Context,
-    /// Decode on a GPU, by no gap between kernels. Measured: the share of gaps, a
-    /// fraction, of one traced launch.
+    /// Decode on a GPU, limited by no gap between kernels. The measured value is the share of gaps
+    /// in one traced launch, a fraction.
     LaunchGaps,
 }
 
-/// A gap to a limit.
+/// A gap between a target and a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Opportunity {
-    /// What is bounded.
+    /// Kind of the limit.
     pub kind: Kind,
     /// Target id.
     pub target: String,
     /// Scenario id.
     pub scenario: String,
-    /// Case id: of growth, the last.
+    /// Case id; where several cases are measured, that of the last.
     pub case: String,
-    /// From which value on the axis to which; equal where one case is measured.
+    /// Least and greatest value on the axis; equal where one case is measured.
     pub span: (u32, u32),
-    /// What was measured, as the kind says.
+    /// Measured value, as `kind` says.
     pub measured: f64,
-    /// Its 95 % interval; `None` with one launch.
+    /// 95 % interval of the measured value; `None` with one launch.
     pub ci95: Option<(f64, f64)>,
     /// How many times better the metric would be at the limit.
     pub gain: f64,
-    /// Its interval, from that of what was measured.
+    /// Interval of the gain, from that of the measured value.
     pub gain_ci95: Option<(f64, f64)>,
 }
 
 impl Opportunity {
-    /// The case it is of.
+    /// Return the key of the case.
     pub fn case_key(&self) -> CaseKey {
         CaseKey {
             scenario: self.scenario.clone(),
@@ -69,15 +70,15 @@ impl Opportunity {
         }
     }
 
-    /// What it is ranked by: the interval's lower end, the distance to the limit that is
-    /// sure. Whether any of it can be had is another question. Without an interval nothing
-    /// is sure.
+    /// Return the value that gaps are ranked by: the lower end of the gain's interval, the part of
+    /// the distance to the limit that is certain; 1 without an interval. Whether any of it can be
+    /// had is another question.
     fn sure(&self) -> f64 {
         self.gain_ci95.map_or(1.0, |(low, _)| low)
     }
 }
 
-/// All gaps of a run, those first that are surely widest.
+/// Find all gaps of a run, in descending order of their certain gain.
 pub fn opportunities(run: &Run, analysis: &Analysis) -> Vec<Opportunity> {
     let mut all = Vec::new();
     for scenario in &run.header.plan.scenarios {
@@ -111,14 +112,14 @@ pub fn opportunities(run: &Run, analysis: &Analysis) -> Vec<Opportunity> {
         })
     }));
     all.retain(|o| o.gain >= GAIN_MIN);
-    // Stable: the plan's order among equals.
+    // The sort is stable, so equal gaps keep the plan's order.
     all.sort_by(|a, b| b.sure().total_cmp(&a.sure()));
     all
 }
 
-/// Those of one target's cells in a scenario of one request at a time.
+/// Find the gaps of one target's cells in a scenario of one request at a time.
 fn of_cells(scenario: &PlannedScenario, cells: &[&Cell]) -> Vec<Opportunity> {
-    // Where prompts are kept a request is less work than it looks.
+    // Where prompts are cached, a request is less work than its length says.
     if scenario.load != LoadShape::Serial || scenario.reuses_prompts() {
         return Vec::new();
     }
@@ -134,7 +135,8 @@ fn of_cells(scenario: &PlannedScenario, cells: &[&Cell]) -> Vec<Opportunity> {
     let decode = of(Kind::Decode, MetricId::DecodeMbuPercent);
     let prefill = of(Kind::Prefill, MetricId::PrefillMfuPercent);
     let context = || {
-        // Short prompts are mostly what every request costs, whatever its length.
+        // The time of short prompts is mostly the fixed cost of a request, so two lengths aren't
+        // enough.
         if scenario.axis != Axis::PromptTokens || cells.len() < 3 {
             return None;
         }
@@ -150,7 +152,7 @@ fn of_cells(scenario: &PlannedScenario, cells: &[&Cell]) -> Vec<Opportunity> {
     [decode, prefill, context()].into_iter().flatten().collect()
 }
 
-/// `None` where the gain isn't a number.
+/// Make a gap from a measured value; `None` where value or gain isn't finite and positive.
 fn make(
     (kind, measured, ci95): (Kind, f64, Option<(f64, f64)>),
     cell: &Cell,
@@ -255,7 +257,7 @@ mod tests {
         assert_eq!((found[0].kind, found[0].span), (Kind::Context, (100, 400)));
         assert!((found[0].measured - 2.0).abs() < 1e-9);
         assert!((found[0].gain - 4.0).abs() < 1e-9);
-        // Two lengths give no exponent worth a name.
+        // Two lengths are too few for an exponent.
         assert!(of_cells(&scenario(LoadShape::Serial), &refs[..2]).is_empty());
     }
 

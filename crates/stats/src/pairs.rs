@@ -1,10 +1,9 @@
-//! Every target against every other in one case, on its leading metric.
+//! Comparisons of every target with every other in one case, on its leading metric.
 //!
-//! One Holm family: all pairs of the case. It is the larger family, and so the
-//! stricter judge, than the one of [`crate::analysis::Comparison`], which asks only
-//! about the baseline and the leader; a pair may be called different there and not
-//! here. Rejected: a family per target, in which a pair could be told apart seen from
-//! one side and not from the other.
+//! All pairs of the case are one Holm family. It is larger, and its correction stricter, than the
+//! family of [`crate::analysis::Comparison`], which compares only with the baseline and the leader;
+//! a pair may be called different there and not here. Rejected: a family per target, in which a
+//! pair could be told apart seen from one target and not from the other.
 
 use crate::analysis::{Analysis, Cell, Metric, MetricId, Verdict};
 use crate::ci::CONFIDENCE;
@@ -16,42 +15,44 @@ use schema::key::CaseKey;
 use schema::record::Status;
 use std::collections::BTreeSet;
 
-/// Two targets in one case.
+/// Comparison of two targets in one case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// The one that comes first in the plan.
+    /// Id of the target that comes first in the plan.
     pub a: String,
-    /// The other.
+    /// Id of the other target.
     pub b: String,
-    /// What may be said, or why they can't be compared.
+    /// Result of the comparison, or why the targets can't be compared.
     pub outcome: Result<Compared, NotComparable>,
 }
 
-/// What paired blocks say of two targets.
+/// Result of comparing two targets by paired blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     /// How many times better `a` is than `b` (> 1 is better, whichever direction the
     /// metric has): geometric mean over blocks.
     pub ratio: f64,
-    /// How many blocks both were measured in.
+    /// Number of blocks in which both were measured.
     pub blocks: usize,
-    /// 95 % interval: t on block-paired log ratios, the error enlarged by `inflation`; `None`
-    /// with one block.
+    /// 95 % interval of the ratio: t on block-paired log ratios, the error enlarged by `inflation`;
+    /// `None` with one block.
     pub ci95: Option<(f64, f64)>,
-    /// Two-sided p, likewise, Holm-adjusted over all pairs of the case; `None` with one block.
+    /// Two-sided p of the same t-test, Holm-adjusted over all pairs of the case; `None` with one
+    /// block.
     pub p_holm: Option<f64>,
-    /// By how much the error is enlarged, as A/A pairs say; `None` where no target ran twice.
+    /// Factor by which A/A pairs require the error to be enlarged; `None` where no target ran
+    /// twice.
     pub inflation: Option<f64>,
     /// The smallest difference that matters to the verdict, as a ratio.
     pub matters: f64,
-    /// What may be said of `a`.
+    /// Verdict on `a`.
     pub verdict: Verdict,
     /// Blocks in which one of the two was disturbed.
     pub disturbed: Vec<u32>,
 }
 
 impl Compared {
-    /// The same seen from `b`.
+    /// Return the comparison as seen from `b`.
     pub fn turned(&self) -> Self {
         Self {
             ratio: 1.0 / self.ratio,
@@ -69,20 +70,20 @@ impl Compared {
 /// Why two targets can't be compared in a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotComparable {
-    /// This target has no numbers there.
+    /// One of the targets has no numbers in the case.
     NoNumbers {
-        /// Which.
+        /// Id of the target without numbers.
         target: String,
-        /// Its cell's status; `None` where the plan has no such cell.
+        /// Status of that target's cell; `None` where the plan has no such cell.
         status: Option<Status>,
     },
-    /// They were not measured in the same blocks, or a value of 0 has no ratio.
+    /// The targets were not measured in the same blocks, or a value of 0 has no ratio.
     NoRatio,
     /// The metric has no better direction.
     NoDirection,
 }
 
-/// All pairs of `targets` (in plan order) in a case, `a` before `b`.
+/// Compare all pairs of `targets` (in plan order) in a case, `a` before `b`.
 pub fn pairs(analysis: &Analysis, at: &CaseKey, metric: MetricId, targets: &[&str]) -> Vec<Pair> {
     let cells: Vec<Option<&Cell>> = targets
         .iter()
@@ -140,8 +141,8 @@ fn measured<'a>(
         })
 }
 
-/// How many times better `a` is than `b`. A cell with numbers has one value for each
-/// of its planned blocks, in order, so equal lengths are equal blocks.
+/// Return how many times better `a` is than `b`. A cell with numbers has one value for each of its
+/// planned blocks, in order, so equal lengths mean equal blocks.
 fn ratio(
     metric: MetricId,
     a: &Metric,
@@ -250,8 +251,8 @@ mod tests {
         let alone = paired_ratio(&SLOW, &FAST).unwrap();
         assert_eq!(first.ratio, alone.ratio);
         assert_eq!(first.verdict, Verdict::Better);
-        // Equal log ratios have p = 0 and come first in Holm's order, so that of the
-        // other two the smaller p counts twice.
+        // Equal log ratios have p = 0 and come first in Holm's order, so the smaller p of the other
+        // two is multiplied by 2.
         let raw = [
             alone.p.unwrap(),
             paired_ratio(&near, &SLOW).unwrap().p.unwrap(),

@@ -1,15 +1,15 @@
-//! Percentiles: Hyndman–Fan type 7, NumPy's and R's default, and the rule for
-//! when one may be printed.
+//! Percentiles (Hyndman–Fan type 7, the default of NumPy and R), and the rule for when one may be
+//! printed.
 //!
-//! No estimate of a tail from a model: what was not seen often enough is left out.
-//! For drawing alone a sample is thinned to some of its quantiles: every statistic is computed from
-//! the whole.
+//! No tail is estimated from a model: a percentile with too few requests beyond it is left out. For
+//! drawing alone, a sample is thinned to some of its quantiles; every statistic is computed from
+//! the whole sample.
 
-/// Fewest requests that must lie beyond a percentile before it is printed.
+/// Minimum number of requests beyond a percentile that may be printed.
 pub const BEYOND_MIN: u64 = 10;
 
-/// The `p`-th percentile (0…100) of a sample: with `h = (n − 1)·p/100`, the
-/// value between the order statistics `⌊h⌋` and `⌊h⌋ + 1` (from 0), linearly.
+/// Return the `p`-th percentile (0…100) of a sample: with `h = (n − 1)·p/100`, the linear
+/// interpolation between the order statistics `⌊h⌋` and `⌊h⌋ + 1` (from 0).
 ///
 /// Source: Hyndman & Fan, "Sample Quantiles in Statistical Packages", The
 /// American Statistician 50 (1996), definition 7. `None` where the sample is
@@ -26,9 +26,9 @@ pub fn percentile(samples: &[f64], p: f64) -> Option<f64> {
     percentile_of_sorted(&sorted(samples)?, p)
 }
 
-/// [`percentile`] of a sample that is finite and in ascending order already.
+/// Return the [`percentile`] of a sample that is finite and in ascending order already.
 pub fn percentile_of_sorted(ascending: &[f64], p: f64) -> Option<f64> {
-    // A NaN is in no range.
+    // A NaN lies in no range.
     if ascending.is_empty() || !(0.0..=100.0).contains(&p) {
         return None;
     }
@@ -42,13 +42,13 @@ pub fn percentile_of_sorted(ascending: &[f64], p: f64) -> Option<f64> {
 /// Whether the `p`-th percentile of `requests` requests may be printed: at least
 /// [`BEYOND_MIN`] of them lie beyond it. p90 from 100, p95 from 200, p99 from 1000.
 ///
-/// Counted in requests even where the samples are gaps: the gaps of one request
-/// share its fate, so a thousand of them in ten requests know no thousandth.
+/// Requests are counted even where the samples are gaps: the gaps of one request depend on each
+/// other, so a thousand gaps of ten requests are not a thousand independent samples.
 pub fn printable(p: u8, requests: u64) -> bool {
     p <= 100 && requests.saturating_mul(u64::from(100 - p)) >= BEYOND_MIN * 100
 }
 
-/// The sample in ascending order; `None` where it is empty or not all finite.
+/// Sort a sample in ascending order; `None` where it is empty or not all finite.
 pub fn sorted(samples: &[f64]) -> Option<Vec<f64>> {
     if samples.is_empty() || !all_finite(samples) {
         return None;
@@ -59,17 +59,17 @@ pub fn sorted(samples: &[f64]) -> Option<Vec<f64>> {
     Some(ascending)
 }
 
-/// Whether every value is a number.
+/// Whether every value is finite.
 pub(crate) fn all_finite(samples: &[f64]) -> bool {
     samples.iter().all(|x| x.is_finite())
 }
 
-/// Most points of a curve. An SVG a few hundred pixels wide shows no more.
+/// Maximum number of points of a curve. An SVG a few hundred pixels wide shows no more.
 pub const POINTS_MAX: usize = 160;
 
-/// The sample itself where it has at most [`POINTS_MAX`] values, else that many
-/// type 7 quantiles at evenly spaced probabilities from 0 (the least) to 1 (the
-/// greatest). Wants a finite sample in ascending order, gives one.
+/// Thin a finite sample in ascending order for drawing. Return the sample itself where it has at
+/// most [`POINTS_MAX`] values, else that many type 7 quantiles at evenly spaced probabilities from
+/// 0 (the least value) to 1 (the greatest).
 pub fn quantiles_of_sorted(ascending: &[f64]) -> Vec<f64> {
     if ascending.len() <= POINTS_MAX {
         return ascending.to_vec();

@@ -1,28 +1,28 @@
-//! How a value grows with a size: the exponent p of `y = a·xᵖ`, a straight line
-//! where both axes are logarithmic. 1 is in proportion; the time to the first
-//! token nears 2 where attention outweighs everything else.
+//! The growth of a value with a size: the exponent p of `y = a·xᵖ`, a straight line where both axes
+//! are logarithmic. With p = 1 the value is in proportion to the size; for the time to first token
+//! p nears 2 where attention outweighs everything else.
 //!
-//! Fitted to each invocation by itself, because invocations are what is
-//! independent; a line through two sizes would fit anything, so it takes three.
+//! The law is fitted to each invocation by itself, because invocations are independent of each
+//! other. A line fits any two sizes, so a fit needs three.
 
 use crate::analysis::{Cell, Metric, MetricId};
 use crate::ci::{Interval, mean_interval};
 use crate::describe::mean;
 
-/// Fewest sizes for a fit.
+/// Minimum number of sizes for a fit.
 pub const SIZES_MIN: usize = 3;
 
-/// The power law over all invocations.
+/// A power law, fitted over all invocations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PowerLaw {
-    /// The exponent: mean and 95 % t interval over invocations.
+    /// Exponent: mean and 95 % t interval over invocations.
     pub exponent: Interval,
-    /// Mean over invocations of ln a.
+    /// Mean of ln a over invocations.
     pub log_factor: f64,
 }
 
 impl PowerLaw {
-    /// The fitted value at a size.
+    /// Return the fitted value at size `x`.
     pub fn at(&self, x: f64) -> f64 {
         (self.log_factor + self.exponent.mean * x.ln()).exp()
     }
@@ -44,19 +44,19 @@ pub fn fit(invocations: &[Vec<(f64, f64)>]) -> Option<PowerLaw> {
     })
 }
 
-/// How a metric grows along its scenario's axis.
+/// The fitted growth of a metric along its scenario's axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// The power law.
+    /// Fitted power law.
     pub law: PowerLaw,
-    /// Least value on the axis; it says nothing below it.
+    /// Least measured value on the axis; the law says nothing below it.
     pub from: u32,
-    /// Greatest value on the axis; it says nothing beyond it.
+    /// Greatest measured value on the axis; the law says nothing beyond it.
     pub to: u32,
 }
 
-/// The growth of a metric over those cells of one target and scenario that have it.
-/// `None` where they don't list the same number of invocations, and as in [`fit`].
+/// Fit the growth of a metric over those cells of one target and scenario that have it. `None`
+/// where the cells have different numbers of invocations, and as in [`fit`].
 pub fn of_cells(cells: &[&Cell], id: MetricId) -> Option<Measured> {
     let sizes: Vec<(u32, &Metric)> = cells
         .iter()
@@ -80,7 +80,7 @@ pub fn of_cells(cells: &[&Cell], id: MetricId) -> Option<Measured> {
     })
 }
 
-/// Slope and offset of ln y over ln x.
+/// Fit a line to ln y over ln x; return its slope and offset.
 fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let usable = |v: f64| v.is_finite() && v > 0.0;
     if !points.iter().all(|&(x, y)| usable(x) && usable(y)) {

@@ -1,26 +1,25 @@
-//! What a prefix cache gives: the time to the first token where prompts share nothing ÷ the time
-//! where they begin alike, of one target in one run and block.
+//! The gain from a prefix cache: the time to first token where prompts share nothing ÷ that where
+//! prompts begin alike, of one target in one run, paired by block.
 //!
-//! Deliberately not here: one target against another. That is what every case's comparisons say.
+//! Targets are deliberately not compared with each other here; every case's comparisons do that.
 
 use crate::analysis::{Cell, MetricId};
 use crate::ratio::{PairedRatio, paired_ratio};
 
-/// How many times sooner a target's first token comes.
+/// Speed-up of a target's first token where prompts begin alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sooner {
-    /// Share of the prompt that all prompts begin with (%).
+    /// Share of each prompt that is common to all prompts (%).
     pub shared_percent: u32,
-    /// Time to the first token with nothing shared ÷ with so much shared: geometric mean over
-    /// blocks.
+    /// Time to first token with nothing shared ÷ with this share: geometric mean over blocks.
     pub ratio: PairedRatio,
-    /// What it would be if the time were in proportion to the tokens that are left to compute.
+    /// Ratio that there would be if the time were in proportion to the tokens that are left to
+    /// compute.
     pub in_proportion: f64,
 }
 
-/// How much sooner the first token came, for one target's cells by ascending shared percentage.
-/// Empty where there is no cell in which nothing is shared; a cell without the same blocks as that
-/// one is left out.
+/// Compute the speed-ups for one target's cells, by ascending shared percentage. Empty where there
+/// is no cell in which nothing is shared; a cell without the same blocks as that one is left out.
 pub fn sooner(cells: &[&Cell]) -> Vec<Sooner> {
     let ttft = |cell: &Cell| Some(cell.metric(MetricId::TtftNs)?.by_invocation.clone());
     let nothing = cells.iter().find(|cell| cell.axis_value == 0);
@@ -80,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_ratio_is_paired_by_block() {
-        // Blocks differ twofold, the target's own ratio hardly: 8, 10 and 12.5 times.
+        // Blocks differ twofold and more, the ratio within a block hardly: 8, 10 and 12.5 times.
         let cells = [
             cell(90, &[10.0, 10.0, 20.0]),
             cell(0, &[80.0, 100.0, 250.0]),
@@ -104,7 +103,7 @@ mod tests {
     fn without_a_cell_that_shares_nothing_nothing_is_said() {
         assert!(in_order(&[cell(90, &[1.0, 2.0])]).is_empty());
         assert!(in_order(&[cell(0, &[1.0, 2.0])]).is_empty());
-        // Other blocks are no pairs.
+        // Cells of different blocks can't be paired.
         assert!(in_order(&[cell(0, &[1.0, 2.0]), cell(90, &[1.0])]).is_empty());
         let one = in_order(&[cell(0, &[8.0]), cell(90, &[2.0])]);
         assert!((one[0].ratio.ratio - 4.0).abs() < 1e-12 && one[0].ratio.ci95.is_none());

@@ -1,4 +1,4 @@
-//! Random numbers for experiments whose truth is known.
+//! Random numbers for experiments of known truth.
 
 use splitmix::SplitMix64;
 
@@ -9,7 +9,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// The stream of a seed.
+    /// Start the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self {
             bits: SplitMix64(seed),
@@ -17,16 +17,16 @@ impl Random {
         }
     }
 
-    /// The next 64 bits.
+    /// Draw the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.bits.next_u64()
     }
-    /// Uniform in (0, 1], so that it has a logarithm.
+    /// Draw a uniform number in (0, 1], so that it has a logarithm.
     pub fn unit(&mut self) -> f64 {
         ((self.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// Standard normal (Box & Muller 1958), two at a time.
+    /// Draw a standard normal number (Box & Muller 1958); two are made at a time.
     pub fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
@@ -53,7 +53,7 @@ mod tests {
                 *sum += x.powi(power as i32 + 1) / f64::from(n);
             }
         }
-        // 0, 1, 0, 3, with errors of √(1, 2, 15, 96)/√n; five of them allowed.
+        // The moments are 0, 1, 0, 3, with errors of √(1, 2, 15, 96)/√n; five of these are allowed.
         let limits = [(0.0, 1.0), (1.0, 2.0), (0.0, 15.0), (3.0, 96.0)];
         for (sum, (want, variance)) in sums.into_iter().zip(limits) {
             assert!((sum - want).abs() < 5.0 * f64::sqrt(variance / f64::from(n)));

@@ -1,41 +1,36 @@
-//! How far two samples lie apart: their ratio, in pairs or not, and how much they overlap.
+//! Ratios of two samples, paired or not, with their intervals and tests; the overlap of two
+//! samples.
 //!
-//! One target against another, paired by block: the t-test and the interval on
-//! the logarithms of their ratios.
+//! [`paired_ratio`] compares two targets of a run: the t-test and the interval on the logarithms of
+//! their ratios, paired by block. Pairing by block takes out what befell a whole block (heat,
+//! neighbours, clock speed); the logarithm makes "twice as fast" and "half as fast" opposites.
+//! Deliberately not here: a test on pooled requests. Mann–Whitney on those calls a third of the
+//! pairs of a target with itself different, because requests of one process are no independent
+//! draws.
 //!
-//! Pairing by block takes out what befell a whole block (heat, neighbours, clock
-//! speed); the logarithm makes "twice as fast" and "half as fast" opposites.
-//! Deliberately not here: a test on pooled requests. Mann–Whitney on those calls
-//! a third of the pairs of a target with itself different, because requests of
-//! one process are no independent draws.
+//! [`unpaired_ratio`] compares two runs: Welch's t-test and interval on the logarithms of
+//! per-invocation statistics. Blocks of two runs have nothing in common but their number, so
+//! pairing them would only lose degrees of freedom. Welch rather than Student: a change can change
+//! the spread too, and the runs may have different numbers of invocations. Logarithms, because
+//! changes are ratios, and for the reason above. Deliberately not here: rank tests, which with five
+//! invocations on each side can't reach the p that a table of cells asks for (the least two-sided
+//! Mann–Whitney p of 5 against 5 is 0.008).
 //!
-//! One run against another: Welch's t-test and interval on the logarithms of
-//! per-invocation statistics.
+//! No test on two runs can tell a change from a machine that behaved differently on that day,
+//! because the machine's shift moves all invocations of a run alike.
 //!
-//! Blocks of two runs have nothing in common but their number, so pairing them would
-//! only throw degrees of freedom away. Welch rather than Student: a change can
-//! change the spread too, and the runs may have different numbers of invocations.
-//! Logarithms, because changes are ratios and because they make "twice as fast" and
-//! "half as fast" opposites. Deliberately not here: rank tests, which with five
-//! invocations on each side can't reach the p that a table of cells asks for (the
-//! least two-sided Mann–Whitney p of 5 against 5 is 0.008).
-//!
-//! What no test on two runs can see: a machine that was another one on that day. Its
-//! shift moves all invocations of a run alike and so looks like a change.
-//!
-//! Cliff's delta: how often a value of one sample lies above one of the other.
-//!
-//! An effect size, free of units and of outliers' sizes; it says how much two
-//! distributions overlap, never whether they differ.
+//! [`cliffs_delta`] is an effect size: how often a value of one sample lies above one of the other.
+//! It depends neither on the unit nor on the size of outliers; it says how much two distributions
+//! overlap, never whether they differ.
 
 use crate::ci::{CONFIDENCE, Interval, t_quantile, t_two_sided_p};
 use crate::describe::{mean, stddev};
 use crate::percentile::sorted;
 
-/// What paired blocks say about a ratio.
+/// Estimate of a ratio from paired blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairedRatio {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: usize,
     /// Geometric mean of `a/b` over blocks.
     pub ratio: f64,
@@ -43,13 +38,13 @@ pub struct PairedRatio {
     pub ci95: Option<(f64, f64)>,
     /// Two-sided p that the ratio is 1; `None` with one block.
     pub p: Option<f64>,
-    /// Standard error of the ratio's logarithm, as large as `ci95` and `p` take it; `None`
-    /// with one block.
+    /// Standard error of the ratio's logarithm, enlarged as for `ci95` and `p`; `None` with one
+    /// block.
     pub error: Option<f64>,
 }
 
 impl PairedRatio {
-    /// The ratio within its 95 % interval.
+    /// Return the ratio with its 95 % interval; `None` with one block.
     pub(crate) fn interval(&self) -> Option<Interval> {
         let (low, high) = self.ci95?;
         let mean = self.ratio;
@@ -66,9 +61,9 @@ pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<PairedRatio> {
     paired_ratio_at(a, b, CONFIDENCE, 1.0)
 }
 
-/// [`paired_ratio`] with an interval of another confidence in `ci95`, for a family that
-/// shares 5 % of error, and with the standard error `inflation` times as large (1 or more, see
-/// [`crate::noise`]). With an infinite one there is no interval, and p is 1.
+/// Compare like [`paired_ratio`], but with an interval of another confidence in `ci95`, for a
+/// family that shares 5 % of error, and with a standard error `inflation` times as large (1 or
+/// more, see [`crate::noise`]). With an infinite `inflation` there is no interval, and p is 1.
 pub fn paired_ratio_at(
     a: &[f64],
     b: &[f64],
@@ -84,7 +79,7 @@ pub fn paired_ratio_at(
     let logs: Vec<f64> = a.iter().zip(b).map(|(a, b)| a.ln() - b.ln()).collect();
     let log = mean(&logs)?;
     let k = logs.len() as f64;
-    // Nothing times infinity is infinite here: that there is no spread says nothing either.
+    // With an infinite factor a spread of 0 shows nothing either: the error is infinite, not NaN.
     let error = stddev(&logs).map(|spread| match inflation.is_finite() {
         true => inflation * spread / k.sqrt(),
         false => f64::INFINITY,
@@ -111,7 +106,7 @@ fn finite_positive(x: f64) -> Option<f64> {
     Some(x).filter(|x| x.is_finite() && *x > 0.0)
 }
 
-/// What two runs say about a ratio.
+/// Estimate of a ratio from two runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnpairedRatio {
     /// Geometric mean of `a` over geometric mean of `b`.
@@ -122,7 +117,7 @@ pub struct UnpairedRatio {
     pub p: f64,
 }
 
-/// Compare `a` with `b`, each one value an invocation, in any order and number.
+/// Compare `a` with `b`; each has one value per invocation, in any order and number.
 ///
 /// `d = mean(ln a) − mean(ln b)`, `se² = s²ₐ/nₐ + s²_b/n_b`, `t = d/se`, with
 /// `ν = se⁴ / ((s²ₐ/nₐ)²/(nₐ−1) + (s²_b/n_b)²/(n_b−1))` degrees of freedom
@@ -145,8 +140,8 @@ pub fn unpaired_ratio(a: &[f64], b: &[f64], inflation: f64) -> Option<UnpairedRa
     })
 }
 
-/// Half the width of the 95 % interval of what lies between two means of logarithms, and the two-sided
-/// p that it is 0: see [`unpaired_ratio`].
+/// Return half the width of the 95 % interval of the difference of two means of logarithms, and the
+/// two-sided p that the difference is 0: see [`unpaired_ratio`].
 pub(crate) fn welch(a: &Logs, b: &Logs, inflation: f64) -> Option<(f64, f64)> {
     let difference = a.mean - b.mean;
     let squared_error = a.squared_error + b.squared_error;
@@ -157,8 +152,8 @@ pub(crate) fn welch(a: &Logs, b: &Logs, inflation: f64) -> Option<(f64, f64)> {
         return Some((0.0, if difference == 0.0 { 1.0 } else { 0.0 }));
     }
     let term = |side: &Logs| side.squared_error.powi(2) / side.degrees;
-    // Between the smaller side's degrees of freedom and both together; rounding
-    // must not take it under 1, where there is no quantile.
+    // They lie between the smaller side's degrees of freedom and the sum of both; rounding must not
+    // take them under 1, where there is no quantile.
     let degrees = (squared_error.powi(2) / (term(a) + term(b))).max(1.0);
     let error = inflation * squared_error.sqrt();
     Some((
@@ -167,7 +162,7 @@ pub(crate) fn welch(a: &Logs, b: &Logs, inflation: f64) -> Option<(f64, f64)> {
     ))
 }
 
-/// A mean of logarithms.
+/// A mean of logarithms, with its error.
 pub(crate) struct Logs {
     pub(crate) mean: f64,
     /// The squared standard error of the mean: s²/n.
@@ -189,12 +184,11 @@ impl Logs {
     }
 }
 
-/// `P(a > b) − P(a < b)` over all pairs, −1…1.
+/// Return Cliff's delta: `P(a > b) − P(a < b)` over all pairs, −1…1.
 ///
-/// Source: N. Cliff, "Dominance statistics: Ordinal analyses to answer ordinal
-/// questions", Psychological Bulletin 114 (1993). O((n + m)·log(n + m)) by
-/// sorting; counts are integers, so nothing is rounded before the one division.
-/// `None` where a sample is empty or not all finite.
+/// Source: N. Cliff, "Dominance statistics: Ordinal analyses to answer ordinal questions",
+/// Psychological Bulletin 114 (1993). O((n + m)·log(n + m)) by sorting; counts are integers, so
+/// nothing is rounded before the one division. `None` where a sample is empty or not all finite.
 pub fn cliffs_delta(a: &[f64], b: &[f64]) -> Option<f64> {
     let a = sorted(a)?;
     let b = sorted(b)?;

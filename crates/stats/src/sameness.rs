@@ -1,6 +1,6 @@
-//! Whether two runs asked the same of a cell. What is not asked here differs without
-//! making the numbers answers to different questions: requests and invocations
-//! (precision), programs, lockfiles and the machine (what is being compared).
+//! Whether two runs asked the same of a cell. Some differences are ignored because they don't
+//! change the question: requests and invocations only affect precision, and programs, lockfiles and
+//! the machine are what is being compared.
 
 use crate::analysis::Cell;
 use schema::capacity;
@@ -9,7 +9,7 @@ use schema::own_prompts::OwnPrompts;
 use schema::plan::{Case, PlannedScenario};
 use schema::run::Run;
 
-/// The first thing that differs in what was asked, in words.
+/// Describe the first difference in what was asked; `None` where there is none.
 pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
     let differ = |what: &str, one: &str, other: &str| {
         let (a, b) = (&a.header.id, &b.header.id);
@@ -27,7 +27,8 @@ pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
         })
         .or_else(|| {
             let (one, other) = (own_prompts(a, cell)?, own_prompts(b, cell)?);
-            // A file may have got another name, or encode to other tokens.
+            // Tokens are compared, because a file may have got another name, or encode to other
+            // tokens.
             let differs = one.tokens != other.tokens;
             differs.then(|| differ("other prompts:", &one.name(), &other.name()))?
         })
@@ -45,15 +46,15 @@ pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
         })
 }
 
-/// Whether their prompts differ because one of them drew its own: they are as long, and of one
-/// generator and tokenizer.
+/// Whether the runs' prompts differ because one of the runs drew its own: then they have the same
+/// lengths, generator and tokenizer.
 fn drew_apart(a: &Run, b: &Run) -> bool {
     let (one, other) = (&a.header.plan, &b.header.plan);
     let is_drawn = one.prompt_seed.is_some() || other.prompt_seed.is_some();
     is_drawn && one.seed_of_prompts() != other.seed_of_prompts()
 }
 
-/// What a case asks and how it was measured, in words.
+/// Describe what a case asks and how it was measured.
 fn asked(run: &Run, (scenario, case): (&PlannedScenario, &Case)) -> String {
     let plan = &run.header.plan;
     let (measured, _) = plan.measured(scenario, case);
@@ -75,14 +76,14 @@ fn asked(run: &Run, (scenario, case): (&PlannedScenario, &Case)) -> String {
     )
 }
 
-/// The user's prompts that a cell asks; `None` where its prompts are generated.
+/// Return the user's prompts that a cell uses; `None` where its prompts are generated.
 fn own_prompts<'a>(run: &'a Run, cell: &Cell) -> Option<&'a OwnPrompts> {
     let (scenario, _) = planned(run, cell)?;
     run.header.plan.own_prompts(scenario)
 }
 
-/// The load of an open loop, in words: a run scales it to the capacity that it measured
-/// itself, so what is delivered is mostly what was asked. `None` in a closed loop.
+/// Describe the load of an open loop. A run scales it to the capacity that it measured itself, so
+/// what is delivered is mostly what was asked. `None` in a closed loop.
 fn offered(run: &Run, cell: &Cell) -> Option<String> {
     let (scenario, case) = planned(run, cell)?;
     let percent = case.load_percent.filter(|_| scenario.has_own_loads())?;
@@ -90,7 +91,7 @@ fn offered(run: &Run, cell: &Cell) -> Option<String> {
     Some(format!("{:.2} requests/s", capacity.share(percent)))
 }
 
-/// What was asked of a micro cell, in words; `None` where it isn't one.
+/// Describe what was asked of a micro cell; `None` for any other cell.
 fn micro(run: &Run, cell: &Cell) -> Option<String> {
     let plan = &run.header.plan;
     let mut suites = plan.micro.suites.iter();
@@ -108,13 +109,13 @@ fn micro(run: &Run, cell: &Cell) -> Option<String> {
     ))
 }
 
-/// A hash as it is told apart.
+/// Shorten a hash for display.
 fn short(sha256: &str) -> &str {
     sha256.get(..12).unwrap_or(sha256)
 }
 
-/// The first file of the model that the target reads and that isn't the same. One
-/// that a run didn't record says nothing.
+/// Describe the first file of the model that the target reads and that differs. A file that a run
+/// didn't record is not compared.
 fn files(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
     let weights = |run: &Run| {
         let targets = &run.header.plan.targets;

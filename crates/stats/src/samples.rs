@@ -1,7 +1,7 @@
-//! From the records of one complete case to samples: what is subtracted from what.
+//! The samples of one complete case: which stamps and counters of its records each metric uses.
 //!
-//! Warm-up requests never get here (see `evidence.rs`), nothing is trimmed, and
-//! a counter that the machine could not read gives no sample, not a zero.
+//! Warm-up requests are removed beforehand (see `evidence.rs`), nothing is trimmed, and a counter
+//! that the machine could not read gives no sample, not a zero.
 
 use crate::analysis::MetricId;
 use crate::counters::{Readings, energy_mj};
@@ -15,9 +15,8 @@ use schema::plan::{Case, PlannedScenario};
 use schema::record::{RequestRecord, Telemetry};
 use schema::scenario::LoadShape;
 
-/// The samples of one invocation: many for metrics of requests and gaps, at most
-/// one for metrics of invocations. `limits` are those of the target's device in its number
-/// format.
+/// Return the samples of one invocation: many for metrics of requests and gaps, at most one for
+/// metrics of invocations. `limits` are those of the target's device in its number format.
 pub(crate) fn samples(
     metric: MetricId,
     scenario: &PlannedScenario,
@@ -29,11 +28,11 @@ pub(crate) fn samples(
         attempt.timed.iter().filter_map(|r| of(r)).collect()
     };
     let ready = attempt.log.ready.as_ref();
-    // What is computed from a prompt's length needs the same of every request.
+    // Metrics that are computed from a prompt's length need serial requests of one length.
     let alone = scenario.load == LoadShape::Serial && !case.has_mixed_lengths();
     let open = scenario.load.is_open();
     let flow = || Flow::new(&all(attempt)).filter(|_| open);
-    // As it was measured: one user's requests may have been sent in turns.
+    // The load is that of the case that was measured, which may belong to another scenario.
     let window = || match open {
         true => steady(attempt.load, case.concurrency, &all(attempt)),
         false => steady(attempt.load, case.concurrency, &attempt.timed),
@@ -60,7 +59,7 @@ pub(crate) fn samples(
         MetricId::LoadNs => one(ready.map(|r| r.load_ns as f64)),
         MetricId::WeightBytes => one(ready.map(|r| r.weight_bytes as f64)),
         MetricId::PeakRssBytes => one(attempt.end.peak_rss_bytes.map(|bytes| bytes as f64)),
-        // Mixed lengths make no one size of it.
+        // Prompts of mixed lengths have no single size of the cache.
         MetricId::KvBytes if case.has_mixed_lengths() => Vec::new(),
         MetricId::KvBytes => one(ready.map(|r| {
             let tokens = f64::from(case.prompt_tokens) + f64::from(case.new_tokens);
@@ -74,11 +73,11 @@ pub(crate) fn samples(
         MetricId::DecodeMbuPercent => one(alone.then_some(ready).flatten().and_then(|ready| {
             decode_mbu_percent(&attempt.timed, case.prompt_tokens, ready, limits)
         })),
-        // What is kept of earlier prompts isn't computed.
+        // The part of a prompt that is cached isn't computed.
         MetricId::PrefillMfuPercent => one((alone && case.shared_tokens() == 0)
             .then(|| prefill_mfu_percent(&attempt.timed, case.prompt_tokens, limits))
             .flatten()),
-        // Of micro programs, which have no requests.
+        // These are metrics of micro programs, which have no requests.
         MetricId::CallNs | MetricId::FirstCallNs => Vec::new(),
         MetricId::PeakGpuMemoryBytes => one(peak_gpu_memory_bytes(attempt)),
         MetricId::CpuUtilizationPercent
@@ -99,12 +98,12 @@ pub(crate) fn samples(
     }
 }
 
-/// What the readings within the steady window say.
+/// Compute a metric of counters from the readings within the steady window.
 fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f64> {
     let telemetry = &attempt.log.telemetry;
     let readings = Readings::within(telemetry, window.start_ns, window.end_ns);
     let cores = |of: fn(&Telemetry) -> Option<u64>| Some(readings.growth(of)?.per_ns());
-    // Between the readings of a turn lie its untimed requests, too.
+    // The readings of a turn surround its untimed requests too, so their tokens count.
     let tokens = match readings.are_of_turns() {
         true => {
             let tokens = all(attempt).into_iter().flat_map(|r| &r.token_ns);
@@ -147,13 +146,13 @@ fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f
             Some(if is_held { 100.0 } else { 0.0 })
         }),
         MetricId::SamplerCpuPercent => Some(100.0 * cores(|t| t.sampler_cpu_ns)?),
-        _ => None, // is not of counters
+        _ => None, // not a metric of counters
     }
 }
 
-/// The engine's memory where the driver tells whose is whose; else all of a device
-/// that shows no second process. From the launch's first case to this one's end,
-/// because memory is a process's, not a case's.
+/// Return the peak of the engine's own GPU memory (bytes), where the driver tells memory apart by
+/// process; else that of all memory in use, on a device that shows no second process. All readings
+/// up to the end of the case count, because memory belongs to a process, not to a case.
 fn peak_gpu_memory_bytes(attempt: &Attempt) -> Option<f64> {
     let until_end = || {
         let all = attempt.log.telemetry.iter();
@@ -172,15 +171,15 @@ fn peak_gpu_memory_bytes(attempt: &Attempt) -> Option<f64> {
         .map(|bytes| bytes as f64)
 }
 
-/// Every request of a case, warm-up and fillers included.
+/// Return every request of a case, warm-up and fillers included.
 fn all<'a>(attempt: &Attempt<'a>) -> Vec<&'a RequestRecord> {
     let requests = attempt.log.requests.iter();
     requests.filter(|r| r.case == attempt.case).collect()
 }
 
-/// Good requests a second: those whose last token came within the steady window, so that
-/// no more are counted than were served. One user at a time, or a batch, is no load that
-/// anybody promises a latency for.
+/// Return the good requests per second: those whose last token came within the steady window, so
+/// that no more are counted than were served. `None` for serial loads and batches, for which no
+/// service promises a latency.
 fn goodput_per_s(load: LoadShape, attempt: &Attempt, window: Option<Steady>) -> Option<f64> {
     let (slo, window) = (attempt.slo?, window?);
     let requests = match load {

@@ -1,6 +1,6 @@
-//! How a target's throughput grows with the requests in flight: the share of
-//! perfectly linear growth it reaches, and the law that describes it where there
-//! are loads enough. Only over cells that count.
+//! The growth of a target's throughput with the requests in flight: the share of linear growth that
+//! it reaches and, with enough loads, the Universal Scalability Law. Cells without numbers are
+//! ignored.
 
 use crate::analysis::{Cell, Metric, MetricId, Scaling};
 use crate::ci::mean_interval;
@@ -8,11 +8,11 @@ use crate::usl::fit_all;
 use schema::plan::PlannedScenario;
 use schema::scenario::Axis;
 
-/// The metric that grows.
+/// The metric whose growth is described.
 const METRIC: MetricId = MetricId::OutputTokPerS;
 
-/// The scaling of one target over the cells of a scenario; `None` where concurrency
-/// isn't what varies, or without a cell of load 1 and another.
+/// Compute the scaling of one target over the cells of a scenario; `None` where the scenario
+/// doesn't vary concurrency, or without a cell of load 1 and another.
 pub(crate) fn scaling(scenario: &PlannedScenario, cells: &[&Cell]) -> Option<Scaling> {
     if !matches!(scenario.axis, Axis::InFlight | Axis::Users | Axis::Batch) {
         return None;
@@ -46,7 +46,7 @@ pub(crate) fn scaling(scenario: &PlannedScenario, cells: &[&Cell]) -> Option<Sca
     })
 }
 
-/// `X(N) / (N · X(1))` by invocation.
+/// Return `X(N) / (N · X(1))` for each invocation.
 fn of_linear(load: f64, at_load: &[f64], at_one: &[f64]) -> Vec<f64> {
     let pairs = at_load.iter().zip(at_one);
     pairs.map(|(x, one)| x / (load * one)).collect()
@@ -71,7 +71,7 @@ mod tests {
         }
     }
 
-    /// A cell at a load, with a throughput for each of three invocations.
+    /// Make a cell at a load, with a throughput for each of three invocations.
     fn cell(load: u32, throughputs: [f64; 3]) -> Cell {
         let metric = Metric {
             id: METRIC,

@@ -1,5 +1,5 @@
-//! The samples of a cell as they came, launch by launch: for the eye, which sees
-//! a drift or two modes that no summary shows. Nothing is left out or thinned.
+//! The samples of a cell in order of time, launch by launch, for charts in which a reader sees a
+//! drift or two modes that no summary shows. Nothing is left out or thinned.
 
 use crate::analysis::MetricId;
 use crate::evidence::Evidence;
@@ -12,14 +12,14 @@ use schema::run::Run;
 /// The samples of one launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
-    /// Its block.
+    /// Block of the launch.
     pub invocation: u32,
-    /// In order of completion, in the metric's unit.
+    /// Samples in order of completion, in the metric's unit.
     pub samples: Vec<f64>,
 }
 
-/// The samples that a cell's metric rests on, a sequence for each complete
-/// invocation in order. Empty for a metric that has one value a launch.
+/// Return the samples that a cell's metric rests on, a sequence for each complete invocation in
+/// order. Empty for a metric that has one value per launch.
 pub fn sequences(
     run: &Run,
     scenario: &PlannedScenario,
@@ -30,7 +30,7 @@ pub fn sequences(
     if metric.describe().sample == Sample::Invocation {
         return Vec::new();
     }
-    // No limit matters to a metric of requests or gaps.
+    // Metrics of requests and gaps need no limits.
     let limits = Limits::default();
     Evidence::gather(run, target, scenario, case)
         .complete

@@ -1,18 +1,18 @@
-//! Experiments whose truth is known, put through the functions that judge real ones:
-//! how often the 95 % interval holds the truth, how often two equal targets are
-//! called different, and how often a true difference is found.
+//! Experiments of known truth, judged by the functions that judge real runs: how often the 95 %
+//! interval contains the true value, how often two equal targets are called different, and how
+//! often a true difference is found.
 //!
-//! A sample is log-normal: `exp(b + e)` with `b` the launch's own, `e` an
-//! autoregression of order 1 within the launch, and the variance of `b` the intraclass
-//! correlation's share of the whole. Nothing is shared by a block: pairing then
-//! helps nothing, which is the worst case for a comparison. Where launches are not so
-//! well behaved is on trial too: see [`Shape`].
+//! A sample is log-normal: `exp(b + e)`, where `b` is the launch's own deviation, `e` an
+//! autoregression of order 1 within the launch, and the variance of `b` a share of the whole, the
+//! intraclass correlation. The launches of a block share nothing: then pairing helps nothing, which
+//! is the worst case for a comparison. Launches that don't fit this model are simulated too: see
+//! [`Shape`].
 //!
-//! Nothing of an engine is imitated here (batching, tails, failures): it is the
-//! arithmetic from samples to verdict that is on trial.
+//! No engine is imitated (batching, tails, failures): only the arithmetic from samples to verdict
+//! is tested.
 //!
-//! Random numbers are seeded, uniform and normal. The same seed gives
-//! the same numbers anywhere, but for the last bit of a logarithm or a cosine.
+//! Random numbers are seeded, uniform and normal. The same seed gives the same numbers anywhere,
+//! but for the last bit of a logarithm or a cosine.
 
 use crate::analysis::Verdict;
 use crate::ci::{CONFIDENCE, mean_interval};
@@ -23,56 +23,56 @@ use crate::random::Random;
 use crate::ratio::{PairedRatio, paired_ratio, paired_ratio_at};
 use schema::simulation::Found;
 
-/// Standard deviation of a sample's logarithm. In the first published `cpu` run, on a
-/// shared machine, that of the end-to-end latency was 0.18 in the median cell and
-/// 0.29 in the ninth of ten.
+/// Standard deviation of a sample's logarithm. In the first published `cpu` run, on a shared
+/// machine, that of the end-to-end latency was 0.18 in the median cell and 0.29 at the ninth decile
+/// of cells.
 pub const LOG_STDDEV: f64 = 0.3;
-/// Autocorrelation at lag 1 within a launch; there 0.25 and 0.43.
+/// Autocorrelation at lag 1 within a launch; in that run it was 0.25 and 0.43.
 pub const LAG1: f64 = 0.5;
-/// The true difference to be found, a fraction.
+/// True difference to be found, a fraction.
 pub const DIFFERENCE: f64 = 0.05;
-/// Likewise where launches are of an awkward [`Shape`].
+/// True difference to be found where launches are of an awkward [`Shape`], a fraction.
 pub const SHAPES_DIFFERENCE: f64 = 0.2;
-/// The smallest difference that matters where two targets are to be called equal. Within the
-/// usual one few launches can show that.
+/// Smallest difference that matters in the test for equality, as a ratio. Few launches can't show
+/// equality within the usual one.
 const EQUAL_WITHIN: f64 = 1.05;
-/// A/A pairs of an experiment: those of two targets in three cases.
+/// Number of A/A pairs in an experiment: those of two targets in three cases.
 const PAIRS: usize = 6;
 /// Standard deviation of the logarithm of a launch's statistic in awkward shapes.
 const SHAPES_STDDEV: f64 = 0.03;
-/// Launches of which the truth is the mean: its error is then under a hundredth of
-/// any interval's half width.
+/// Number of launches over which the truth is averaged: its error is then under a hundredth of any
+/// interval's half width.
 const TRUTH_LAUNCHES: u32 = 50_000;
 
-/// One kind of experiment.
+/// The size of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
-    /// Launches per target.
+    /// Number of launches per target.
     pub invocations: u32,
-    /// Samples per launch.
+    /// Number of samples per launch.
     pub requests: u32,
     /// Share of the variance that lies between launches, 0…1.
     pub icc: f64,
 }
 
-/// What is the matter with launches.
+/// A distribution of launches, undisturbed or awkward.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// Nothing: log-normal with this standard deviation of the logarithm.
+    /// Undisturbed: log-normal with this standard deviation of the logarithm.
     Spread(f64),
-    /// This share of them takes 1.7 times as long, as on a shared machine.
+    /// This share of launches takes 1.7 times as long, as on a shared machine.
     Slow(f64),
-    /// A block is up to this fraction slower or faster than the next, for all alike.
+    /// Blocks differ in speed by up to this fraction, for all targets alike.
     Drift(f64),
-    /// A name has a factor of its own in all blocks, with this standard deviation of the
-    /// logarithm: its place in memory, or in the order of launches.
+    /// Each name has a factor of its own in all blocks, with this standard deviation of the
+    /// logarithm, as from its place in memory, or in the order of launches.
     Named(f64),
-    /// A target's launch is like its own one block before: autocorrelation at lag 1.
+    /// A target's launch resembles its own one block before: autocorrelation at lag 1.
     Correlated(f64),
 }
 
 impl Shape {
-    /// Those that are awkward.
+    /// The awkward shapes.
     pub const AWKWARD: [Shape; 6] = [
         Shape::Slow(0.1),
         Shape::Slow(0.25),
@@ -82,7 +82,7 @@ impl Shape {
         Shape::Correlated(0.3),
     ];
 
-    /// In words.
+    /// Describe the shape in words.
     pub fn words(self) -> String {
         match self {
             Self::Spread(spread) => format!("launches vary by {} %", 100.0 * spread),
@@ -102,7 +102,8 @@ impl Shape {
         }
     }
 
-    /// How much launches vary besides.
+    /// Return the standard deviation of the logarithm of launches, apart from the shape's own
+    /// effect.
     fn spread(self) -> f64 {
         match self {
             Self::Spread(spread) => spread,
@@ -110,11 +111,11 @@ impl Shape {
         }
     }
 
-    /// The mean of a launch's statistic, of a name without a factor of its own.
+    /// Return the mean of a launch's statistic, for a name without a factor of its own.
     pub(crate) fn truth(self) -> f64 {
         let factor = match self {
             Self::Slow(share) => 1.0 + share * (SLOW_TIMES - 1.0),
-            // Of (1 + by) to the power of a uniform number in ±½.
+            // The mean of (1 + by) to the power of a uniform number in ±½.
             Self::Drift(by) => 2.0 * (by.ln_1p() / 2.0).sinh() / by.ln_1p(),
             Self::Spread(_) | Self::Named(_) | Self::Correlated(_) => 1.0,
         };
@@ -122,11 +123,11 @@ impl Shape {
     }
 }
 
-/// How many times as long a slow launch takes.
+/// Factor by which a slow launch takes longer.
 const SLOW_TIMES: f64 = 1.7;
 
-/// What came of `experiments` of a kind; `None` with a single launch, which gives
-/// neither an interval nor a verdict. The draws depend on the seed and the setting.
+/// Simulate `experiments` of one setting; `None` with a single launch, which gives neither an
+/// interval nor a verdict. The draws depend on the seed and the setting.
 pub fn simulate(setting: &Setting, experiments: u32, seed: u64) -> Option<Found> {
     let mut random = Random::new(seed ^ key(setting));
     let truth = truth(setting, &mut random)?;
@@ -144,7 +145,7 @@ pub fn simulate(setting: &Setting, experiments: u32, seed: u64) -> Option<Found>
     )
 }
 
-/// The same where launches' statistics are drawn directly, of a shape, with a true
+/// Simulate experiments in which launches' statistics are drawn directly, of a shape, with a true
 /// `difference` to be found.
 pub fn simulate_launches(
     invocations: u32,
@@ -196,8 +197,8 @@ pub fn simulate_launches(
     )
 }
 
-/// Draw experiments and judge them: two targets to compare, and others that run
-/// twice, whose pairs say how large errors are.
+/// Draw experiments and judge them. Each has two targets to compare, and others that run twice,
+/// whose pairs say how large errors are.
 fn count(
     experiments: u32,
     truth: f64,
@@ -209,7 +210,7 @@ fn count(
     let (mut intervals, mut covered) = (0_u32, 0_u32);
     for _ in 0..experiments {
         let of_blocks = blocks();
-        // Every target's launches have an interval.
+        // Draw a target's launches, and count whether their interval contains the true value.
         let mut target = || -> Option<Vec<f64>> {
             let drawn = launches(&of_blocks);
             let interval = mean_interval(&drawn)?;
@@ -222,7 +223,7 @@ fn count(
             .map(|_| paired_ratio(&target()?, &target()?))
             .collect();
         let inflation = inflation(&pairs?)?;
-        // `b` slower by a fraction, against `a`: without the pairs, and with them.
+        // Compare `b`, slower by a fraction, with `a`; `inflation` is 1 without the A/A pairs.
         let slower = |by: f64, inflation: f64| {
             let slower: Vec<f64> = b.iter().map(|x| x * (1.0 + by)).collect();
             paired_ratio_at(&slower, &a, CONFIDENCE, inflation)
@@ -255,8 +256,8 @@ fn count(
     })
 }
 
-/// The expected statistic of a launch. Launch and course are independent factors:
-/// `E[exp(b)] = exp(σ²/2)` is known, the median of a course is averaged over many.
+/// Return the expected statistic of a launch. The launch's own factor and its course are
+/// independent: `E[exp(b)] = exp(σ²/2)` is known, the median of a course is averaged over many.
 fn truth(setting: &Setting, random: &mut Random) -> Option<f64> {
     let (between, _) = spreads(setting);
     let medians: Vec<f64> = (0..TRUTH_LAUNCHES)
@@ -270,7 +271,7 @@ fn launch_median(setting: &Setting, random: &mut Random) -> f64 {
     (between * random.normal()).exp() * course_median(setting, random)
 }
 
-/// The median of one launch's samples, but for the launch's own factor.
+/// Return the median of one launch's samples, without the launch's own factor.
 fn course_median(setting: &Setting, random: &mut Random) -> f64 {
     let (_, within) = spreads(setting);
     let mut course = Autoregression::new(LAG1, random);
@@ -284,7 +285,7 @@ fn course_median(setting: &Setting, random: &mut Random) -> f64 {
     median(&samples).expect("exponentials of moderate numbers are finite, and there is one")
 }
 
-/// Numbers of variance 1, each like the one before.
+/// An autoregression of order 1, of variance 1.
 struct Autoregression {
     lag1: f64,
     state: f64,
@@ -302,12 +303,12 @@ impl Autoregression {
     }
 }
 
-/// A factor of a block, where blocks differ by up to a fraction.
+/// Draw the factor of a block, where blocks differ by up to the fraction `by`.
 pub(crate) fn drifted(by: f64, random: &mut Random) -> f64 {
     (1.0 + by).powf(random.unit() - 0.5)
 }
 
-/// Standard deviation of the logarithm between launches, and within one.
+/// Return the standard deviations of the logarithm between launches, and within one.
 fn spreads(setting: &Setting) -> (f64, f64) {
     let part = |share: f64| LOG_STDDEV * share.sqrt();
     (part(setting.icc), part(1.0 - setting.icc))
@@ -339,7 +340,7 @@ mod tests {
 
     #[test]
     fn the_interval_covers_and_the_verdict_seldom_errs() {
-        // Of 1000 at 95 % the standard deviation is 0.7 points; 3.5 of them allowed.
+        // The standard deviation of 1000 trials at 95 % is 0.7 points; 3.5 of these are allowed.
         let found = simulate(&setting(5, 0.1), 1000, 1).unwrap();
         assert!((0.925..=0.975).contains(&found.coverage), "{found:?}");
         assert!(found.false_positive_test <= 0.075, "{found:?}");

@@ -1,8 +1,8 @@
-//! The trial of `--until`: runs whose truth is known, and that go on block by block until every
-//! interval is narrow enough.
+//! Simulation of `--until`: runs of known truth that go on block by block until every interval is
+//! narrow enough.
 //!
-//! Simpler than a run in two ways: no A/A pairs enlarge its errors, and each cell is held against
-//! another of its own, where those of a run share the baseline.
+//! These runs are simpler than real ones in two ways: no A/A pairs enlarge their errors, and each
+//! cell is compared with another of its own, where those of a run share the baseline.
 
 use crate::ci::{Interval, mean_interval};
 use crate::compare::verdict;
@@ -11,20 +11,20 @@ use crate::ratio::paired_ratio;
 use crate::simulate::{Shape, drifted};
 use schema::simulation::Stopped;
 
-/// By how much blocks differ for all cells alike, a fraction.
+/// Fraction by which blocks differ, for all cells alike.
 const DRIFT: f64 = 0.2;
 
-/// A run that goes on.
+/// A simulated run that adds blocks until its intervals are narrow enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GoesOn {
-    /// Cells that must all be narrow enough.
+    /// Number of cells that must all be narrow enough.
     pub cells: u32,
-    /// Each is held against another that ran in the same blocks, which differ by up to 20 %,
-    /// and the interval is of the ratio; else it is of the mean.
+    /// Whether each cell is compared with another that ran in the same blocks, which differ by up
+    /// to 20 %; then the interval is of the ratio, else of the mean.
     pub compared: bool,
-    /// Blocks before the first look.
+    /// Number of blocks before the first look.
     pub invocations: u32,
-    /// Most blocks.
+    /// Maximum number of blocks.
     pub blocks_max: u32,
     /// Half the width that is narrow enough, in percent of the value.
     pub percent: f64,
@@ -32,14 +32,15 @@ pub struct GoesOn {
     pub spread: f64,
 }
 
-/// A cell's launches, by block, and those of the cell that it is held against.
+/// Launches of a cell, by block, and of the cell that it is compared with.
 #[derive(Clone, Default)]
 struct Launches {
     of: Vec<f64>,
     against: Vec<f64>,
 }
 
-/// Simulate such runs; launches are log-normal. `None` where the first blocks give no interval.
+/// Simulate `experiments` of such runs; launches are log-normal. `None` where the first blocks give
+/// no interval.
 pub fn simulate_until(run: &GoesOn, experiments: u32, seed: u64) -> Option<Stopped> {
     let mut random = Random::new(seed ^ key(run));
     let truth = match run.compared {
@@ -70,7 +71,8 @@ pub fn simulate_until(run: &GoesOn, experiments: u32, seed: u64) -> Option<Stopp
             if let Some(power) = &mut stopped.power {
                 let apart = 1.0 + 2.0 * run.percent / 100.0;
                 let slower: Vec<f64> = cell.of.iter().map(|x| x * apart).collect();
-                // As `calibrate --verdicts` has it: half of what the width leaves of the difference.
+                // The rule of `calibrate --verdicts`: half of what the half-width leaves of the
+                // difference.
                 let matters = 1.0 + run.percent / 200.0;
                 let found = paired_ratio(&slower, &cell.against)?;
                 let is_found = verdict(found.p, found.ci95, matters).is_difference();
@@ -81,7 +83,7 @@ pub fn simulate_until(run: &GoesOn, experiments: u32, seed: u64) -> Option<Stopp
     (experiments > 0).then_some(stopped)
 }
 
-/// One run to its end: its cells, and their intervals.
+/// Simulate one run to its end; return its cells, and their intervals.
 fn go_on(run: &GoesOn, random: &mut Random) -> Option<(Vec<Launches>, Vec<Interval>)> {
     let mut cells = vec![Launches::default(); run.cells as usize];
     for blocks in 1_u32.. {
@@ -152,7 +154,8 @@ mod tests {
     #[test]
     fn what_befalls_whole_blocks_costs_ratios_nothing() {
         let found = run(true, 1.0);
-        // Twice the variance of one, and no more for blocks that differ by ten times as much.
+        // A ratio has twice the variance of one cell, and blocks that differ ten times as much add
+        // nothing.
         assert!((20.0..50.0).contains(&found.blocks), "{found:?}");
         assert!(found.gave_up < 0.01, "{found:?}");
         assert!((0.92..0.98).contains(&found.coverage), "{found:?}");

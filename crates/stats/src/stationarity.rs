@@ -1,54 +1,47 @@
-//! Samples in the order in which they came: where they settle, whether they drift,
-//! how much one says about the next.
+//! Properties of a series of samples in order of time: where it settles, whether it drifts, and how
+//! much its samples depend on each other.
 //!
-//! Whether the samples of a cell drift within its invocations: a warm-up that was
-//! too short, a clock that falls with heat, a cache that fills.
+//! [`drift`] detects whether the samples of a cell drift within its invocations: because of a
+//! warm-up that was too short, a clock that falls with heat, a cache that fills. It compares the
+//! early part of each invocation with its late part, as in Geweke's diagnostic (J. Geweke,
+//! "Evaluating the accuracy of sampling-based approaches to the calculation of posterior moments",
+//! Bayesian Statistics 4, 1992). Geweke takes the error of the two means from the spectrum of a
+//! single series; here there are several independent invocations, so it is taken from them (the
+//! idea of replications: P. D. Welch, "The statistical analysis of simulation results", 1983): a
+//! paired t-test of the early and late medians. It therefore holds whatever the autocorrelation
+//! within an invocation. It flags, and never trims: a start-up that is slower is what a user gets.
 //!
-//! The early part of each invocation against its late part, as in Geweke's
-//! diagnostic (J. Geweke, "Evaluating the accuracy of sampling-based approaches to
-//! the calculation of posterior moments", Bayesian Statistics 4, 1992). Geweke takes
-//! the error of the two means from the spectrum of the one series he has; here there
-//! are several independent invocations, so it is taken from them (the idea of
-//! replications: P. D. Welch, "The statistical analysis of simulation results",
-//! 1983): a paired t-test of the early and late medians. It therefore holds whatever
-//! the autocorrelation within an invocation.
+//! [`lag1`], [`integrated_time`] and [`effective_size`] describe how much the samples of one
+//! invocation depend on each other. No interval rests on them: intervals are over invocations, and
+//! correlation within an invocation can't make them too narrow.
 //!
-//! It flags, and never trims: a start-up that is slower is what a user gets.
-//!
-//! How much the samples of one invocation say about each other: lag-1
-//! autocorrelation, integrated autocorrelation time, effective sample size.
-//!
-//! They describe. No interval rests on them: intervals rest on invocations, which
-//! no correlation within one can make too narrow.
-//!
-//! Where a series settles: how much of its beginning is a ramp and not the steady state.
-//!
-//! MSER-5: cut where the standard error of the mean of what is left is least, on means
-//! of five. Sources: White, "An effective truncation heuristic for bias reduction in
+//! [`truncation`] finds where a series settles: how much of its beginning is a ramp and not the
+//! steady state. It is MSER-5: cut where the standard error of the mean of what is left is least,
+//! on means of five. Sources: White, "An effective truncation heuristic for bias reduction in
 //! simulation output", Simulation 69 (1997); White, Cobb & Spratt, "A comparison of five
-//! steady-state truncation heuristics for simulation", Winter Simulation Conference
-//! (2000), for means of five. Rejected: a fixed number of warm-up requests, since it isn't
-//! known beforehand how long a queue takes to fill.
+//! steady-state truncation heuristics for simulation", Winter Simulation Conference (2000), for
+//! means of five. Rejected: a fixed number of warm-up requests, since it isn't known beforehand how
+//! long a queue takes to fill.
 
 use crate::describe::{mean, median};
 use crate::percentile::all_finite;
 use crate::ratio::{PairedRatio, paired_ratio};
 
-/// The early part: Geweke's tenth doubled, since a cell may have 20 requests an
-/// invocation, and a median of two says little.
+/// Share of an invocation's samples that are its early part: Geweke's tenth doubled, since a cell
+/// may have 20 requests an invocation, and a median of two says little.
 pub const EARLY: f64 = 0.2;
-/// The late part.
+/// Share of an invocation's samples that are its late part.
 pub const LATE: f64 = 0.5;
-/// Fewest samples an invocation must have.
+/// Minimum number of samples in each invocation for a drift.
 pub const SAMPLES_MIN: usize = 10;
-/// Fewest invocations.
+/// Minimum number of invocations for a drift.
 pub const INVOCATIONS_MIN: usize = 3;
-/// p under which a drift is flagged. Lower than a verdict's, because every cell is
-/// asked and nothing corrects for it.
+/// p under which a drift is flagged. It is lower than a verdict's, because every cell is tested and
+/// nothing corrects for that.
 pub const ALPHA: f64 = 0.01;
 
-/// Early ÷ late, over the invocations' samples in their order. `None` with too few
-/// of either, or where a median isn't positive.
+/// Return the ratio early ÷ late over the invocations' samples, which are in order of time. `None`
+/// with too few samples or invocations, or where a median isn't positive.
 pub fn drift(invocations: &[Vec<f64>]) -> Option<PairedRatio> {
     let enough = invocations.iter().all(|i| i.len() >= SAMPLES_MIN);
     let finite = invocations.iter().all(|i| all_finite(i));
@@ -72,9 +65,9 @@ pub fn is_flagged(drift: &PairedRatio) -> bool {
     drift.p.is_some_and(|p| p < ALPHA)
 }
 
-/// Autocovariance at a lag with divisor n (Box & Jenkins 1976, § 2.1.5): the biased
-/// estimate, whose sequence is positive semi-definite. `None` where the series is
-/// not longer than the lag or not all finite.
+/// Return the autocovariance at a lag with divisor n (Box & Jenkins 1976, § 2.1.5): the biased
+/// estimate, whose sequence is positive semi-definite. `None` where the series is not longer than
+/// the lag or not all finite.
 pub fn autocovariance(series: &[f64], lag: usize) -> Option<f64> {
     if series.len() <= lag || !all_finite(series) {
         return None;
@@ -83,8 +76,8 @@ pub fn autocovariance(series: &[f64], lag: usize) -> Option<f64> {
     Some(about(series, mean, lag)).filter(|c| c.is_finite())
 }
 
-/// Autocorrelation at lag 1, −1…1. `None` with fewer than three samples, and where
-/// all are equal.
+/// Return the autocorrelation at lag 1, −1…1. `None` with fewer than three samples, and where all
+/// are equal.
 pub fn lag1(series: &[f64]) -> Option<f64> {
     if series.len() < 3 {
         return None;
@@ -93,10 +86,10 @@ pub fn lag1(series: &[f64]) -> Option<f64> {
     Some(autocovariance(series, 1)? / variance).filter(|r| r.is_finite())
 }
 
-/// Integrated autocorrelation time `τ = 1 + 2·Σ ρ(lag)`, by Geyer's initial monotone
-/// sequence: sums of two neighbouring autocorrelations are added as long as they are
-/// positive, none counted for more than the one before it. So the noise of long lags,
-/// which never dies, stays out.
+/// Return the integrated autocorrelation time `τ = 1 + 2·Σ ρ(lag)`, by Geyer's initial monotone
+/// sequence: sums of two neighbouring autocorrelations are added as long as they are positive, none
+/// counted for more than the one before it. So the noise of long lags, which doesn't decay, is left
+/// out.
 ///
 /// Source: C. J. Geyer, "Practical Markov Chain Monte Carlo", Statistical Science 7
 /// (1992), § 3.3. `None` as for [`lag1`].
@@ -117,8 +110,8 @@ pub fn integrated_time(series: &[f64]) -> Option<f64> {
     Some(tau).filter(|tau| tau.is_finite())
 }
 
-/// As how many independent samples the series counts for its mean: `n / τ`, at most
-/// n. (Anticorrelated samples would count for more; that is not claimed.)
+/// Return how many independent samples the series is worth for its mean: `n / τ`, at most n.
+/// (Anticorrelated samples would be worth more; that is not claimed.)
 pub fn effective_size(series: &[f64]) -> Option<f64> {
     Some(series.len() as f64 / integrated_time(series)?.max(1.0))
 }
@@ -132,14 +125,14 @@ fn about(series: &[f64], mean: f64, lag: usize) -> f64 {
     products.sum::<f64>() / series.len() as f64
 }
 
-/// Values averaged into one.
+/// Number of values that are averaged into one.
 const BATCH: usize = 5;
-/// With fewer batches than this nothing is cut: there is nothing to compare.
+/// Minimum number of batches for a cut; with fewer there is nothing to compare.
 const BATCHES_MIN: usize = 4;
 
-/// How many values at the beginning of `series`, in order of time, are left out: a
-/// multiple of five, and at most half of them. A cut at the very half means that the
-/// series never settled.
+/// Return how many values at the beginning of `series`, in order of time, are to be left out: a
+/// multiple of five, and at most half of them. A cut at exactly half means that the series never
+/// settled.
 pub fn truncation(series: &[f64]) -> usize {
     let means: Vec<f64> = series
         .chunks_exact(BATCH)
@@ -150,7 +143,7 @@ pub fn truncation(series: &[f64]) -> usize {
     }
     let statistic = |cut: &usize| mser(&means[*cut..]);
     let cuts = 0..=means.len() / 2;
-    // Of equal ones the first: as little as possible is cut.
+    // Of equal cuts the first is taken, so that as little as possible is left out.
     let best = cuts.min_by(|a, b| statistic(a).total_cmp(&statistic(b)));
     best.unwrap_or(0) * BATCH
 }
@@ -161,7 +154,7 @@ pub fn settled(length: usize, cut: usize) -> bool {
     batches < BATCHES_MIN || cut < batches / 2 * BATCH
 }
 
-/// Σ (x − mean)² / n²: the squared standard error of the mean, but for a factor.
+/// Return Σ (x − mean)² / n²: the squared standard error of the mean, up to a factor.
 fn mser(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -173,7 +166,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// 20 samples about 100, the first four `factor` times as long.
+    /// Draw 20 samples about 100, the first four `factor` times as long.
     fn invocation(factor: f64, random: &mut Random) -> Vec<f64> {
         let sample = |i: usize, random: &mut Random| {
             let slow = if i < 4 { factor } else { 1.0 };

@@ -1,16 +1,16 @@
-//! What may be said where no difference was found: how far apart two targets can be, what
-//! could have been found, and how many blocks would decide.
+//! Statements about targets between which no difference was found: how far apart they can be, which
+//! difference could have been found, and how many blocks would decide.
 
 use crate::ci::t_quantile;
 
-/// How likely a difference is to be found that [`least_found`] names.
+/// Probability of finding the difference that [`least_found`] returns.
 pub const POWER: f64 = 0.8;
-/// More blocks than anybody measures.
+/// Maximum number of blocks that are considered: more than anybody measures.
 const BLOCKS_MAX: usize = 1000;
 
-/// How far apart two targets are at most, as a ratio of 1 or more: the end of the ratio's 95 %
-/// interval that lies further from 1 on a logarithmic scale. That they are nearer than this is
-/// what two one-sided tests at 2.5 % would find (Schuirmann 1987). `None` without an interval.
+/// Return how far apart two targets are at most, as a ratio of 1 or more: the end of the ratio's
+/// 95 % interval that lies further from 1 on a logarithmic scale. Two one-sided tests at 2.5 %
+/// would find that they are nearer than this (Schuirmann 1987). `None` without an interval.
 ///
 /// ```
 /// use stats::tie::apart_at_most;
@@ -24,9 +24,10 @@ pub fn apart_at_most(ci95: Option<(f64, f64)>) -> Option<f64> {
     Some(high.max(1.0 / low)).filter(|end| end.is_finite())
 }
 
-/// The least true ratio (over 1) that such a comparison would find with a probability of
+/// Return the least true ratio (over 1) that such a comparison would find with a probability of
 /// [`POWER`]: `ln r = ln m + (t(0.975, k−1) + t(0.8, k−1)) · s/√k`, with `m` the smallest
-/// difference that `matters`. `None` without an interval. Of one pair, without Holm's correction.
+/// difference that `matters`. `None` without an interval. It is for one pair, without Holm's
+/// correction.
 pub fn least_found(ci95: Option<(f64, f64)>, blocks: usize, matters: f64) -> Option<f64> {
     let error = error(ci95?, blocks)?;
     let degrees = blocks as f64 - 1.0;
@@ -34,9 +35,9 @@ pub fn least_found(ci95: Option<(f64, f64)>, blocks: usize, matters: f64) -> Opt
     Some((matters.ln() + times * error).exp()).filter(|ratio| ratio.is_finite())
 }
 
-/// With how many blocks, spread as these are and about the same mean, the interval would lie
-/// beyond the smallest difference that `matters` (a ratio) or within it. `None` without an
-/// interval, and where a thousand would not do.
+/// Return the number of blocks, spread as these are and about the same mean, with which the
+/// interval would lie beyond the smallest difference that `matters` (a ratio) or within it. `None`
+/// without an interval, and where a thousand blocks would not be enough.
 pub fn blocks_to_decide(
     ratio: f64,
     ci95: Option<(f64, f64)>,
@@ -52,7 +53,7 @@ pub fn blocks_to_decide(
     })
 }
 
-/// The standard error of the logarithm that an interval was made with.
+/// Return the standard error of the logarithm that an interval was made with.
 fn error((low, high): (f64, f64), blocks: usize) -> Option<f64> {
     let half = (high.ln() - low.ln()) / 2.0;
     Some(half / t_quantile(0.975, blocks as f64 - 1.0)?)
@@ -102,7 +103,7 @@ mod tests {
         assert_eq!(needed(1.0, spread, 1.05), Some(39));
         // t(0.975, 222) · 0.15/√223 = 0.019795 is the first under ln 1.02 = 0.019803.
         assert_eq!(needed(1.0, spread, MATTERS), Some(223));
-        // Decided as it is.
+        // Five blocks decide it already.
         assert_eq!(needed(1.0, 0.001, MATTERS), Some(5));
         assert_eq!(needed(1.02, 0.9, MATTERS), None);
     }

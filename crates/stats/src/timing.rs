@@ -1,57 +1,53 @@
-//! Whether an engine's stamps can be true, by the harness's own.
+//! Checks of an engine's stamps against the harness's own.
 //!
-//! All processes of a host share one `CLOCK_MONOTONIC`, so the harness's stamps
-//! bound an engine's from both sides without any slack: nothing is received before
-//! it was due, and no token comes after its answer was read. (The lower bound is
-//! `scheduled_ns`, not `sent_ns`: the latter is stamped *after* the write, and a
-//! reader on another core may well be quicker.)
+//! All processes of a host share one `CLOCK_MONOTONIC`, so the harness's stamps bound an engine's
+//! from both sides without any slack: no request is received before it was due, and no token comes
+//! after its answer was read. (The lower bound is `scheduled_ns`, not `sent_ns`: the latter is
+//! stamped *after* the write, and a reader on another core may well be quicker.)
 //!
-//! Inside these bounds a clock can still run slow, or start over. Then the last
-//! token is stamped too early, and the answer seems to dawdle on its way: the
-//! report lag grows with the length of the request, which an honest pipe's does
-//! not. On a busy machine single lags are long for honest reasons (the engine's
-//! threads hold every core when the answer is written), so no single request is
+//! Inside these bounds a clock can still run slow, or start over. Then the last token is stamped
+//! too early, and the answer seems late: the report lag grows with the length of the request, which
+//! the lag of a pipe does not. On a busy machine single lags can be long although the stamps are
+//! right (the engine's threads hold every core when the answer is written), so no single request is
 //! judged, but the cell:
 //!
-//! 1. the median lag must not exceed 5 ms or 10 % of the median end-to-end time,
-//!    whichever is more: half of all answers would have to be held up (over a bare
-//!    pipe, with a spinning thread on each of two cores and a load of 4, the median
-//!    of 300 lags was 0.01 ms, the 90th percentile 0.04 ms and the greatest 9 ms;
-//!    an honest engine beside another that kept both cores busy had a median of
-//!    3.5 ms over five requests, which 2 ms and 5 % called a lie);
-//! 2. the least lag must not exceed 0.5 ms or 5 % of the median end-to-end time.
-//!    Noise only ever lengthens a lag, so the least of many is nearly free of it,
-//!    and a slow clock can't hide in it. The least of n lags that are exponentially
-//!    distributed has an n-th of their mean: of fewer than 20 requests, more is
-//!    allowed in proportion. This is the sharper of the two; the first catches an
-//!    engine that is honest now and then.
+//! 1. The median lag must not exceed 5 ms or 10 % of the median end-to-end time, whichever is more:
+//!    half of all answers would have to be held up. (Over a bare pipe, with a spinning thread on
+//!    each of two cores and a load of 4, the median of 300 lags was 0.01 ms, the 90th percentile
+//!    0.04 ms and the greatest 9 ms; an engine with right stamps beside another that kept both
+//!    cores busy had a median of 3.5 ms over five requests, which 2 ms and 5 % would not allow.)
+//! 2. The least lag must not exceed 0.5 ms or 5 % of the median end-to-end time. Noise only ever
+//!    lengthens a lag, so the least of many is nearly free of it and reveals a slow clock. The
+//!    least of n lags that are exponentially distributed has an n-th of their mean: of fewer than
+//!    20 requests, more is allowed in proportion. This check is the sharper of the two; the first
+//!    catches an engine whose stamps are right only now and then.
 //!
-//! What this can't see: where inside a request its tokens fell. They are not streamed;
-//! [`crate::witness`] holds their stamps against what the engine had committed.
+//! These checks can't see where inside a request its tokens fell, because tokens are not streamed;
+//! [`crate::witness`] compares their stamps with what the engine had committed.
 
 use crate::describe::median;
 use crate::evidence::Attempt;
 use schema::record::RequestRecord;
 
-/// Median lag that is always allowed (ns).
+/// Median report lag that is always allowed (ns).
 pub const LAG_MEDIAN_NS: f64 = 5e6;
-/// Median lag allowed as a fraction of the median end-to-end time.
+/// Median report lag that is allowed, as a fraction of the median end-to-end time.
 pub const LAG_MEDIAN_FRACTION: f64 = 0.10;
-/// Least lag that is always allowed (ns), of [`LAG_LEAST_OF`] requests or more.
+/// Least report lag that is always allowed (ns), of [`LAG_LEAST_OF`] requests or more.
 pub const LAG_LEAST_NS: f64 = 5e5;
-/// With fewer requests than this, the least lag may be longer in proportion.
+/// Number of requests under which the least lag may be longer in proportion.
 pub const LAG_LEAST_OF: f64 = 20.0;
-/// Least lag allowed as a fraction of the median end-to-end time.
+/// Least report lag that is allowed, as a fraction of the median end-to-end time.
 pub const LAG_LEAST_FRACTION: f64 = 0.05;
 
-/// `later − earlier` in ns. The difference is taken in integers: as floats, stamps
-/// of a host up for months would lose nanoseconds.
+/// Return `later − earlier` in ns. The difference is taken in integers: as floats, stamps of a host
+/// up for months would lose nanoseconds.
 pub(crate) fn ns_between(earlier: u64, later: u64) -> f64 {
     (i128::from(later) - i128::from(earlier)) as f64
 }
 
-/// What is wrong with a request's stamps by themselves, in words; `None` where
-/// scheduled ≤ received ≤ started ≤ token 0 ≤ … ≤ last token ≤ answered.
+/// Describe the first contradiction among a request's stamps; `None` where scheduled ≤ received ≤
+/// started ≤ token 0 ≤ … ≤ last token ≤ answered.
 pub fn contradiction(request: &RequestRecord) -> Option<String> {
     let mut before = ("it was due", request.scheduled_ns);
     let chain = [
@@ -88,7 +84,7 @@ fn early(what: &str, at: u64, (before, before_at): (&str, u64)) -> String {
     format!("by its stamps {what} {by} before {before}")
 }
 
-/// Check a cell; the error is the reason, in numbers.
+/// Check the stamps of a cell. `Err` is the reason, with numbers.
 pub(crate) fn check(attempts: &[Attempt]) -> Result<(), String> {
     let mut lags = Vec::new();
     let mut e2es = Vec::new();

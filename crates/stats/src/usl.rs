@@ -1,45 +1,45 @@
 //! The Universal Scalability Law: how throughput grows with concurrency, where it
 //! stops, and why (contention or coherency).
 //!
-//! `X(N) = λ·N / (1 + σ·(N − 1) + κ·N·(N − 1))`: λ is the throughput of one, σ the
-//! share that is serial (Amdahl's), κ what every pair costs. Source: N. J. Gunther,
-//! "A General Theory of Computational Scalability Based on Rational Functions",
-//! arXiv:0808.1431 (2008).
+//! `X(N) = λ·N / (1 + σ·(N − 1) + κ·N·(N − 1))`: λ is the throughput of one request in flight, σ
+//! the share of work that is serial (Amdahl's), κ the cost of every pair. Source: N. J. Gunther, "A
+//! General Theory of Computational Scalability Based on Rational Functions", arXiv:0808.1431
+//! (2008).
 //!
-//! An interpolation drawn from few loads would be a story, not a fit, so it takes
-//! [`LOADS_MIN`] of them. σ and κ are not held at 0 or above: a fit that needs a
-//! negative one says that the law doesn't hold here, and the interval shows it.
+//! Few loads would be interpolated rather than fitted, so a fit needs [`LOADS_MIN`] of them. σ and
+//! κ are not held at 0 or above: a negative one says that the law doesn't hold here, and the
+//! interval shows it.
 
 use crate::ci::{Interval, mean_interval};
 
-/// Fewest loads for a fit; 1 must be among them.
+/// Minimum number of loads for a fit; 1 must be among them.
 pub const LOADS_MIN: usize = 6;
 
-/// The coefficients of one invocation.
+/// Coefficients of the law, as fitted to one invocation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Coefficients {
-    /// Throughput of one, in the unit of the throughputs.
+    /// Throughput of one request in flight, in the unit of the data.
     pub lambda: f64,
-    /// Contention.
+    /// Contention: the share of work that is serial.
     pub sigma: f64,
-    /// Coherency.
+    /// Coherency: the cost of every pair of requests.
     pub kappa: f64,
 }
 
-/// The law over all invocations: means and 95 % t intervals of the coefficients of
-/// each, since invocations are what is independent.
+/// The law over all invocations: mean and 95 % t interval of each coefficient over the invocations,
+/// which are independent of each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Usl {
-    /// Throughput of one.
+    /// Throughput of one request in flight.
     pub lambda: Interval,
-    /// Contention.
+    /// Contention: the share of work that is serial.
     pub sigma: Interval,
-    /// Coherency.
+    /// Coherency: the cost of every pair of requests.
     pub kappa: Interval,
 }
 
 impl Coefficients {
-    /// Throughput at a load.
+    /// Return the throughput at a load.
     pub fn throughput(&self, load: f64) -> f64 {
         let waits = self.sigma * (load - 1.0) + self.kappa * load * (load - 1.0);
         self.lambda * load / (1.0 + waits)
@@ -48,11 +48,10 @@ impl Coefficients {
 
 /// Fit one invocation's (load, throughput) points.
 ///
-/// `N/X = c₀ + c₁·(N − 1) + c₂·N·(N − 1)` is linear in c, with λ = 1/c₀, σ = c₁/c₀,
-/// κ = c₂/c₀. Each equation is weighted by X/N, so that the residuals are relative
-/// errors of the throughput and small loads don't lose to large ones. `None` with
-/// fewer than [`LOADS_MIN`] different loads, without load 1, or where a load or a
-/// throughput isn't positive and finite.
+/// `N/X = c₀ + c₁·(N − 1) + c₂·N·(N − 1)` is linear in c, with λ = 1/c₀, σ = c₁/c₀, κ = c₂/c₀. Each
+/// equation is weighted by X/N, so that the residuals are relative errors of the throughput and
+/// small loads count as much as large ones. `None` with fewer than [`LOADS_MIN`] different loads,
+/// without load 1, or where a load or a throughput isn't positive and finite.
 pub fn fit(points: &[(f64, f64)]) -> Option<Coefficients> {
     let usable = |x: f64| x.is_finite() && x > 0.0;
     let mut loads: Vec<f64> = points.iter().map(|point| point.0).collect();
@@ -92,9 +91,9 @@ pub fn fit_all(invocations: &[Vec<(f64, f64)>]) -> Option<Usl> {
     })
 }
 
-/// Least squares of `rows · c = 1` by modified Gram–Schmidt with the right-hand side
-/// as one more column, which is as stable as Householder's (Björck 1967); normal
-/// equations would lose half the digits. `None` where the columns are dependent.
+/// Solve `rows · c = 1` by least squares: modified Gram–Schmidt with the right-hand side as one
+/// more column, which is as stable as Householder's (Björck 1967); normal equations would lose half
+/// the digits. `None` where the columns are dependent.
 fn solve(mut rows: Vec<[f64; 3]>) -> Option<[f64; 3]> {
     let mut right = vec![1.0; rows.len()];
     let mut upper = [[0.0; 3]; 3];
@@ -172,7 +171,7 @@ mod tests {
         let usl = fit_all(&three).unwrap();
         assert!((usl.lambda.mean / LAW.lambda - 1.0).abs() < 1e-9);
         assert!(usl.lambda.low < 0.8 * LAW.lambda, "{:?}", usl.lambda);
-        // A machine that is slower as a whole contends no more.
+        // A machine that is slower as a whole has the same contention.
         assert!((usl.sigma.high - usl.sigma.low).abs() < 1e-9);
         assert_eq!(fit_all(&three[..1]), None);
     }

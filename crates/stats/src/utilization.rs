@@ -1,9 +1,9 @@
-//! How much of its device a case used: memory bandwidth in decode (MBU) and
-//! arithmetic in prefill (MFU), against what the run measured that this device can
-//! do at best, in the target's own number format.
+//! The share of its device that a case used: memory bandwidth in decode (MBU) and arithmetic in
+//! prefill (MFU), against the best that the run measured on this device, in the target's own number
+//! format.
 //!
-//! One request at a time only: what a step of a shared batch read or computed for
-//! whom is the engine's secret. A number that can't be had honestly is absent.
+//! For one request at a time only: which request of a shared batch a step read or computed for is
+//! not known outside the engine. A number that can't be computed correctly is absent.
 
 use crate::analysis::{Cell, Exceeded, MetricId};
 use crate::timing::ns_between;
@@ -11,16 +11,16 @@ use schema::record::{Ready, RequestRecord};
 use schema::registry::{DeviceKind, Target};
 use std::collections::BTreeMap;
 
-/// Weights that fit in this many last-level caches may never be read from memory.
+/// Number of last-level caches: weights that are smaller may never be read from memory.
 const CACHES: f64 = 4.0;
 
-/// A share of a limit (percent) beyond which the limit is no limit, a twentieth of it left for launches that
-/// met a faster machine than the measurement of the limit did.
+/// Largest share of a limit that is believable (percent). Beyond it the limit can't be one; the
+/// margin is for launches that met a faster machine than the measurement of the limit did.
 pub const BELIEVABLE_MAX: f64 = 105.0;
 
-/// Take back all shares of a limit that a cell was seen beyond: it was measured wrongly, or while the machine
-/// was slow, so each of its shares is too large. A limit is a device's, so the cells of targets on other
-/// devices keep theirs. Which limits these are.
+/// Remove all shares of each limit that a cell exceeded, and return these limits. Such a limit was
+/// measured wrongly, or while the machine was slow, so each of its shares is too large. A limit is
+/// one of a device, so the cells of targets on other devices keep their shares.
 pub(crate) fn withdraw(cells: &mut [Cell], targets: &[Target]) -> Vec<Exceeded> {
     let mut exceeded = Vec::new();
     for kind in [DeviceKind::Processor, DeviceKind::Gpu, DeviceKind::Unknown] {
@@ -40,7 +40,7 @@ pub(crate) fn withdraw(cells: &mut [Cell], targets: &[Target]) -> Vec<Exceeded> 
     exceeded
 }
 
-/// The largest share of a limit among the cells of one kind of device.
+/// Find the largest share of a limit among the cells of one kind of device.
 fn furthest(
     cells: &[Cell],
     targets: &[Target],
@@ -59,42 +59,43 @@ fn furthest(
     })
 }
 
-/// The device that a cell's target computes on; `None` where the plan hasn't the target.
+/// Return the device that a cell's target computes on; `None` where the plan hasn't the target.
 fn device_of(cell: &Cell, targets: &[Target]) -> Option<DeviceKind> {
     let target = targets.iter().find(|target| target.id == cell.target)?;
     Some(DeviceKind::of_backend(&target.backend))
 }
 
-/// Ceilings of one device and the work of the model, as the run recorded them.
+/// Limits of one device and the work of the model, as the run recorded them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// The memory that the device computes from, bytes/s: reading it, or on a GPU copying in it.
+    /// Bandwidth of the memory that the device computes from (bytes/s): of reading it, or on a GPU
+    /// of copying in it.
     pub bandwidth_bytes_per_s: Option<f64>,
-    /// Arithmetic in the target's number format, FLOP/s.
+    /// Arithmetic throughput in the target's number format (FLOP/s).
     pub flops_per_s: Option<f64>,
-    /// All instances of the outermost cache, bytes.
+    /// Size of all instances of the outermost cache together (bytes).
     pub cache_bytes: Option<f64>,
-    /// The model.
+    /// Arithmetic that the model needs.
     pub work: Option<Work>,
 }
 
-/// What a dense decoder computes.
+/// The arithmetic that a dense decoder needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// Weights that every token is multiplied with, the output head aside.
+    /// Number of weights that every token is multiplied with, without the output head.
     pub params_per_token: f64,
-    /// Weights of the output head, for tokens whose logits are wanted.
+    /// Number of weights of the output head, used for tokens whose logits are wanted.
     pub params_head: f64,
     /// Layers × query heads × head size.
     pub attention_width: f64,
 }
 
 impl Limits {
-    /// Those of the device that a backend computes on, for a number format, from a run's facts; what is
-    /// missing there is unknown. Facts of the processor have plain names, those of another device begin
-    /// with the backend's: `cuda_flops_f16_per_s`.
+    /// Read the limits of the device that a backend computes on, for a number format, from a run's
+    /// facts; a limit without a fact is unknown. Facts of the processor have plain names, those of
+    /// another device begin with the backend's: `cuda_flops_f16_per_s`.
     ///
-    /// A processor's `memory_bandwidth_bytes_per_s`, of runs before 2026-11-28, is no limit: it was
+    /// A processor's `memory_bandwidth_bytes_per_s`, of runs before 2026-11-28, is not used: it was
     /// measured by a loop that computed longer than memory took (see `ceilings::memory`).
     pub fn new(facts: &BTreeMap<String, String>, backend: &str, precision: &str) -> Self {
         let (of_device, memory) = match DeviceKind::of_backend(backend) {
@@ -117,14 +118,14 @@ impl Limits {
     }
 }
 
-/// A fact that is a finite number over 0.
+/// Return a fact that is a finite number over 0.
 fn number(facts: &BTreeMap<String, String>, key: &str) -> Option<f64> {
     let value: f64 = facts.get(key)?.parse().ok()?;
     (value.is_finite() && value > 0.0).then_some(value)
 }
 
 impl Work {
-    /// From a run's facts; `None` unless all of it is there.
+    /// Read the model's arithmetic from a run's facts; `None` unless all of it is there.
     fn new(facts: &BTreeMap<String, String>) -> Option<Self> {
         Some(Self {
             params_per_token: number(facts, "model_params_per_token")?,
@@ -133,18 +134,18 @@ impl Work {
         })
     }
 
-    /// FLOPs of the prefill of `tokens`, of which the last one's logits are wanted:
-    /// two per weight and token, and causal attention's two products over the
-    /// positions so far (Chowdhery et al., PaLM, 2022, appendix B, forward pass only).
+    /// Return the FLOPs of the prefill of `tokens`, of which only the last one's logits are wanted:
+    /// two per weight and token, and the two products of causal attention over the positions so far
+    /// (Chowdhery et al., PaLM, 2022, appendix B, forward pass only).
     pub fn prefill_flops(&self, tokens: f64) -> f64 {
         let weights = self.params_per_token * tokens + self.params_head;
         2.0 * weights + 2.0 * self.attention_width * tokens * tokens
     }
 }
 
-/// Model bandwidth utilisation in decode, percent: weights and cache entries read,
-/// over the time between the first token and the last, over the memory bandwidth.
-/// `None` where the weights may stay in a cache.
+/// Return the model bandwidth utilisation in decode (percent): bytes of weights and cache entries
+/// read ÷ time between the first token and the last ÷ memory bandwidth. `None` where the weights
+/// may stay in a cache.
 pub(crate) fn decode_mbu_percent(
     requests: &[&RequestRecord],
     prompt_tokens: u32,
@@ -170,9 +171,9 @@ pub(crate) fn decode_mbu_percent(
     share(bytes, ns, bandwidth)
 }
 
-/// Model FLOPs utilisation in prefill, percent: what the model needs to compute for
-/// the prompt, over the time from the start of the work to the first token, over the
-/// arithmetic that was measured in the target's number format.
+/// Return the model FLOPs utilisation in prefill (percent): FLOPs that the model needs for the
+/// prompt ÷ time from the start of the work to the first token ÷ the arithmetic throughput that was
+/// measured in the target's number format.
 pub(crate) fn prefill_mfu_percent(
     requests: &[&RequestRecord],
     prompt_tokens: u32,
@@ -187,7 +188,7 @@ pub(crate) fn prefill_mfu_percent(
     share(each * requests.len() as f64, ns, flops)
 }
 
-/// `amount` in `ns` against `per_s`, percent.
+/// Return the rate of `amount` in `ns`, in percent of `per_s`.
 fn share(amount: f64, ns: f64, per_s: f64) -> Option<f64> {
     let percent = 100.0 * amount / (ns / 1e9) / per_s;
     (ns > 0.0 && percent.is_finite()).then_some(percent)

@@ -1,53 +1,51 @@
-//! The steady window of a case: over which time throughput is taken.
+//! The steady window of a case: the time over which throughput is computed.
 //!
-//! **Closed loops.** The window opens when, for the first time, as many timed
-//! requests are in flight (sent, not yet answered) as the case asks for, and closes
-//! when they are for the last time. Output tokens are counted by their own stamps:
-//! those after the opening and up to the closing. So the ramp-up counts neither
-//! as time nor as tokens, and the ramp-down, when the last requests run with
-//! ever fewer beside them and a batching engine looks slower than it is, is left
-//! out too. Rejected: all tokens over `start_ns … end_ns` of the case, which
-//! punishes the engine that batches best; and whole requests completed inside the window,
-//! which loses the parts of those that straddle its ends.
-//! The dips by one between an answer and the next send belong to the loop and stay in.
+//! **Closed loops.** The window opens when, for the first time, as many timed requests are in
+//! flight (sent, not yet answered) as the case asks for, and closes when that is so for the last
+//! time. Output tokens are counted by their own stamps: those after the opening and up to the
+//! closing. So the ramp-up counts neither as time nor as tokens. The ramp-down is left out too:
+//! then the last requests run with ever fewer beside them, and a batching engine looks slower than
+//! it is. Rejected: all tokens over `start_ns … end_ns` of the case, which penalises the engine
+//! that batches best; and whole requests completed inside the window, which loses the parts of
+//! those that straddle its ends. The dips by one between an answer and the next send belong to the
+//! loop and stay in.
 //!
-//! **Serial and batch loads** have no such state. Busy time is the length of
-//! the union of the spans (due … last token) of the requests; a batch's requests
-//! overlap and form one span. The harness's own time between answer and next
-//! request is not the engine's and is left out. A last batch that isn't full is
-//! left out where full ones exist.
+//! **Serial and batch loads** have no such state. Busy time is the length of the union of the spans
+//! (due … last token) of the requests; a batch's requests overlap and form one span. The harness's
+//! time between an answer and the next request is not the engine's and is left out. A last batch
+//! that isn't full is left out where full ones exist.
 //!
-//! **Open loops** have no ramp of their own making: what is cut is the beginning in which
-//! latencies have not settled yet, and it is looked for ([`crate::stationarity`]), not assumed.
+//! **Open loops** have no ramp-up by design: the part that is cut is the beginning, in which
+//! latencies have not settled yet, and its end is found from them ([`crate::stationarity`]), not
+//! assumed.
 
 use crate::open_loop::Flow;
 use crate::timing::ns_between;
 use schema::record::RequestRecord;
 use schema::scenario::LoadShape;
 
-/// Tokens and the time they took.
+/// A steady window: its output tokens and the time they took.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steady {
-    /// From (ns).
+    /// Start of the window (ns).
     pub start_ns: u64,
-    /// To (ns).
+    /// End of the window (ns).
     pub end_ns: u64,
-    /// Time at work within it (ns); the whole of it in closed loops.
+    /// Time at work within the window (ns); all of it in closed and open loops.
     pub busy_ns: f64,
-    /// Output tokens within it.
+    /// Number of output tokens within the window.
     pub tokens: u64,
 }
 
 impl Steady {
-    /// Output tokens per second.
+    /// Return the output tokens per second.
     pub fn tokens_per_s(&self) -> Option<f64> {
         Some(self.tokens as f64 / (self.busy_ns / 1e9)).filter(|rate| rate.is_finite())
     }
 }
 
-/// The steady window of an invocation's timed requests (of an open loop: of all its
-/// requests); `None` where there is none (no requests, or no time between opening and
-/// closing).
+/// Return the steady window of an invocation's timed requests (of an open loop: of all its
+/// requests); `None` where there is none (no requests, or no time between opening and closing).
 pub fn steady(load: LoadShape, concurrency: u32, timed: &[&RequestRecord]) -> Option<Steady> {
     let steady = match load {
         LoadShape::ClosedLoop => closed_loop(concurrency, timed),
@@ -66,8 +64,8 @@ fn open_loop(flow: Flow) -> Steady {
     }
 }
 
-/// If there never were as many in flight as asked for (fewer requests than
-/// users), the most there were stands in.
+/// Compute the window of a closed loop. If there never were as many requests in flight as asked for
+/// (fewer requests than users), the most that there were is used instead.
 fn closed_loop(concurrency: u32, timed: &[&RequestRecord]) -> Option<Steady> {
     let mut changes: Vec<(u64, i64)> = timed
         .iter()
@@ -111,7 +109,7 @@ fn closed_loop(concurrency: u32, timed: &[&RequestRecord]) -> Option<Steady> {
     })
 }
 
-/// Requests that overlap.
+/// A span of requests that overlap.
 struct Span {
     start_ns: u64,
     end_ns: u64,

@@ -1,14 +1,17 @@
-//! How far an engine's stamps may be from the truth, by looks at what it had committed.
+//! Estimates of how far an engine's stamps are off, from looks at the tokens that it had committed.
 //!
-//! A token is stamped by the engine and committed to memory that the harness reads at random
-//! moments ([`Witnessed`]). Let K looks, over a time W, see in all S tokens that were not there
-//! although their stamps say so. Poisson arrivals see time averages (R. W. Wolff, Operations Research
-//! 30, 1982), so such tokens were missing S/K at a time in the mean, for S/K·W in all; over N tokens
-//! stamps are early by S/K·W/N in the mean (J. D. C. Little's law, Operations Research 9, 1961).
-//! The limits are one-sided at 95 %. The upper one is exact for the number of looks that saw any such token
-//! (F. Garwood, Biometrika 28, 1936: half the 95 % quantile of χ² with 2·(n + 1) degrees of freedom), each
-//! taken for the most that a look saw, or for as many as may be missing at once. The lower one, by which
-//! cells are judged, is 1.645 standard errors under the mean.
+//! An engine stamps a token and commits it to memory that the harness reads at random moments
+//! ([`Witnessed`]). Let K looks over a time W find S tokens in all that were not committed although
+//! by their stamps they should have been. Poisson arrivals see time averages (R. W. Wolff,
+//! Operations Research 30, 1982), so S/K tokens were missing at a time in the mean, and their
+//! missing times add up to S/K·W; over N tokens, stamps are early by S/K·W/N in the mean (J. D. C.
+//! Little's law, Operations Research 9, 1961).
+//!
+//! The limits are one-sided at 95 %. The upper limit is exact for the number of looks that saw any
+//! such token (F. Garwood, Biometrika 28, 1936: half the 95 % quantile of χ² with 2·(n + 1) degrees
+//! of freedom); each of these looks counts with the most tokens that a look saw, or with as many as
+//! may be missing at once if that is more. The lower limit, by which cells are judged, is 1.645
+//! standard errors under the mean.
 
 use crate::describe::mean;
 use crate::evidence::Attempt;
@@ -16,19 +19,20 @@ use crate::timing::ns_between;
 use schema::record::{Claims, RequestRecord, Sum, Witnessed};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-/// 95 % of a normal distribution lie below this many standard deviations.
+/// Number of standard deviations above the mean under which 95 % of a normal distribution lie.
 const SIGMAS: f64 = 1.645;
-/// What stamps may be off without any fraction (ns).
+/// Mean error of stamps that is always allowed (ns).
 pub const ERROR_NS: f64 = 20_000.0;
-/// And of the mean time to the first token.
+/// Mean error of first tokens' stamps that is allowed, as a fraction of the mean time to first
+/// token.
 pub const FIRST_FRACTION: f64 = 0.05;
-/// And of the mean time between tokens.
+/// Mean error of all other stamps that is allowed, as a fraction of the mean time between tokens.
 pub const LATER_FRACTION: f64 = 0.20;
 
-/// What looks found of a cell's stamps.
+/// Result of the audit of a cell's stamps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Audit {
-    /// How many there were.
+    /// Number of looks.
     pub looks: u64,
     /// Errors of the first tokens' stamps.
     pub first: StampErrors,
@@ -36,17 +40,17 @@ pub struct Audit {
     pub later: StampErrors,
 }
 
-/// How far stamps are off in the mean (ns).
+/// Mean errors of stamps, by direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StampErrors {
-    /// Before the token was there.
+    /// Error of stamps that lie before their token's commit.
     pub early: StampError,
-    /// After.
+    /// Error of stamps that lie after their token's commit.
     pub late: StampError,
 }
 
 impl StampErrors {
-    /// What they may be off at most, either way (ns).
+    /// Return the larger upper limit of the two directions (ns).
     pub fn high_ns(&self) -> f64 {
         self.early.high_ns.max(self.late.high_ns)
     }
@@ -55,15 +59,16 @@ impl StampErrors {
 /// A mean and its one-sided 95 % limits (ns).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StampError {
-    /// The mean.
+    /// Mean (ns).
     pub mean_ns: f64,
-    /// At least.
+    /// Lower limit (ns).
     pub low_ns: f64,
-    /// At most.
+    /// Upper limit (ns).
     pub high_ns: f64,
 }
 
-/// All launches of a cell that were watched; `None` where none was, or nothing was committed.
+/// Audit the stamps of a cell over all its launches that were watched; `None` where none was, or
+/// where nothing was committed.
 pub(crate) fn audit(attempts: &[Attempt]) -> Option<Audit> {
     audit_of(&joined(attempts)?)
 }
@@ -99,7 +104,7 @@ fn joined(attempts: &[Attempt]) -> Option<Witnessed> {
 fn errors(all: &Witnessed, claims: Claims) -> StampErrors {
     StampErrors {
         early: error(all, claims.tokens, claims.early),
-        // Not every piece of a stream brings a token, so none is too soon.
+        // A piece of streamed text may bring no token, so a commit before its stamp is no error.
         late: match all.pieces {
             true => StampError::default(),
             false => error(all, claims.tokens, claims.late),
@@ -109,7 +114,7 @@ fn errors(all: &Witnessed, claims: Claims) -> StampErrors {
 
 fn error(all: &Witnessed, tokens: u64, seen: Sum) -> StampError {
     let looks = all.looks as f64;
-    // Of one count a look to the time that a token was off. Where there is no such token, nothing is.
+    // The factor from a mean count per look to the mean error of a stamp; 0 without tokens.
     let ns = match tokens {
         0 => 0.0,
         tokens => all.watched_ns as f64 / tokens as f64,
@@ -126,14 +131,15 @@ fn error(all: &Witnessed, tokens: u64, seen: Sum) -> StampError {
     }
 }
 
-/// The upper 95 % limit of the mean of a Poisson distribution of which `events` were seen.
+/// Return the upper 95 % limit of the mean of a Poisson distribution from which `events` were
+/// counted.
 fn upper(events: u64) -> f64 {
     let degrees = 2.0 * (events as f64 + 1.0);
     let quantile = ChiSquared::new(degrees).map(|law| law.inverse_cdf(0.95));
     quantile.map_or(f64::INFINITY, |quantile| quantile / 2.0)
 }
 
-/// Check a cell; the error is the reason, in numbers. A cell without an audit passes.
+/// Check the stamps of a cell. `Err` is the reason, with numbers. A cell without an audit passes.
 pub(crate) fn check(attempts: &[Attempt]) -> Result<(), String> {
     let requests = || {
         attempts
@@ -143,7 +149,8 @@ pub(crate) fn check(attempts: &[Attempt]) -> Result<(), String> {
     joined(attempts).map_or(Ok(()), |all| judge(&all, requests))
 }
 
-/// The same of what was found and the requests that it speaks of.
+/// Check the stamps of `requests` against what the looks found. `Err` is the reason, with numbers.
+/// Where there is nothing to audit, the check passes.
 pub fn judge<'a, R>(all: &Witnessed, requests: impl Fn() -> R) -> Result<(), String>
 where
     R: Iterator<Item = &'a RequestRecord>,
@@ -224,8 +231,8 @@ mod tests {
 
     #[test]
     fn a_mean_error_is_tokens_missing_times_time_over_tokens() {
-        // 1000 looks in 5 s, 500 tokens; at every tenth look one is missing: it is missing for 0.5 s
-        // of 5, 1 ms a token.
+        // 1000 looks in 5 s, 500 tokens; at every tenth look one is missing: it is missing for 0.5
+        // s of 5, 1 ms a token.
         let mut seen = Sum::default();
         (0..1000).for_each(|look| seen.add(u64::from(look % 10 == 0)));
         let found = error(&all(1000, 5_000_000_000), 500, seen);
@@ -271,7 +278,7 @@ mod tests {
             (found.high_ns - -0.05f64.ln() / 1000.0 * 1e7).abs() < 1.0,
             "{found:?}"
         );
-        // A request of one token has no other, whose stamps could be off.
+        // A request of one token has no later tokens whose stamps could be off.
         let none = error(&all(1000, 5_000_000_000), 0, Sum::default());
         assert_eq!(none.high_ns, 0.0);
     }

@@ -1,4 +1,4 @@
-//! Costs against values worked out by hand.
+//! Tests of costs against values worked out by hand.
 
 use super::*;
 use crate::analysis::Shape;
@@ -124,8 +124,8 @@ fn metric(id: MetricId, value: f64, p90: f64) -> Metric {
     }
 }
 
-/// A cell of `tok/s`, gaps of `itl_ms` and a p90 of the first token of `ttft_ms`; an
-/// answer of 16 tokens takes what both say.
+/// Make a cell with a throughput of `tok` tokens/s, gaps of `itl_ms` and a p90 of the time to first
+/// token of `ttft_ms`; an answer of 16 tokens takes the time that follows from both.
 fn cell(target: &str, scenario: &str, case: &str, tok: f64, itl_ms: f64, ttft_ms: f64) -> Cell {
     Cell {
         requests: 100,

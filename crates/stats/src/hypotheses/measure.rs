@@ -1,5 +1,5 @@
-//! From a prediction to the numbers that settle it: which cells it speaks of, what is
-//! measured in each, and whether that lies within the bounds.
+//! The numbers that settle a prediction: the cells that it is about, what is measured in each, and
+//! whether that lies within the bounds.
 
 use super::{Evidence, Measure, Suite, Verdict};
 use crate::analysis::{Analysis, Cell, Metric, MetricId};
@@ -15,36 +15,37 @@ use schema::registry::Target;
 use schema::run::Run;
 use schema::scenario::{Axis, Scenario};
 
-/// The numbers of a prediction.
+/// The numbers that a prediction is judged by.
 pub(super) struct Items<'a> {
     pub(super) items: Vec<Item<'a>>,
-    /// Cells that might have had a number: there was no time or no program for them.
+    /// Number of cells that might have had a number, but for which there was no time or no program.
     pub(super) missing: u32,
 }
 
-/// One number before it is judged: the values by launch that it comes from, and bounds.
+/// One number before it is judged: the values by launch that it is computed from, and its bounds.
 pub(super) struct Item<'a> {
     cell: &'a Cell,
     against: Option<&'a Cell>,
     measure: Measure,
-    /// The cell's values, by launch.
+    /// Values of `cell`, by launch.
     own: &'a [f64],
-    /// The values of the cell that it is compared with.
+    /// Values of the cell that `cell` is compared with, by launch.
     other: &'a [f64],
-    /// Times the load of `against`, for growth; 1 otherwise.
+    /// Load of `own` ÷ load of `other`, for growth; 1 otherwise.
     loads: f64,
-    /// From here on it agrees.
+    /// Least number that agrees with the prediction.
     min: f64,
-    /// Up to here it agrees.
+    /// Greatest number that agrees with the prediction.
     max: f64,
-    /// By how much the error of a ratio between targets is enlarged.
+    /// Factor by which the error of a ratio between targets is enlarged.
     inflation: f64,
-    /// Within this ratio around 1 it neither agrees nor disagrees.
+    /// Smallest ratio that matters: a number nearer to 1 neither agrees nor disagrees. `None` where
+    /// every number counts.
     matters: Option<f64>,
 }
 
 impl Item<'_> {
-    /// Value and interval.
+    /// Return the value and its interval at a confidence.
     fn estimate(&self, confidence: f64) -> Option<(f64, Option<(f64, f64)>)> {
         let ratio = |a: &[f64], b: &[f64]| {
             let found = paired_ratio_at(a, b, confidence, self.inflation)?;
@@ -81,15 +82,16 @@ impl Item<'_> {
         }
     }
 
-    /// How many times a value lies beyond the bound that it is nearest to failing. `max`
-    /// leaves out what is no number: 0 ÷ 0, where bound and value are 0.
+    /// Return how many times a value lies beyond the bound that it is nearest to failing.
+    /// `f64::max` ignores a NaN, as from 0 ÷ 0, where bound and value are 0.
     fn beyond(&self, value: f64) -> f64 {
         let below = Some(self.min / value).filter(|_| self.min.is_finite());
         let above = Some(value / self.max).filter(|_| self.max.is_finite());
         below.unwrap_or(0.0).max(above.unwrap_or(0.0)).max(0.0)
     }
 
-    /// The number with what it says: inside at one confidence, outside at another.
+    /// Judge the number: it agrees if it lies within the bounds at the confidence `inside`, and
+    /// disagrees if it lies outside at the confidence `outside`. `None` where it has no value.
     pub(super) fn judge(&self, inside: f64, outside: f64) -> Option<Evidence> {
         let (value, ci95) = self.estimate(CONFIDENCE)?;
         let interval = |confidence| self.estimate(confidence).and_then(|(_, ci)| ci);
@@ -119,7 +121,7 @@ impl Item<'_> {
     }
 }
 
-/// All numbers of a prediction, in plan order.
+/// Collect all numbers of a prediction, in plan order.
 pub(super) fn items<'a>(
     hypothesis: &Hypothesis,
     place: &Place,
@@ -189,7 +191,7 @@ fn cases(scenario: &PlannedScenario, at: CaseSelector) -> Vec<&Case> {
     }
 }
 
-/// A prediction in one scenario of a run.
+/// A prediction applied to one scenario of a run.
 struct Scope<'a, 'h> {
     hypothesis: &'h Hypothesis,
     place: &'h Place,
@@ -199,11 +201,11 @@ struct Scope<'a, 'h> {
     metric: MetricId,
 }
 
-/// A cell with its values by launch.
+/// A cell that has the metric, and the metric's values.
 type Measured<'a> = (&'a Cell, &'a Metric);
 
 impl<'a> Scope<'a, '_> {
-    /// The planned cells of a selection.
+    /// Return the planned cells of the targets that are selected.
     fn cells(&self, of: &Selector, case: &str) -> impl Iterator<Item = (&'a Target, &'a Cell)> {
         let meant = |t: &&Target| self.place.has(t) && of.has(t);
         let targets: Vec<&'a Target> = self.targets.iter().filter(meant).collect();
@@ -220,8 +222,8 @@ impl<'a> Scope<'a, '_> {
         Some((cell, cell.metric(self.metric)?))
     }
 
-    /// Whether a cell has no number although it could have one: the counter wasn't read, or
-    /// couldn't be. A cell that failed doesn't count.
+    /// Whether a cell has no number although it could have one: its counter wasn't read, or it
+    /// wasn't measured. A cell that failed doesn't count.
     fn is_open(&self, cell: &'a Cell) -> bool {
         let unknown = matches!(
             cell.status,
@@ -230,8 +232,8 @@ impl<'a> Scope<'a, '_> {
         unknown && self.measured(cell).is_none()
     }
 
-    /// Who speaks for the prediction in a case, and how many might have but for lack of
-    /// time or a program.
+    /// Return the cells that a prediction is judged by in a case (the best of each engine, if it is
+    /// per engine), and how many more might be but for lack of time or a program.
     fn speakers(&self, case: &str, high: bool) -> (Vec<Measured<'a>>, u32) {
         let all: Vec<(&Target, &Cell)> = self.cells(&self.hypothesis.of, case).collect();
         if !self.hypothesis.per_engine {
@@ -306,7 +308,7 @@ impl<'a> Scope<'a, '_> {
         }
     }
 
-    /// Each speaker against the first planned of `against`.
+    /// Compare each of `speakers` with the first target of `against` that is planned.
     fn against(
         &self,
         case: &Case,
@@ -346,7 +348,7 @@ impl<'a> Scope<'a, '_> {
             }));
     }
 
-    /// The best of those spoken of against each of the others.
+    /// Compare the best of the prediction's targets with each of the others.
     fn ahead(
         &self,
         case: &Case,
@@ -385,13 +387,13 @@ impl<'a> Scope<'a, '_> {
                 min: 1.0,
                 max: f64::INFINITY,
                 inflation: self.analysis.inflation(self.metric),
-                // The smallest difference is one of values, not of their variation.
+                // The smallest difference that matters is one of values, not of their variation.
                 matters: Some(if steadier { 1.0 } else { self.analysis.matters }),
             });
         }
     }
 
-    /// Growth from the least load to the greatest, target by target.
+    /// Add the growth of each target from the least load to the greatest.
     fn growth(&self, min: f64, found: &mut Items<'a>) {
         let axis = self.scenario.axis;
         if !matches!(axis, Axis::InFlight | Axis::Users | Axis::Batch) {

@@ -1,16 +1,16 @@
-//! What became of a prediction in a run: confirmed, refuted, inconclusive, or not
-//! measured here. The interval decides, never the point estimate.
+//! The judgement of predictions by a run: confirmed, refuted, inconclusive, or not measured here.
+//! The interval decides, never the point estimate.
 //!
-//! A prediction over several cells holds only if it holds in each, so each must lie
-//! within the bounds at 95 % (an intersection–union test needs no correction); one cell
-//! refutes it, so the chance of a stray one is shared out among them (Bonferroni). Where
-//! one cell is enough it is the other way round.
+//! A prediction over several cells holds only if it holds in each, so each must lie within the
+//! bounds at 95 % (an intersection–union test needs no correction). One cell refutes it, so the
+//! error level is shared out among the cells (Bonferroni), lest a stray one refute it by chance.
+//! Where one cell is enough, it is the other way round.
 //!
-//! Deliberately not here: words. What a prediction says stands in
-//! `data/hypotheses.toml`, how a verdict is printed is the site's business.
+//! Deliberately not here: texts. The wording of a prediction stands in `data/hypotheses.toml`; the
+//! site prints verdicts.
 //!
-//! Micro suites as a prediction sees them: each a scenario, its variants for targets, and a call's
-//! time for the leading metric.
+//! A micro suite is judged like a scenario: its variants are the targets, and the time of a call is
+//! the leading metric.
 
 mod measure;
 
@@ -27,37 +27,37 @@ use schema::registry::Target;
 use schema::run::Run;
 use schema::scenario::{Axis, LoadShape, Scenario};
 
-/// What may be said of a prediction.
+/// The verdict on a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// No run of its kind has the cells.
+    /// No run of the required kind has the cells.
     NotMeasured,
-    /// It holds.
+    /// The prediction holds.
     Confirmed,
-    /// The intervals allow both.
+    /// The intervals allow either.
     Inconclusive,
-    /// It does not hold.
+    /// The prediction does not hold.
     Refuted,
 }
 
-/// What a number in the evidence is.
+/// The meaning of a number in the evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// The metric's value.
+    /// Value of the metric.
     Value(MetricId),
-    /// How many times better on the metric.
+    /// How many times better the target is than the other, on the metric.
     TimesBetter(MetricId),
-    /// How many times higher on the metric than the other.
+    /// How many times higher the metric is than the other target's.
     TimesHigher(MetricId),
-    /// How many times lower.
+    /// How many times lower the metric is than the other target's.
     TimesLower(MetricId),
-    /// Coefficient of variation across launches, a fraction.
+    /// Coefficient of variation of the metric across launches, a fraction.
     Variation(MetricId),
-    /// How many times more the other varies.
+    /// How many times more the other target's metric varies across launches.
     TimesSteadier(MetricId),
-    /// Timed requests, of distinct prompts but where the user brought them: a count, exact.
+    /// Number of timed requests, of distinct prompts unless the user brought them; it is exact.
     Requests,
-    /// Share of linear growth, a fraction.
+    /// Share of linear growth that was reached, a fraction.
     OfLinear(MetricId),
 }
 
@@ -66,29 +66,29 @@ pub enum Measure {
 pub struct Evidence {
     /// Target id.
     pub target: String,
-    /// What it was held against, where it was.
+    /// Id of the target that it was compared with, if any.
     pub against: Option<String>,
     /// Scenario id.
     pub scenario: String,
     /// Case id.
     pub case: String,
-    /// What the number is.
+    /// Meaning of the number.
     pub measure: Measure,
-    /// The number.
+    /// The number, as `measure` says.
     pub value: f64,
-    /// Its 95 % interval; `None` with a single launch. The upper bound of a variation
-    /// may be infinite.
+    /// 95 % interval of the number; `None` with a single launch. The upper bound of a variation may
+    /// be infinite.
     pub ci95: Option<(f64, f64)>,
-    /// How many times it lies beyond the bound that it is nearest to failing; 1 is on the
+    /// How many times the number lies beyond the bound that it is nearest to failing; 1 is on the
     /// bound, less is within.
     pub beyond: f64,
-    /// What it says at the level that its part in the verdict needs: where one number may
-    /// refute, the 5 % are shared among all of them.
+    /// Verdict by this number, at the confidence that its part in the whole needs: where one number
+    /// may refute, the 5 % of error are shared among all of them.
     pub verdict: Verdict,
 }
 
 impl Evidence {
-    /// The case it is of.
+    /// Return the key of the case.
     pub fn case_key(&self) -> CaseKey {
         CaseKey {
             scenario: self.scenario.clone(),
@@ -97,20 +97,20 @@ impl Evidence {
     }
 }
 
-/// What a run says of a prediction.
+/// The judgement of a prediction by one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What may be said.
+    /// Verdict by this run.
     pub verdict: Verdict,
-    /// What it rests on, in plan order; none where nothing was measured.
+    /// Numbers that the verdict rests on, in plan order; none where nothing was measured.
     pub evidence: Vec<Evidence>,
-    /// Cells it also speaks of that have no number and might have had one.
+    /// Number of cells without a number that the prediction is about and that might have had one.
     pub missing: u32,
-    /// Why nothing was measured; empty otherwise.
+    /// Reason why nothing was measured; empty otherwise.
     pub why: String,
 }
 
-/// One line for each metric in the file that there is not, and what to do.
+/// Return a message for each unknown metric in the file, with what to do.
 pub fn validate(all: &Hypotheses) -> Vec<String> {
     let named = |h: &Hypothesis| Some((h.id.clone(), h.metric.clone()?));
     all.hypotheses
@@ -124,7 +124,7 @@ pub fn validate(all: &Hypotheses) -> Vec<String> {
         .collect()
 }
 
-/// What a run says of a prediction. `parameters` are those of the run's model, where
+/// Judge a prediction by a run. `parameters` is the number of parameters of the run's model, where
 /// that is known.
 pub fn evaluate(
     hypothesis: &Hypothesis,
@@ -144,7 +144,8 @@ pub fn evaluate(
         return not_measured("the run has no such cell with a number".into());
     }
     let family = 1.0 - (1.0 - CONFIDENCE) / items.len() as f64;
-    // What all must do is asked at 95 %, what one may do alone within the family.
+    // What all numbers must show is tested at 95 %; what one alone can decide, at the family's
+    // level.
     let (inside, outside) = match hypothesis.any {
         false => (CONFIDENCE, family),
         true => (family, CONFIDENCE),
@@ -176,8 +177,8 @@ pub fn evaluate(
     }
 }
 
-/// Over several runs of its kind: a prediction that names no more than them is refuted by
-/// one; so the worst that any says.
+/// Combine the findings of several runs of the required kind into one verdict. One run is enough to
+/// refute a prediction about all of them, so the worst verdict counts.
 pub fn over_runs(findings: &[Finding]) -> Verdict {
     let verdicts = findings.iter().map(|finding| finding.verdict);
     verdicts.max().unwrap_or(Verdict::NotMeasured)
@@ -192,7 +193,7 @@ fn not_measured(why: String) -> Finding {
     }
 }
 
-/// Why a run is not of the kind that a prediction is about.
+/// Return the reason why a run can't measure a prediction; `None` where it can.
 fn elsewhere(
     hypothesis: &Hypothesis,
     place: &Place,
@@ -222,17 +223,17 @@ fn elsewhere(
     }
 }
 
-/// The metric that a prediction is about unless it names another.
+/// The metric that a prediction about suites is judged by unless it names another.
 const LEADING: MetricId = METRICS[0];
 
-/// One suite.
+/// A micro suite in the form of a scenario with its analysis.
 struct Suite {
     targets: Vec<Target>,
     scenario: PlannedScenario,
     analysis: Analysis,
 }
 
-/// The suites of a run that a prediction names.
+/// Return the suites of a run that a prediction names.
 fn named_suites(hypothesis: &Hypothesis, run: &Run) -> Vec<Suite> {
     if !hypothesis.speaks_of_suites() {
         return Vec::new();
@@ -269,7 +270,7 @@ fn one(planned: &PlannedSuite, suite: SuiteAnalysis) -> Suite {
     }
 }
 
-/// A variant as a target; it reads no weights.
+/// Convert a variant into a target; it reads no weights.
 fn target(variant: &Variant) -> Target {
     Target {
         id: variant.id.clone(),
@@ -282,7 +283,8 @@ fn target(variant: &Variant) -> Target {
     }
 }
 
-/// A case with its length, where it has one (`seq`), on the axis.
+/// Convert a suite's case into a scenario's, with its length, where it has one (`seq`), on the
+/// axis.
 fn case(planned: &PlannedSuite, case: &SuiteCase) -> Case {
     let length = case.params.get("seq").copied().unwrap_or(0);
     Case {

@@ -1,10 +1,9 @@
-//! From a kernel trace and the token stamps beside it to what an engine does with the
-//! GPU: kernels per token, busy time, gaps between kernels, time by kernel and by class.
+//! Analysis of a kernel trace and the token stamps beside it: kernels per token, busy time of the
+//! GPU, gaps between kernels, time by kernel and by class.
 //!
-//! A trace is one launch that isn't timed, because the tracing itself slows it down: its
-//! numbers explain, they don't compare, so there is no interval and no verdict here. A
-//! trace with a hole (records lost, process killed) gives no analysis at all: whatever
-//! is counted in it would be too little.
+//! A trace is of one launch that isn't timed, because the tracing itself slows it down. Its numbers
+//! explain and are not compared, so there is no interval and no verdict here. A trace with a hole
+//! (records lost, process killed) is not analysed at all: every count in it would be too low.
 
 pub mod name;
 
@@ -15,18 +14,18 @@ use schema::kernels::{Kernel, KernelTrace, TracedLaunch};
 use schema::record::{RequestRecord, Status};
 use std::collections::BTreeMap;
 
-/// What a trace says of a target.
+/// The analysis of a target's kernel trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelAnalysis {
-    /// Made up for a test: never to be shown as measured.
+    /// Whether the trace was made up for a test; then it must never be shown as measured.
     pub synthetic: bool,
-    /// Requests analysed; warm-up is left out.
+    /// Number of requests analysed; warm-up is left out.
     pub requests: u64,
-    /// From when a request was begun to its first token.
+    /// Prefill: from the start of work on a request to its first token.
     pub prefill: Phase,
-    /// From a request's first token to its last.
+    /// Decode: from a request's first token to its last.
     pub decode: Phase,
-    /// Kernels of both phases by name, the longest in all first.
+    /// Kernels of both phases by name, in descending order of total time.
     pub kernels: Vec<KernelTime>,
 }
 
@@ -34,72 +33,72 @@ pub struct KernelAnalysis {
 /// starts in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Phase {
-    /// Tokens that the phase made: one a request in prefill.
+    /// Number of tokens that the phase made; one per request in prefill.
     pub tokens: u64,
     /// Length of the phase, summed over requests (ns).
     pub wall_ns: u64,
     /// Time within it in which at least one kernel ran (ns).
     pub busy_ns: u64,
-    /// Kernels that started in it.
+    /// Number of kernels that started in the phase.
     pub kernels: u64,
-    /// How many of those a CUDA graph launched.
+    /// Number of these kernels that a CUDA graph launched.
     pub kernels_of_graphs: u64,
-    /// Their durations, summed: more than `busy_ns` where they overlap.
+    /// Sum of the kernels' durations (ns); more than `busy_ns` where they overlap.
     pub kernel_ns: u64,
-    /// The times between kernels in which none ran.
+    /// Gaps between kernels, in which none ran; `None` where there are none.
     pub gaps: Option<Gaps>,
 }
 
-/// Times between the end of all kernels so far and the start of the next.
+/// A summary of gaps: times between the end of all kernels so far and the start of the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gaps {
-    /// How many.
+    /// Number of gaps.
     pub n: u64,
-    /// Median (ns).
+    /// Median length (ns).
     pub median_ns: f64,
-    /// Longest (ns).
+    /// Longest length (ns).
     pub longest_ns: u64,
-    /// Sum (ns).
+    /// Sum of the lengths (ns).
     pub total_ns: u64,
 }
 
-/// All runs of one kernel.
+/// All executions of one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelTime {
-    /// As CUPTI gives it.
+    /// Name of the kernel, as CUPTI gives it.
     pub name: String,
-    /// What it is for, judged by its name.
+    /// Class of the kernel, judged by its name.
     pub class: Class,
-    /// How often it ran.
+    /// Number of executions.
     pub n: u64,
-    /// Durations, summed (ns).
+    /// Sum of durations (ns).
     pub total_ns: u64,
 }
 
 impl Phase {
-    /// Kernels for each token.
+    /// Return the number of kernels per token.
     pub fn kernels_per_token(&self) -> Option<f64> {
         ratio(self.kernels, self.tokens)
     }
 
-    /// Share of the phase in which a kernel ran.
+    /// Return the share of the phase in which a kernel ran.
     pub fn busy_fraction(&self) -> Option<f64> {
         ratio(self.busy_ns, self.wall_ns)
     }
 
-    /// Share of the phase that lies in gaps between kernels.
+    /// Return the share of the phase that lies in gaps between kernels.
     pub fn gap_fraction(&self) -> Option<f64> {
         ratio(self.gaps.map_or(0, |gaps| gaps.total_ns), self.wall_ns)
     }
 
-    /// Time for each token, in the traced process (ns).
+    /// Return the time per token, in the traced process (ns).
     pub fn ns_per_token(&self) -> Option<f64> {
         ratio(self.wall_ns, self.tokens)
     }
 }
 
 impl KernelAnalysis {
-    /// Share of a class in the summed time of all kernels.
+    /// Return the share of a class in the summed time of all kernels.
     pub fn share(&self, class: Class) -> Option<f64> {
         let of_class = self.kernels.iter().filter(|kernel| kernel.class == class);
         let all_ns = self.kernels.iter().map(|kernel| kernel.total_ns).sum();
@@ -111,7 +110,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// Analyse a traced launch; `Err`: why it says nothing, in one line.
+/// Analyse a traced launch. `Err` is the reason why it can't be analysed, in one line.
 pub fn analyse(launch: &TracedLaunch) -> Result<KernelAnalysis, String> {
     let end = launch.log.end.as_ref();
     let end = end.ok_or("the harness was killed while it was traced")?;
@@ -131,7 +130,7 @@ pub fn analyse(launch: &TracedLaunch) -> Result<KernelAnalysis, String> {
     analyse_generations(trace, &timed, life)
 }
 
-/// The error without its path, which is another machine's business.
+/// Describe an error without its path, which is only valid on the machine of the run.
 fn unreadable(error: &DataError) -> String {
     match error.line {
         Some(line) => format!("line {line} of its trace: {}", error.message),
@@ -160,7 +159,7 @@ fn whole(trace: &KernelTrace) -> Result<(), String> {
     Ok(())
 }
 
-/// When one request was worked on.
+/// The period in which one request was worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Generation {
     started_ns: u64,
@@ -180,7 +179,8 @@ impl Generation {
     }
 }
 
-/// `life` is when the process was started and ended.
+/// Analyse the kernels that ran during requests. `life` is when the process was started and when it
+/// ended (ns).
 fn analyse_generations(
     trace: &KernelTrace,
     timed: &[Generation],
@@ -243,7 +243,8 @@ fn analyse_generations(
     })
 }
 
-/// Add what ran in a window to a phase, its gaps, and the kernels' (count, time).
+/// Add the kernels within a window to a phase, to its gaps, and to the (count, time) of each
+/// kernel.
 fn add(
     phase: &mut Phase,
     gaps: &mut Vec<u64>,
@@ -282,10 +283,10 @@ fn describe(gaps: &[u64]) -> Option<Gaps> {
 #[cfg(test)]
 mod tests;
 
-/// From (inclusive) and to (exclusive), in ns.
+/// An interval: start (inclusive) and end (exclusive), in ns.
 pub type Interval = (u64, u64);
 
-/// The parts of intervals that lie within a window; empty ones are left out.
+/// Return the parts of intervals that lie within a window; empty ones are left out.
 pub fn clip(
     intervals: impl Iterator<Item = Interval>,
     window: Interval,
@@ -295,8 +296,8 @@ pub fn clip(
         .filter(|(from, to)| from < to)
 }
 
-/// The union as disjoint intervals in order. Those that touch become one: between them
-/// is no time.
+/// Return the union of intervals as disjoint intervals in order. Intervals that touch are joined,
+/// because there is no time between them.
 pub fn union(intervals: impl Iterator<Item = Interval>) -> Vec<Interval> {
     let mut sorted: Vec<Interval> = intervals.filter(|(from, to)| from < to).collect();
     sorted.sort_unstable();
@@ -310,7 +311,7 @@ pub fn union(intervals: impl Iterator<Item = Interval>) -> Vec<Interval> {
     merged
 }
 
-/// Length of disjoint intervals, summed (ns).
+/// Return the summed length of disjoint intervals (ns).
 pub fn length_ns(disjoint: &[Interval]) -> u64 {
     disjoint.iter().map(|(from, to)| to - from).sum()
 }

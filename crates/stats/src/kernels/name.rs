@@ -1,19 +1,20 @@
-//! A kernel's name as a reader wants it. Kernels in C++ are named by the Itanium ABI's
-//! mangling, hundreds of characters with all template arguments; of those the qualified
-//! name is kept, and the first argument where it is a name too (CUTLASS says there which
-//! kernel it is). Not a demangler: what isn't understood stays as it is.
+//! Readable names of kernels, and their classes. Kernels in C++ are named by the Itanium ABI's
+//! mangling, hundreds of characters with all template arguments. Of those the qualified name is
+//! kept, and the first argument where it is a name too (CUTLASS says there which kernel it is).
+//! This is no demangler: a name that isn't understood stays as it is.
 //!
-//! What a kernel is for is judged by its name alone. A name says what its author thought of. Attention in plain matrix products is
-//! counted under matmul, its softmax under attention; a fused kernel counts as what its
-//! name says first by the order of the rules. So the shares are a description, and the
-//! names that they rest on are printed beside them.
+//! A kernel's class is judged by its name alone, which its author chose. Attention in plain matrix
+//! products is counted under matmul, its softmax under attention; a fused kernel counts for the
+//! first rule that its name matches. So the shares are a description, and the names that they rest
+//! on are printed beside them.
 
-/// `at::native::vectorized_elementwise_kernel`, `cutlass::Kernel2<cutlass_80_…>`.
+/// Shorten a name for display, as in `at::native::vectorized_elementwise_kernel` or
+/// `cutlass::Kernel2<cutlass_80_…>`.
 pub fn short(name: &str) -> String {
     if let Some(mangled) = name.strip_prefix("_Z") {
         return demangled(mangled).unwrap_or_else(|| name.to_owned());
     }
-    // Demangled already: `void f<int>(float*)`.
+    // The name is demangled already: `void f<int>(float*)`.
     let plain = name.strip_prefix("void ").unwrap_or(name);
     let end = plain.find(['<', '(']).filter(|&end| end > 0);
     plain[..end.unwrap_or(plain.len())].to_owned()
@@ -28,7 +29,8 @@ fn demangled(mangled: &str) -> Option<String> {
     })
 }
 
-/// The identifiers at the front, joined by `::`, and what follows; `None`: there are none.
+/// Parse the identifiers at the front; return them joined by `::`, and the rest. `None` without
+/// any.
 fn qualified(text: &str) -> Option<(String, &str)> {
     let mut rest = match text.strip_prefix('N') {
         Some(nested) => nested.trim_start_matches(['r', 'V', 'K']),
@@ -39,7 +41,7 @@ fn qualified(text: &str) -> Option<(String, &str)> {
         (parts, rest) = (vec!["std"], std);
     }
     loop {
-        // L: internal linkage, where an identifier follows.
+        // `L` marks internal linkage where an identifier follows.
         let digits = rest.strip_prefix('L').unwrap_or(rest);
         let count = digits.bytes().take_while(u8::is_ascii_digit).count();
         let Ok(length) = digits[..count].parse::<usize>() else {
@@ -57,22 +59,22 @@ fn qualified(text: &str) -> Option<(String, &str)> {
     named.then(|| (parts.join("::"), rest))
 }
 
-/// What a kernel is for.
+/// The purpose of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Matrix products: projections, feed-forward, the output layer.
     Matmul,
     /// Attention over the KV cache.
     Attention,
-    /// All else: norms, activations, copies, sampling.
+    /// All other kernels: norms, activations, copies, sampling.
     Other,
 }
 
 impl Class {
-    /// All, in the order they are shown.
+    /// All classes, in the order in which they are shown.
     pub const ALL: [Class; 3] = [Class::Matmul, Class::Attention, Class::Other];
 
-    /// For headings.
+    /// Return the title for headings.
     pub fn title(self) -> &'static str {
         match self {
             Class::Matmul => "matmul",
@@ -82,9 +84,9 @@ impl Class {
     }
 }
 
-/// A part of a name in lower case, and what a kernel is for that has it. The first that
-/// fits counts: attention stands first because its kernels are built from parts whose
-/// names say matmul (`flash_fwd_kernel<… cutlass::half_t …>`).
+/// Rules for the class of a kernel: a part of a name in lower case, and the class of kernels whose
+/// name has it. The first rule that fits counts. Attention stands first because its kernels are
+/// built from parts whose names say matmul (`flash_fwd_kernel<… cutlass::half_t …>`).
 pub const RULES: [(&str, Class); 23] = [
     ("flash", Class::Attention), // FlashAttention: flash_fwd_kernel, flash_attn_…
     ("fmha", Class::Attention),  // fused multi-head attention: cuDNN, CUTLASS, xFormers
@@ -111,7 +113,7 @@ pub const RULES: [(&str, Class); 23] = [
     ("cublas", Class::Matmul),
 ];
 
-/// What a kernel is for.
+/// Return the class of a kernel, judged by its name.
 pub fn class_of(name: &str) -> Class {
     let name = name.to_ascii_lowercase();
     let rule = RULES.iter().find(|(part, _)| name.contains(part));

@@ -1,11 +1,11 @@
-//! A trace worked out by hand: what overlaps, what lies between, what is refused.
+//! Tests on a trace worked out by hand: overlapping kernels, gaps, and traces that are refused.
 
 use super::*;
 use schema::kernels::{Lost, TraceEnd, TraceFailure, TraceHeader};
 
 const LIFE: (u64, u64) = (0, 10_000);
 
-/// (name id, start, end, stream)
+/// Make a trace of kernels, each as (name id, start ns, end ns, stream).
 fn trace(kernels: &[(u32, u64, u64, u32)]) -> KernelTrace {
     KernelTrace {
         sha256: String::new(),
@@ -54,7 +54,7 @@ fn generation(started_ns: u64, first_ns: u64, last_ns: u64, tokens: u64) -> Gene
     }
 }
 
-/// One request: begun at 100, tokens at 200, …, 400; two streams overlap in decode.
+/// A trace of one request: begun at 100, tokens at 200, …, 400; two streams overlap in decode.
 fn example() -> KernelTrace {
     trace(&[
         (0, 50, 90, 7),   // before the request
@@ -86,7 +86,7 @@ fn a_small_trace_by_hand() {
     assert_eq!(decode.busy_fraction(), Some(0.6));
     assert_eq!(decode.ns_per_token(), Some(100.0));
     let gaps = decode.gaps.unwrap();
-    // 260–270, 280–310, 360–390.
+    // The gaps are 260–270, 280–310 and 360–390.
     assert_eq!((gaps.n, gaps.median_ns, gaps.longest_ns), (3, 30.0, 30));
     assert_eq!(decode.gap_fraction(), Some(0.35));
 }

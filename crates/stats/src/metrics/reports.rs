@@ -1,15 +1,15 @@
-//! The names in a scenario's `reports`: which metric leads, and which are no metric.
+//! The names in a scenario's `reports`: which metric leads, and which names are unknown.
 
 use crate::analysis::MetricId;
 use schema::scenario::Scenario;
 
-/// The metric a scenario is ranked by: the first it reports. `None` where that
+/// Return the metric that a scenario is ranked by: the first that it reports. `None` where that
 /// name is unknown.
 pub fn leading_metric(scenario: &Scenario) -> Option<MetricId> {
     MetricId::from_id(scenario.reports.first()?)
 }
 
-/// The names in a scenario's `reports` that are no metric, in order.
+/// Return the names in a scenario's `reports` that are no metric, in order.
 pub fn unknown_metrics(scenario: &Scenario) -> Vec<&str> {
     scenario
         .reports
@@ -19,8 +19,8 @@ pub fn unknown_metrics(scenario: &Scenario) -> Vec<&str> {
         .collect()
 }
 
-/// One line for each name in the scenarios' `reports` that is no metric, and what
-/// to do; empty where all is well.
+/// Return a message for each name in the scenarios' `reports` that is no metric, with what to do;
+/// empty where there is none.
 pub fn validate(scenarios: &[Scenario]) -> Vec<String> {
     let known: Vec<_> = MetricId::ALL.map(|id| id.describe().name).to_vec();
     scenarios

@@ -1,4 +1,4 @@
-//! Two made-up runs whose truth is known, held against each other.
+//! Tests of comparing two made-up runs whose truth is known.
 
 use crate::common::{self, Engine, Made, check, made, plain};
 use schema::capacity::Capacity;
@@ -10,7 +10,7 @@ use stats::analysis::MetricId;
 use stats::between::{Change, Verdict, between};
 use std::collections::BTreeMap;
 
-/// Ten targets, the first of them slower by `factor`, in blocks of their own chance.
+/// Make ten targets, the first of them slower by `factor`; `chance` seeds how launches vary.
 fn ten(id: &str, factor: f64, chance: u64) -> Made {
     let names = [
         "a.cpu.f32",
@@ -68,7 +68,7 @@ fn an_engine_slowed_by_a_tenth_is_found_and_no_other_is_called_changed() {
     let changes = compare(&a, &b);
     assert_eq!(verdicts(&changes)[0], Verdict::Slower);
     assert!(changes[0].is_regression());
-    // 3.03 ms against 3.33 ms from due to the first token.
+    // The first token comes 3.03 ms after its request is due, against 3.33 ms.
     let ratio = changes[0].ratio.unwrap();
     assert!((ratio - 0.91).abs() < 0.01, "{ratio}");
     let (low, high) = changes[0].ci95.unwrap();
@@ -103,11 +103,11 @@ fn a_metric_of_which_more_is_better_keeps_the_sense() {
 fn two_runs_of_the_same_targets_agree_on_what_lies_between_these() {
     let (a, b) = (ten("a", 1.0, 1), ten("b", 1.0, 500_000));
     let agree = between(&a.run, &b.run, &a.scenarios, None).agreement;
-    // Ten targets in one case.
+    // Ten targets in one case make 45 pairs.
     assert_eq!((agree.pairs, agree.with_intervals), (45, 45));
     assert_eq!(agree.contradictory, 0, "{agree:?}");
     assert!(agree.within_errors >= agree.held, "{agree:?}");
-    // One of them is another engine in the second run.
+    // The first target is twice as slow in the second run.
     let (a, c) = (ten("a", 1.0, 1), ten("c", 2.0, 500_000));
     let differ = between(&a.run, &c.run, &a.scenarios, None).agreement;
     assert!(
@@ -116,7 +116,7 @@ fn two_runs_of_the_same_targets_agree_on_what_lies_between_these() {
     );
 }
 
-/// The first target of a run ran twice, and the second time `times` as long in every block.
+/// Let the first target of a run run twice, and the second time `times` as long in every block.
 fn with_twin(mut made: Made, times: f64) -> Made {
     let target = "a.cpu.f32";
     for invocation in 0..5 {
@@ -174,7 +174,8 @@ fn the_whole_table_is_one_family() {
     common::assert_close(p_of_ten, 10.0 * p_alone);
 }
 
-/// The reason of the first cell, which must be the only one not comparable.
+/// Return the reason of the first cell, which must be the only one not comparable, and whether it
+/// is broken.
 fn refused(a: &Made, b: &Made) -> (String, bool) {
     let changes = compare(a, b);
     assert_eq!(changes[0].verdict, Verdict::NotComparable);
@@ -216,7 +217,7 @@ fn what_cannot_be_compared_says_why() {
         b.run.header.plan.targets[0].weights = "other.gguf".into();
     });
     assert_eq!(reason, "weights model.safetensors in a, other.gguf in b");
-    // Of the second run's plan alone, and so last in its list.
+    // The cell is in the second run's plan alone, and so last in the list.
     let mut less = a.run.clone();
     less.header.plan.targets.remove(0);
     let less = Made {
@@ -284,12 +285,12 @@ fn other_questions_are_not_compared() {
         hashed(&mut b, file, prompts);
         assert_eq!(compare(&a, &b)[0].reason, wanted);
     }
-    // Prompts that a run drew for itself are others of the same lengths.
+    // Prompts that a run drew for itself differ, but have the same lengths.
     let mut drawn = ten("b", 1.0, 2);
     hashed(&mut drawn, "0123456789abcdef", "q");
     drawn.run.header.plan.prompt_seed = Some(7);
     assert_ne!(compare(&a, &drawn)[0].verdict, Verdict::NotComparable);
-    // Of one seed they can only be of another text or tokenizer.
+    // With equal seeds, prompts can only differ by their text or tokenizer.
     drawn.run.header.plan.prompt_seed = Some(a.run.header.plan.seed);
     let reason = compare(&a, &drawn)[0].reason.clone();
     assert_eq!(reason, "other prompts: p in a, q in b");

@@ -1,4 +1,4 @@
-//! From known work done beside a launch to what disturbed it.
+//! Tests that known work done beside a launch shows what disturbed the launch.
 
 use crate::common::made;
 use crate::telemetry::slow;
@@ -7,13 +7,13 @@ use stats::analysis::{Analysis, Cell};
 use stats::canary::Work;
 use stats::disturbance::Cause;
 
-/// Two targets in 15 invocations, so that there is a band; `change` gets a log's target, invocation and
-/// the reading beside its case.
+/// Analyse two targets in 15 invocations, so that there is a band; `change` gets a log's target,
+/// invocation and the reading beside its case.
 fn beside(change: impl Fn(&str, u32, &mut CanaryReading)) -> Analysis {
     let mut made = made(&[slow("base.cpu.f32"), slow("other.cpu.f32")], 15, 20);
     for log in &mut made.run.launches {
         let mut reading = CanaryReading {
-            // The usual noise, of a percent.
+            // Readings vary by under a percent, as usual.
             one_core_ns: Some(53_000 + 100 * (log.launch.invocation % 5)),
             all_cores_ns: Some(54_000),
             cache_line_ns: None,

@@ -1,4 +1,4 @@
-//! Which cells count, which do not, and what the reason says.
+//! Tests of which cells count, which do not, and what the reason says.
 
 use crate::common::{self, CASE, Engine, SCENARIO, check, log, made, metric, plain};
 use schema::budget::{Budget, OverBudget};
@@ -229,8 +229,8 @@ fn backwards_stamps_are_bad_timing() {
     assert_eq!(made.cell().status, Status::Ok);
 }
 
-/// A cell of one launch of 22 requests of four tokens, at which it was looked 1 000 times in 1 s, and
-/// what was found.
+/// Make a run of one launch of 22 requests of four tokens, with 1 000 looks in 1 s; `found` sets
+/// what the looks found.
 fn looked_at(found: impl Fn(&mut Witnessed)) -> common::Made {
     let mut made = made(&[plain()], 1, 22);
     let mut witnessed = Witnessed {
@@ -253,7 +253,7 @@ fn stamps_that_looks_contradict_are_bad_timing() {
         sum,
         squares: sum,
     };
-    // A first token in five is not there when it should be, over 1 s: 10 ms a token.
+    // At one look in five a first token is missing, over 1 s and 20 first tokens: 10 ms a token.
     let made = looked_at(|found| found.first.early = of(200));
     assert_refused(
         &made,
@@ -275,7 +275,8 @@ fn stamps_that_looks_contradict_are_bad_timing() {
 
 #[test]
 fn the_error_of_stamps_is_known_where_somebody_looked() {
-    // Two looks of a thousand: an engine that was interrupted between a token and its commit.
+    // Two looks of a thousand miss a token: the engine was interrupted between its stamp and its
+    // commit.
     let made = looked_at(|found| (0..2).for_each(|_| found.later.early.add(1)));
     let cell = made.cell();
     assert_eq!(cell.status, Status::Ok, "{}", cell.reason);
@@ -283,17 +284,18 @@ fn the_error_of_stamps_is_known_where_somebody_looked() {
     assert_eq!(audit.looks, 1000);
     assert!((audit.later.early.mean_ns - 2e-3 / 60.0 * 1e9).abs() < 1.0);
     assert!((audit.first.high_ns() - -0.05f64.ln() / 1000.0 / 20.0 * 1e9).abs() < 1.0);
-    // A launch whose commits were lost says nothing.
+    // A launch whose commits were lost has no audit.
     let made = looked_at(|found| found.lost = true);
     assert_eq!(made.cell().audit, None);
-    // Nobody looked, or the engine commits nothing.
+    // There is none either where nobody looked, or where the engine commits nothing.
     assert_eq!(common::made(&[plain()], 1, 22).cell().audit, None);
     let made = looked_at(|found| found.uncommitted = 80);
     let cell = made.cell();
     assert_eq!((cell.status, cell.audit), (Status::Ok, None));
 }
 
-/// Stamps as a clock gives them that runs at `speed` from the moment it received.
+/// Change the stamps to those of a clock that runs at `speed` from the moment a request was
+/// received.
 fn slow_clock(made: &mut common::Made, speed: f64) {
     made.each(|r| {
         let from = r.received_ns;
@@ -305,11 +307,11 @@ fn slow_clock(made: &mut common::Made, speed: f64) {
 
 #[test]
 fn a_clock_at_half_speed_is_caught() {
-    // 6 ms a request: the median may be 5 ms, but not even one is short.
+    // A request takes 6 ms: a median lag of 5 ms is allowed, but the shortest lag is too long.
     let mut made = made(&[plain()], 5, 22);
     slow_clock(&mut made, 0.5);
     assert_refused(&made, Status::BadTiming, "the shortest report lag is 3.");
-    // 1.5 ms a request.
+    // A request takes 1.5 ms.
     let short = Engine {
         prefill_ns: 900_000,
         step_ns: 200_000,
@@ -319,14 +321,14 @@ fn a_clock_at_half_speed_is_caught() {
     assert_eq!(made.cell().status, Status::Ok);
     slow_clock(&mut made, 0.5);
     assert_refused(&made, Status::BadTiming, "the shortest report lag is 0.8");
-    // Of six requests the least lag may be long because the machine is busy: 1.7 ms.
+    // With six requests even the least lag may be long because the machine is busy: up to 1.7 ms.
     let mut made = common::made(&[short], 1, 6);
     slow_clock(&mut made, 0.5);
     assert_eq!(made.cell().status, Status::Ok);
     let mut made = common::made(&[plain()], 1, 6);
     slow_clock(&mut made, 0.5);
     assert_refused(&made, Status::BadTiming, "the shortest report lag is 3.");
-    // A long request betrays a clock that is only 10 % slow.
+    // With long requests a clock that is only 10 % slow is caught too.
     let long = Engine {
         prefill_ns: 90_000_000,
         ..plain()
@@ -405,7 +407,7 @@ fn a_cell_without_a_launch_in_the_plan_says_so() {
     assert_refused(&made, Status::NotRun, "no launch");
 }
 
-/// Another scenario that asks for one user's load, which the first one measures.
+/// Add a scenario that asks for one user's load, which the first scenario measures.
 fn with_a_shared_case() -> common::Made {
     let mut made = made(&[plain()], 5, 22);
     let plan = &mut made.run.header.plan;

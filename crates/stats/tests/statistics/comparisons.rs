@@ -1,4 +1,4 @@
-//! Ratios, verdicts and ranks of made-up runs whose truth is known.
+//! Tests of ratios, verdicts and ranks of made-up runs whose truth is known.
 
 use crate::common::{self, Engine, made, plain};
 use stats::analysis::{Comparison, MetricId, Role, Verdict};
@@ -50,7 +50,7 @@ fn verdicts_and_ranks_follow_the_truth() {
         (fast.metric, fast.verdict),
         (MetricId::TtftNs, Verdict::Better)
     );
-    // 3.03 ms ÷ 1.53 ms.
+    // The times are 3.03 ms and 1.53 ms.
     assert!((fast.ratio - 1.98).abs() < 0.04, "{}", fast.ratio);
     let (low, high) = fast.ci95.unwrap();
     assert!(low < fast.ratio && fast.ratio < high);
@@ -152,7 +152,7 @@ fn what_matters_is_the_profiles_to_say() {
         (fast.matters, fast.verdict)
     };
     assert_eq!(verdict(&made), (1.02, Verdict::Better));
-    // It is twice as fast.
+    // The target is twice as fast.
     made.run.header.plan.matters_percent = 120.0;
     assert_eq!(verdict(&made), (2.2, Verdict::Equal));
 }
@@ -191,7 +191,7 @@ fn nobody_is_ranked_by_what_is_neither_good_nor_bad() {
 #[test]
 fn a_metric_of_zero_has_no_ratio_and_no_comparison() {
     let mut made = made(&trio()[..2], 5, 22).reports(&["itl_ns"]);
-    // All tokens at once.
+    // All tokens of a request come at once.
     for log in &mut made.run.launches {
         if log.launch.target == "fast.cpu.f32" {
             for r in &mut log.requests {

@@ -1,4 +1,4 @@
-//! Predictions against made-up cells whose intervals are worked out by hand.
+//! Tests of predictions against made-up cells whose intervals are worked out by hand.
 
 use crate::common::{Engine, Made, SCENARIO, assert_close, made, plain};
 use schema::hypothesis::{CaseSelector, Claim, Hypothesis, NamedCases, Place, Selector};
@@ -11,7 +11,7 @@ const BASE: &str = "base.cpu.f32";
 const FAST: &str = "fast.cpu.f32";
 const OTHER: &str = "other.cpu.q8_0";
 
-/// Three targets with five launches each, of which tests set the values.
+/// Three targets with five launches each, whose values tests set.
 struct Stage {
     made: Made,
     analysis: Analysis,
@@ -104,7 +104,7 @@ fn range(min: f64, max: f64) -> Claim {
     }
 }
 
-// Mean 10, s = √2.5, t(4) = 2.776445: ± 1.963243.
+// Mean 10, s = √2.5 and t(0.975, 4) = 2.776445 give the interval 10 ± 1.963243.
 const TEN: [f64; 5] = [8.0, 9.0, 10.0, 11.0, 12.0];
 
 #[test]
@@ -120,7 +120,7 @@ fn a_range_is_settled_by_the_interval_and_not_by_the_mean() {
         finding.verdict
     };
     assert_eq!(verdict(8.0, 12.0), Verdict::Confirmed);
-    // The mean lies inside, the interval reaches out; and the other way round.
+    // First the mean lies inside and the interval reaches out, then the other way round.
     assert_eq!(verdict(9.0, 11.0), Verdict::Inconclusive);
     assert_eq!(verdict(10.5, 30.0), Verdict::Inconclusive);
     assert_eq!(verdict(12.0, 30.0), Verdict::Refuted);
@@ -157,15 +157,15 @@ fn one_launch_settles_nothing() {
 
 #[test]
 fn every_cell_must_agree_and_a_stray_one_needs_the_family_s_level() {
-    // 10 ± 1.963 at 95 %; two cells share the error: t(4, 0.9875) = 3.495406, ± 2.471625.
+    // 10 ± 1.963 at 95 %; two cells share the error: t(0.9875, 4) = 3.495406, ± 2.471625.
     let stage = stage().set(BASE, TEN).set(FAST, [20.0; 5]);
     let both = |min, max| stage.judge(&says(range(min, max), &[BASE, FAST]));
     assert_eq!(both(8.0, 21.0).verdict, Verdict::Confirmed);
-    // Up to 11.96 at 95 %, up to 12.47 within the family.
+    // The interval ends at 11.96 at 95 %, and at 12.47 within the family.
     let finding = both(12.2, 21.0);
     assert_eq!(finding.verdict, Verdict::Inconclusive);
     assert_eq!(both(12.5, 21.0).verdict, Verdict::Refuted);
-    // Alone, the same cell refutes it.
+    // As the only cell, it refutes the prediction.
     let alone = stage.judge(&says(range(12.2, 21.0), &[BASE]));
     assert_eq!(alone.verdict, Verdict::Refuted);
 }
@@ -185,7 +185,7 @@ fn where_one_is_enough_one_confirms_and_all_refute() {
 
 #[test]
 fn a_ratio_is_paired_by_launch_and_turned_so_that_more_is_better() {
-    // Exactly four times faster in every launch, however the launches differ.
+    // FAST is exactly four times faster in every launch, however the launches differ.
     let stage = stage()
         .set(BASE, TEN)
         .set(FAST, TEN.map(|x| x / 4.0))
@@ -269,10 +269,10 @@ fn the_lowest_is_ahead_of_each_by_more_than_what_matters() {
     };
     let judged = |times| behind(times).judge(&lowest()).verdict;
     assert_eq!(judged(1.05), Verdict::Refuted);
-    // A lead of 1 % is none, and neither is being 1 % behind.
+    // A lead of 1 % doesn't matter, and neither does being 1 % behind.
     assert_eq!(judged(1.01), Verdict::Inconclusive);
     assert_eq!(judged(1.0 / 1.01), Verdict::Inconclusive);
-    // Targets that differ from themselves settle nothing.
+    // Nothing is settled where targets differ from themselves.
     let mut lost = behind(1.5);
     lost.analysis.noise.push(Noise {
         metric: MetricId::TtftNs,
@@ -284,7 +284,7 @@ fn the_lowest_is_ahead_of_each_by_more_than_what_matters() {
 
 #[test]
 fn variation_is_bounded_by_its_interval() {
-    // cv = 0.158114: from 0.0945 to 0.4745 by Vangel.
+    // By Vangel's formula, cv = 0.158114 has the interval from 0.0945 to 0.4745.
     let stage = stage().set(BASE, TEN).set(FAST, [10.0; 5]);
     let under = |max, targets: &[&str]| stage.judge(&says(Claim::Variation { max }, targets));
     let finding = under(0.2, &[BASE]);
@@ -297,7 +297,7 @@ fn variation_is_bounded_by_its_interval() {
 
 #[test]
 fn the_steadiest_varies_less_by_fisher_s_interval() {
-    // F(4, 4) at 0.975 is 9.6: a deviation must be over 3.1 times another.
+    // F(4, 4) at 0.975 is 9.6: one standard deviation must be over 3.1 times the other.
     let wide = |factor: f64| TEN.map(|x| (x - 10.0) * factor + 1000.0);
     let verdict = |factor: f64| {
         let stage = stage()
@@ -349,7 +349,7 @@ fn growth_is_a_share_of_the_linear_one() {
     assert_eq!(finding.verdict, Verdict::Confirmed);
     assert_close(finding.evidence[0].value, 0.75);
     assert_eq!(linear(0.9).verdict, Verdict::Refuted);
-    // The same work at other sizes is picked by name.
+    // Other loads are selected by a word or by their value.
     let mut largest = says(range(23.0, 37.0), &[BASE]);
     largest.at = CaseSelector::Word(NamedCases::Largest);
     assert_eq!(stage.judge(&largest).verdict, Verdict::Confirmed);

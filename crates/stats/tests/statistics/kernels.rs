@@ -1,9 +1,9 @@
-//! The analysis of a whole record, from files. The trace is synthetic: made by hand with
+//! Tests of the analysis of a whole record, from files. The trace is synthetic: made by hand with
 //! round numbers, as its name and its header say.
 //!
-//! Every request: begun at 0, tokens at 5, 6, 7 and 8 ms. Prefill: kernels at 1–3, 3–3.5
-//! and 4–4.5 ms. Each decode step of 1 ms: 0–0.4, 0.35–0.5 on another stream, 0.6–0.65,
-//! 0.65–0.9 ms. One request of warm-up, two that count.
+//! Every request begins at 0 and has tokens at 5, 6, 7 and 8 ms. Prefill has kernels at 1–3, 3–3.5
+//! and 4–4.5 ms. Each decode step of 1 ms has kernels at 0–0.4, 0.35–0.5 on another stream,
+//! 0.6–0.65 and 0.65–0.9 ms. There is one request of warm-up, and two that count.
 
 use schema::kernels::TracedLaunch;
 use schema::record::Status;
@@ -39,7 +39,8 @@ fn the_synthetic_trace_by_hand() {
     assert_eq!(decode.busy_fraction(), Some(0.8));
     assert_eq!(decode.ns_per_token(), Some(MS as f64));
     let gaps = decode.gaps.unwrap();
-    // Within a step 0.1 ms, between two steps 0.1 ms; after the last there is no next.
+    // Gaps are 0.1 ms within a step and 0.1 ms between two steps; after the last step there is
+    // none.
     assert_eq!((gaps.n, gaps.total_ns, gaps.longest_ns), (10, MS, MS / 10));
     assert_eq!(gaps.median_ns, 1e5);
 }

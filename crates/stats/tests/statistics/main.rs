@@ -1,5 +1,5 @@
-//! The statistics on runs that are made up, against values worked out by hand, against
-//! NumPy and SciPy, and by their properties.
+//! Tests of the statistics on made-up runs: against values worked out by hand, against NumPy and
+//! SciPy, and by their properties.
 
 mod between;
 mod canary;

@@ -1,5 +1,5 @@
-//! The micro suites of made-up runs: the numbers are those that records of known
-//! durations must give, and what is missing or failed is no number.
+//! Tests of the micro suites of made-up runs: records of known durations must give these numbers,
+//! and what is missing or failed must give none.
 
 use crate::common::{assert_close, made, plain};
 use schema::hypothesis::{CaseSelector, Claim, Hypothesis, Place, Selector};
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 const BLOCKS: u32 = 5;
 
-/// Nanoseconds of a call of `base`, `base@twin`, `fast` and `alike` by block.
+/// Times of a call (ns) of `base`, `base@twin`, `fast` and `alike`, by block.
 type Ns = [[u64; 5]; 4];
 
 const STEADY: Ns = [
@@ -75,7 +75,7 @@ fn run(ns: &Ns) -> Run {
     run
 }
 
-/// Three samples of ten calls, the middle one of `ns` a call.
+/// Make a log with three samples of ten calls, in the middle one of which a call takes `ns`.
 fn log(variant: &str, invocation: u32, ns: u64) -> MicroLog {
     MicroLog {
         file: format!("{variant}.i{invocation}").into(),

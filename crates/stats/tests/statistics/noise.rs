@@ -1,4 +1,4 @@
-//! What A/A pairs say in made-up runs whose twins' distance is known.
+//! Tests of A/A pairs in made-up runs whose twins differ by a known amount.
 
 use crate::common::{CASE, Engine, Made, SCENARIO, check, log, made, plain};
 use schema::budget::{Budget, OverBudget};
@@ -17,7 +17,7 @@ fn still(target: &'static str, prefill_ns: u64) -> Engine {
     }
 }
 
-/// Let a target run twice: the second time it takes `prefill_ns`, by block.
+/// Let a target run twice: the second launches take `prefill_ns`, by block.
 fn twin(made: &mut Made, target: &'static str, prefill_ns: &[u64]) {
     for (invocation, &prefill_ns) in prefill_ns.iter().enumerate() {
         let engine = still(target, prefill_ns);
@@ -36,7 +36,7 @@ fn twin(made: &mut Made, target: &'static str, prefill_ns: &[u64]) {
         });
 }
 
-/// The baseline, and a target 6 % faster; their launches vary a little.
+/// Make a run of the baseline and a target that is 6 % faster; their launches vary a little.
 fn close() -> Made {
     let shaky = |target, prefill_ns| Engine {
         jitter: 0.01,
@@ -89,7 +89,7 @@ fn a_target_that_differs_from_itself_in_all_blocks_alike_enlarges_all_errors() {
         .metric(MetricId::TtftNs)
         .unwrap()
         .by_invocation;
-    // The engine's 30 µs before it starts count.
+    // The 30 µs before the engine starts count too.
     let second = off.map(|ns| ns as f64 + 30_000.0);
     let ratio = paired_ratio(first, &second).unwrap();
     assert!((pair.ratio / ratio.ratio - 1.0).abs() < 1e-12);

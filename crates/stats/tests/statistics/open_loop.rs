@@ -1,4 +1,4 @@
-//! Open loops: what was offered, what was served of it, and whom a user would thank.
+//! Tests of open loops: what was offered, what was served of it, and goodput.
 
 use crate::common::{self, assert_close, made, metric, plain};
 use schema::capacity::Capacity;
@@ -12,7 +12,7 @@ use stats::window::steady;
 
 const MS: u64 = 1_000_000;
 
-/// One at a time in order of arrival, `service_ms` each, two tokens.
+/// Serve requests one at a time in order of arrival, each in `service_ms` and with two tokens.
 fn serve(dues_ms: &[f64], service_ms: impl Fn(usize) -> f64) -> Vec<RequestRecord> {
     let mut free_ms = 0.0f64;
     let ns = |ms: f64| (ms * 1e6).round() as u64;
@@ -41,7 +41,7 @@ fn serve(dues_ms: &[f64], service_ms: impl Fn(usize) -> f64) -> Vec<RequestRecor
         .collect()
 }
 
-/// Arrivals every `gap_ms`, each up to a third of that off, by a seed.
+/// Draw arrivals every `gap_ms`, each up to a third of a gap late, by a seed.
 fn arrivals(count: usize, gap_ms: f64, seed: u64) -> Vec<f64> {
     let mut random = common::Prng(seed);
     (0..count)
@@ -49,7 +49,7 @@ fn arrivals(count: usize, gap_ms: f64, seed: u64) -> Vec<f64> {
         .collect()
 }
 
-/// A cell of an open loop; one list of requests an invocation.
+/// Make a cell of an open loop, with one list of requests per invocation.
 fn cell(invocations: Vec<Vec<RequestRecord>>, slo: Option<Slo>) -> Cell {
     let mut made = made(&[plain()], invocations.len() as u32, 1);
     made.run.header.plan.slo = slo;
@@ -131,7 +131,7 @@ fn a_queue_that_only_grows_never_settles() {
     let requests = serve(&dues, |_| 12.0);
     let flow = Flow::new(&requests.iter().collect::<Vec<_>>()).unwrap();
     assert!(!flow.settled);
-    // 12 ms of work every 10 ms: a sixth is left for later.
+    // 12 ms of work come every 10 ms: a sixth is left for later.
     assert!((flow.shortfall_percent() - 100.0 / 6.0).abs() < 2.0);
 }
 
@@ -147,10 +147,10 @@ fn over_saturation_is_said_where_the_interval_over_launches_says_so() {
     assert!((value(&over, MetricId::OfferedPerS) - 1000.0 / 9.0).abs() < 2.0);
     assert!((value(&over, MetricId::RequestsPerS) - 100.0).abs() < 2.0);
     assert_eq!(over_saturated(&at(20.0)), Some(false));
-    // One launch has no interval, and nothing is said of it.
+    // One launch has no interval, so nothing is said of over-saturation.
     let once = cell(vec![serve(&arrivals(120, 9.0, 1), |_| 10.0)], None);
     assert_eq!(over_saturated(&once), None);
-    // Nor of what is no open loop.
+    // Nothing is said of a load that is no open loop either.
     assert_eq!(over_saturated(&made(&[plain()], 5, 20).cell()), None);
 }
 
@@ -208,8 +208,7 @@ fn goodput_counts_good_requests_in_the_window() {
         ..SLO
     };
     assert_eq!(meets(&open, &lenient), Some(true));
-    // Offered more than it serves, with limits that a short case does not reach: no more
-    // is good than was served.
+    // More is offered than served, and every request is good: no more are counted than were served.
     let forgiving = Slo {
         ttft_p90_ms: 1e6,
         itl_p90_ms: 1e6,
@@ -230,7 +229,7 @@ fn in_a_closed_loop_goodput_is_of_what_was_answered() {
         axis: Axis::Users,
         ..scenario()
     }];
-    // One user, always at it: 5 ms a request.
+    // One user sends each request when the last one is answered: 5 ms a request.
     let dues: Vec<f64> = (0..40).map(|i| 5.0 * f64::from(i)).collect();
     made.log(0).requests = serve(&dues, |_| 5.0);
     let cell = made.cell();
@@ -248,7 +247,8 @@ fn nobody_is_ranked_or_compared_where_each_has_a_load_of_its_own() {
         let mut made = made(&[plain(), twice], 5, 1);
         made.run.header.plan.scenarios = vec![scenario()];
         for log in &mut made.run.launches {
-            // Each at half of its capacity: the second serves twice as much, and is asked it.
+            // Each is offered half of its capacity: the second serves twice as much, and is offered
+            // it.
             let ms = match log.launch.target.as_str() {
                 "twice.cpu.f32" => 5.0,
                 _ => 10.0,

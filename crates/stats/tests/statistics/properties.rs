@@ -1,4 +1,4 @@
-//! What must hold for every sample, tried on a few hundred seeded ones.
+//! Tests of properties that must hold for every sample, on a few hundred seeded ones.
 
 use crate::common::{Prng, assert_close};
 use stats::ci::{mean_interval, t_quantile, t_two_sided_p};
@@ -7,7 +7,7 @@ use stats::family::{holm, tie_ranks};
 use stats::percentile::{POINTS_MAX, percentile, quantiles_of_sorted, sorted};
 use stats::ratio::{cliffs_delta, paired_ratio, unpaired_ratio};
 
-/// Skewed, positive, with ties: as latencies are.
+/// Draw samples that are skewed, positive and with ties, as latencies are.
 fn latencies(prng: &mut Prng, n: usize) -> Vec<f64> {
     (0..n)
         .map(|_| (1.0 - prng.unit()).ln().abs().mul_add(40.0, 10.0).round())
@@ -70,7 +70,7 @@ fn a_ratio_turned_round_is_its_reciprocal() {
         let (low, high) = there.ci95.unwrap();
         assert!(low <= there.ratio && there.ratio <= high);
         assert_close(back.ci95.unwrap().0, 1.0 / high);
-        // The interval and the test tell one story.
+        // The interval and the test agree.
         assert_eq!(there.p.unwrap() < 0.05, low > 1.0 || high < 1.0);
     }
 }
@@ -170,7 +170,7 @@ fn ranks_start_at_one_and_never_fall() {
 
 #[test]
 fn tie_groups_by_hand() {
-    // Values; apart if more than 2 from the group's leader.
+    // Two values are apart if the second is more than 2 above the group's leader.
     let values: [f64; 6] = [1.0, 2.0, 2.9, 3.5, 5.0, 9.0];
     let ranks = tie_ranks(values.len(), |leader, rest| {
         rest.map(|i| values[i] - values[leader] > 2.0).collect()
@@ -180,7 +180,7 @@ fn tie_groups_by_hand() {
     assert_eq!(tie_ranks(1, |_, _| vec![]), [1]);
 }
 
-/// A normal deviate (Box & Muller 1958).
+/// Draw a normal deviate (Box & Muller 1958).
 fn normal(prng: &mut Prng) -> f64 {
     let radius = (-2.0 * (1.0 - prng.unit()).ln()).sqrt();
     radius * (std::f64::consts::TAU * prng.unit()).cos()
@@ -188,9 +188,9 @@ fn normal(prng: &mut Prng) -> f64 {
 
 #[test]
 fn welch_errs_as_often_as_it_is_known_to_with_unequal_spreads_and_numbers() {
-    // Log-normal invocations of one true ratio, as few as profiles have. The levels are
-    // those of scipy.stats.ttest_ind(…, equal_var=False) over 100 000 experiments: with
-    // the fewer values the more spread, Welch is a little over its 5 %.
+    // Log-normal invocations of one true ratio, as few as profiles have. The levels are those of
+    // scipy.stats.ttest_ind(…, equal_var=False) over 100 000 experiments: where the smaller sample
+    // has the larger spread, Welch is a little over its 5 %.
     let settings = [
         (5, 0.02, 5, 0.02, 0.0435),
         (5, 0.01, 5, 0.04, 0.0537),

@@ -1,4 +1,4 @@
-//! The basics against published values and against NumPy 2.4.6 and SciPy 1.17.1.
+//! Tests of the basics against published values and against NumPy 2.4.6 and SciPy 1.17.1.
 //!
 //! Each constant names its source; those of NumPy and SciPy came from the call
 //! quoted beside them, printed with `repr`.
@@ -23,7 +23,7 @@ fn description_agrees_with_numpy() {
     assert_close(d.median, 8.8);
     assert_close(d.mad, 5.700000000000001);
     assert_eq!((d.min, d.max), (0.5, 120.4));
-    // Likewise of x[:-1]: an even number of values.
+    // The same calls for x[:-1]: an even number of values.
     let d = describe(&X[..10]).unwrap();
     assert_close(d.mean, 21.890000000000004);
     assert_close(d.stddev, 36.54101044640726);
@@ -156,9 +156,9 @@ fn the_paired_test_agrees_with_scipy() {
 
 #[test]
 fn the_paired_test_agrees_with_students_sleep_data() {
-    // Student (1908); in R: t.test(extra ~ group, data = sleep, paired = TRUE)
-    // gives p = 0.002833 and the interval −2.4598858 … −0.7001142 of the difference.
-    // On exponentials our log ratios are those differences.
+    // Student (1908); in R: t.test(extra ~ group, data = sleep, paired = TRUE) gives p = 0.002833
+    // and the interval −2.4598858 … −0.7001142 of the difference. The log ratios of the values'
+    // exponentials are those differences.
     let one = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
     let two = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4];
     let r = paired_ratio(&one.map(f64::exp), &two.map(f64::exp)).unwrap();
@@ -257,7 +257,7 @@ fn empty_and_non_finite_input_has_no_answer() {
     assert_eq!(paired_ratio(&[1.0, -1.0], &[1.0, 1.0]), None);
     assert_eq!(cv(&[1.0, -1.0]), None, "the mean is 0");
     assert_eq!(mean_interval(&[1.0]), None);
-    // Sums that overflow are no answer either.
+    // Sums that overflow give no result either.
     assert_eq!(describe(&[-f64::MAX, f64::MAX]), None);
 }
 

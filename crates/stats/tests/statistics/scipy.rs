@@ -1,9 +1,8 @@
-//! Every function of `stats` against NumPy and SciPy on the same data, to 1e-9.
+//! Tests of every function of `stats` against NumPy and SciPy on the same data, to 1e-9.
 //!
-//! The values come from `scipy/make.py`, run by hand; its header says what neither
-//! library has and is written down there from its source instead. Where a number is
-//! the small difference of large ones, the tolerance is relative to those, and the
-//! test says so.
+//! The values come from `scipy/make.py`, run by hand; its header says what neither library has and
+//! is written down there from its source instead. Where a number is the small difference of large
+//! ones, the tolerance is relative to those, and the test says so.
 
 use crate::common::assert_close;
 use serde_json::Value;
@@ -23,14 +22,14 @@ fn fixture() -> Fixture {
 }
 
 impl Fixture {
-    /// The entries of a part; there is at least one.
+    /// Return the entries of a part; there is at least one.
     fn part(&self, name: &str) -> &[Value] {
         let part = self.0[name].as_array().expect("a part is a list");
         assert!(!part.is_empty(), "{name} is empty");
         part
     }
 
-    /// The sample that an entry names under `key`.
+    /// Return the sample that an entry names under `key`.
     fn sample(&self, entry: &Value, key: &str) -> Vec<f64> {
         let name = entry[key].as_str().expect("an entry names its sample");
         numbers(&self.0["samples"][name])
@@ -46,7 +45,7 @@ fn numbers(value: &Value) -> Vec<f64> {
     list.iter().map(number).collect()
 }
 
-/// Equal to 1e-9 of `scale`, for what is a small difference of numbers that large.
+/// Assert equality to 1e-9 of `scale`, for a number that is a small difference of such large ones.
 #[track_caller]
 fn assert_close_on(scale: f64, got: f64, want: f64) {
     assert!(
@@ -111,7 +110,7 @@ fn students_t() {
     let fixture = fixture();
     for entry in fixture.part("t_quantile") {
         let (p, df) = (number(&entry["p"]), number(&entry["df"]));
-        // The median is 0, of which nothing is relative.
+        // At the median the quantile is 0, which allows no relative tolerance.
         assert_close_on(
             number(&entry["value"]).abs().max(1e-3),
             t_quantile(p, df).unwrap(),
@@ -137,7 +136,7 @@ fn intervals_and_variation() {
         let sample = fixture.sample(entry, "of");
         let got = cv(&sample).unwrap();
         match got < 1e-6 {
-            // As above: the rounding of the values is all there is to see.
+            // As in `descriptions`, only the rounding of the values is seen.
             true => assert_close_on(1e-6, got, number(&entry["value"])),
             false => assert_close(got, number(&entry["value"])),
         }
@@ -169,11 +168,11 @@ fn families_sizes_and_ranks() {
     }
     for entry in fixture.part("cliffs_delta") {
         let (a, b) = (fixture.sample(entry, "a"), fixture.sample(entry, "b"));
-        // 2U/nm − 1 loses what lies under the last bit of 1.
+        // 2U/nm − 1 loses the digits under the last bit of 1.
         assert_close_on(1.0, cliffs_delta(&a, &b).unwrap(), number(&entry["value"]));
     }
     for entry in fixture.part("ranks") {
-        // Where only equal values tie, ours is SciPy's ranking by `min`.
+        // Where only equal values tie, our ranking is SciPy's with the method `min`.
         let values = numbers(&entry["values"]);
         let got = tie_ranks(values.len(), |leader, rest| {
             rest.map(|i| values[i] > values[leader]).collect()

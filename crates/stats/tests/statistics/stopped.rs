@@ -1,9 +1,10 @@
-//! Runs that were stopped before their end.
+//! Tests of runs that were stopped before their end.
 
 use crate::common::{self, Engine, made, plain};
 use schema::record::Status;
 
-/// Two targets, of seven planned blocks stopped in the `block`th, after its first launch.
+/// Make a run of two targets and seven planned blocks, stopped in the `block`th after its first
+/// launch.
 fn stopped_in(block: u32) -> common::Made {
     let other = Engine {
         target: "b.cpu.f32",
@@ -31,7 +32,7 @@ fn a_stopped_run_is_shown_as_far_as_it_was_measured_whole() {
         assert_eq!((cell.status, cell.reason.as_str()), (Status::Ok, ""));
         assert_eq!((cell.requests, cell.invocations), (110, 5));
     }
-    // Fewer blocks or samples than a publishable profile has are none that may be published.
+    // With fewer blocks or samples than a publishable profile has, the run can't be published.
     let run = stopped_in(4).run.as_far_as_measured();
     assert_eq!(run.header.plan.invocations, 4);
     assert!(!run.header.plan.publishable);
@@ -43,15 +44,15 @@ fn what_was_not_simply_stopped_stays_as_it_is() {
     same(made(&[plain()], 5, 22));
     // One block has no interval.
     same(stopped_in(1));
-    // Something was begun after what is missing.
+    // A launch was made after one that is missing.
     let mut holed = stopped_in(5);
     holed.run.launches.retain(|log| log.launch.invocation != 2);
     same(holed);
-    // The last launch has no end: it may be why there are no more.
+    // The last launch has no end, so it may be the reason why there are no more.
     let mut killed = stopped_in(5);
     killed.run.launches.last_mut().unwrap().end = None;
     same(killed);
-    // A shard is shown by itself or merged.
+    // A shard is not cut: it is shown by itself or merged.
     let mut shard = stopped_in(5);
     shard.run.header.origin.shard = Some("1/1".parse().unwrap());
     same(shard);

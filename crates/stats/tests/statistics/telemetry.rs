@@ -1,5 +1,5 @@
-//! From readings to metrics and to what disturbed an invocation, against values
-//! worked out by hand.
+//! Tests of readings: the metrics computed from them and the disturbances that they show, against
+//! values worked out by hand.
 
 use crate::common::{self, Engine, Made, assert_close, made};
 use schema::record::Telemetry;
@@ -10,7 +10,7 @@ use stats::disturbance::{Cause, Clock, Disturbance};
 const MS: u64 = 1_000_000;
 const S: f64 = 1e9;
 
-/// 600 ms a request of 4 tokens: 20 of them take 12 s.
+/// Return an engine that takes 600 ms for a request of 4 tokens: 20 of them take 12 s.
 pub fn slow(target: &'static str) -> Engine {
     Engine {
         target,
@@ -20,9 +20,9 @@ pub fn slow(target: &'static str) -> Engine {
     }
 }
 
-/// One target in five invocations, read every 40 ms from the first timed request
-/// to the last; `change` gets the invocation, the time since then (ns) and an
-/// undisturbed reading of two CPUs, one of which the engine keeps busy.
+/// Make a run of one target in five invocations, read every 40 ms from the first timed request to
+/// the last; `change` gets the invocation, the time since then (ns) and an undisturbed reading of
+/// two CPUs, one of which the engine keeps busy.
 fn watched(change: impl Fn(u32, f64, &mut Telemetry)) -> Made {
     watch(made(&[slow("base.cpu.f32")], 5, 20), change)
 }
@@ -57,7 +57,7 @@ fn value(cell: &Cell, id: MetricId) -> Option<f64> {
     Some(metric.value)
 }
 
-/// Equal to a part in a thousand: readings do not fall on the window's edges.
+/// Assert equality to a part in a thousand: readings do not fall on the window's edges.
 #[track_caller]
 fn assert_near(got: Option<f64>, want: f64) {
     let got = got.expect("the metric is there");
@@ -143,7 +143,7 @@ fn gauges_of_the_gpu_are_means_over_the_window() {
     let cell = watched(|_, since, reading| {
         let second_half = since > 6.0 * S;
         reading.gpu_utilization_percent = Some(if second_half { 100.0 } else { 50.0 });
-        // Asked each third time.
+        // The counter is read every third time.
         let asked = (since as u64 / (40 * MS)).is_multiple_of(3);
         reading.gpu_tensor_active_percent = asked.then_some(30.0);
         reading.gpu_sm_active_percent = (since < 1.0 * S).then_some(80.0);
@@ -155,7 +155,7 @@ fn gauges_of_the_gpu_are_means_over_the_window() {
         value(&cell, MetricId::GpuTensorActivePercent).unwrap(),
         30.0,
     );
-    // A twelfth of the window doesn't speak for it.
+    // Readings over a twelfth of the window don't stand for the whole of it.
     assert_eq!(value(&cell, MetricId::GpuSmActivePercent), None);
 }
 
@@ -165,10 +165,10 @@ fn the_state_of_the_gpu_is_told_as_it_was_read() {
         let second_half = since > 6.0 * S;
         reading.gpu_memory_utilization_percent = Some(if second_half { 40.0 } else { 20.0 });
         reading.gpu_sm_clock_mhz = Some(if second_half { 1000 } else { 2000 });
-        // The temperature is asked each tenth time.
+        // The temperature is read every tenth time.
         let asked = (since as u64 / (40 * MS)).is_multiple_of(10);
         reading.gpu_temperature_celsius = asked.then_some(71);
-        // The power limit in one half; heat, and the power limit, in the other.
+        // The reasons are the power limit in one half; heat, and the power limit, in the other.
         reading.gpu_throttle_reasons = Some(if second_half { 0x4 | 0x20 } else { 0x4 });
     })
     .cell();
@@ -211,7 +211,7 @@ fn disturbances(change: impl Fn(u32, f64, &mut Telemetry)) -> Vec<Disturbance> {
     cell.disturbances
 }
 
-/// The causes of the second invocation, which alone is disturbed.
+/// Return the causes of the second invocation, which alone is disturbed.
 #[track_caller]
 fn causes(change: impl Fn(f64, &mut Telemetry)) -> Vec<Cause> {
     let mut found = disturbances(|invocation, since, reading| {
@@ -227,8 +227,9 @@ fn causes(change: impl Fn(f64, &mut Telemetry)) -> Vec<Cause> {
 #[test]
 fn an_engine_that_works_hard_disturbs_nobody() {
     assert_eq!(disturbances(|_, _, _| {}), []);
-    // Both CPUs busy with the engine and the harness; a power limit, idling and a
-    // user's clocks; a mended error; errors from before; slow in all invocations.
+    // Both CPUs are busy with the engine and the harness. The GPU's clock is lowered by the power
+    // limit, by idling and by a user, and is low in all invocations; its memory has corrected
+    // errors, and uncorrected ones from before.
     let found = disturbances(|_, since, reading| {
         reading.cpu_ns = Some((1.9 * since) as u64);
         reading.host_busy_ns = Some((2.0 * since) as u64);
@@ -269,8 +270,8 @@ fn what_counting_by_ticks_may_err_is_granted() {
             reading.host_idle_ns = Some(((1.0 - cores) * since) as u64);
         })
     };
-    // 2 × 12 s are 2 400 ticks: three standard errors are 1.5 × 2400^-½ = 3.06 %,
-    // so the limit is at 8.06 % of two CPUs. 0.01 cores are there already.
+    // 2 × 12 s are 2 400 ticks: three standard errors are 1.5 × 2400^-½ = 3.06 %, so the limit is
+    // at 8.06 % of two CPUs. Undisturbed readings have 0.01 cores of other work already.
     assert_eq!(with(0.14), []);
     assert_eq!(with(0.17).len(), 5);
 }
@@ -290,7 +291,7 @@ fn heat_disturbs() {
     assert!((share - 0.25).abs() < 0.01);
     assert_eq!(reasons, 0x40, "the power limit is not among them");
     assert!(found[0].to_string().contains("hardware thermal slowdown"));
-    // A moment of it, as when a clock changes, does not.
+    // A clock that is held down for a moment, as when it changes, is no disturbance.
     let moment = disturbances(|_, since, reading| {
         reading.gpu_throttle_reasons = Some(if since < 0.4 * S { 0x8 } else { 0 });
     });
@@ -333,7 +334,7 @@ fn company_on_the_gpu_disturbs() {
     assert_eq!(with(1, 1), []);
     assert_eq!(with(2, 1)[0].causes, [Cause::GpuShared { others: 1 }]);
     assert_eq!(with(2, 2), []);
-    // Numbers of another namespace: the one process is taken to be the engine's.
+    // Process numbers are of another namespace: the one process is taken to be the engine's.
     assert_eq!(with(1, 0), []);
     assert_eq!(with(3, 0)[0].causes, [Cause::GpuShared { others: 2 }]);
 }

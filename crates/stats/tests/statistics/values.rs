@@ -1,4 +1,4 @@
-//! Each metric against values worked out by hand from a few stamps.
+//! Tests of each metric against values worked out by hand from a few stamps.
 
 use crate::common::{self, assert_close, made, metric, plain, scenario};
 use schema::plan::{Case, PlannedScenario};
@@ -10,7 +10,7 @@ use stats::window::steady;
 
 const MS: u64 = 1_000_000;
 
-/// Sent when due, answered 0.1 ms after the last token; stamps in ms.
+/// Make a request that is sent when due and answered 0.1 ms after the last token; stamps are in ms.
 fn request(id: u64, due_ms: u64, tokens_ms: &[u64]) -> RequestRecord {
     let last = tokens_ms.last().copied().unwrap_or(due_ms);
     RequestRecord {
@@ -30,7 +30,7 @@ fn request(id: u64, due_ms: u64, tokens_ms: &[u64]) -> RequestRecord {
     }
 }
 
-/// A cell of one invocation with exactly these requests.
+/// Return the cell of one invocation with exactly these requests.
 fn cell_of(load: LoadShape, concurrency: u32, requests: Vec<RequestRecord>) -> Cell {
     let mut made = made(&[plain()], 1, 1);
     let new_tokens = requests[0].token_ns.len() as u32;
@@ -82,7 +82,7 @@ fn latencies_by_hand() {
     assert_eq!(values(MetricId::TpotNs), (2, 2.5 * ms, 2.5 * ms));
     assert_eq!(values(MetricId::E2eNs), (2, 9.0 * ms, 12.0 * ms));
     assert_eq!(values(MetricId::ReportLagNs), (2, 0.1 * ms, 0.1 * ms));
-    // 6 tokens in 9 ms + 12 ms; the harness's pause between is not the engine's.
+    // 6 tokens in 9 ms + 12 ms; the harness's pause between requests is not the engine's time.
     let rate = metric(&cell, MetricId::OutputTokPerS);
     assert_eq!((rate.n, rate.shape.is_none()), (1, true));
     assert_close(rate.value, 6.0 / 0.021);
@@ -124,9 +124,9 @@ fn a_last_batch_that_is_not_full_is_left_out() {
 
 #[test]
 fn ramp_up_and_ramp_down_are_not_in_the_window() {
-    // Three users, one engine without batching that takes 10 ms a request of two
-    // tokens. Users come at 0, 1 and 4 ms; five requests. After the answer at
-    // 30.1 ms nothing new is sent: the ramp-down.
+    // Three users of an engine without batching that takes 10 ms for a request of two tokens. Users
+    // come at 0, 1 and 4 ms and send five requests in all. After the answer at 30.1 ms nothing new
+    // is sent: the ramp-down begins.
     let requests = [
         request(0, 0, &[5, 10]),
         request(1, 1, &[15, 20]),
@@ -136,7 +136,7 @@ fn ramp_up_and_ramp_down_are_not_in_the_window() {
     ];
     let timed: Vec<_> = requests.iter().collect();
     let window = steady(LoadShape::ClosedLoop, 3, &timed).unwrap();
-    // Opens with the third send, closes with the first answer that no send follows.
+    // The window opens with the third send and closes with the first answer that no send follows.
     assert_eq!(
         (window.start_ns, window.end_ns),
         (4 * MS + 1000, 30 * MS + 100_000)
@@ -146,7 +146,7 @@ fn ramp_up_and_ramp_down_are_not_in_the_window() {
     // Order of the records does not matter.
     let turned: Vec<_> = requests.iter().rev().collect();
     assert_eq!(steady(LoadShape::ClosedLoop, 3, &turned), Some(window));
-    // More users than requests: as many as there ever were.
+    // With more users than requests, the most requests that were in flight count.
     assert_eq!(
         steady(LoadShape::ClosedLoop, 8, &timed),
         steady(LoadShape::ClosedLoop, 3, &timed)
@@ -157,8 +157,8 @@ fn ramp_up_and_ramp_down_are_not_in_the_window() {
 
 #[test]
 fn a_batching_engine_is_not_charged_for_the_ramp_down() {
-    // Four at a time, 10 ms a step of four tokens: 400 tok/s while kept busy. The
-    // ten requests leave two for a last, half-empty batch.
+    // Four requests at a time, 10 ms for a step of four tokens: 400 tok/s while kept busy. The ten
+    // requests leave two for a last batch that is half empty.
     let batch_start = [0, 20, 40];
     let requests: Vec<_> = (0..10)
         .map(|id| {
@@ -175,7 +175,7 @@ fn a_batching_engine_is_not_charged_for_the_ramp_down() {
         .tokens_per_s()
         .unwrap();
     assert!((rate - 400.0).abs() < 4.0, "{rate}");
-    // All tokens over all the time would say 333.
+    // All tokens over the whole time would give 333.
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn cpu_utilisation_spans_the_window() {
             .find(|m| m.id == MetricId::CpuUtilizationPercent)
             .map(|m| m.value)
     };
-    // 135 ms of CPU in 90 ms: one core and a half. What lies outside is not in it.
+    // 135 ms of CPU time in 90 ms: one core and a half. Readings outside the window don't count.
     let all = vec![
         reading(5, Some(1000)),
         reading(50, Some(1080)),

@@ -1,5 +1,5 @@
-//! A made-up run to analyse, and what tests share. It only builds honest records;
-//! each test spoils what it is about.
+//! A made-up run to analyse, and helpers that tests share. The records built here are consistent;
+//! each test changes the part that it is about.
 #![allow(dead_code)] // Each test binary uses its part.
 
 use schema::launch_log::LaunchLog;
@@ -18,7 +18,7 @@ pub const SCENARIO: &str = "single_request";
 pub const CASE: &str = "p10";
 pub const NEW_TOKENS: u32 = 4;
 
-/// Equal to 1e-9, relatively.
+/// Assert equality to a relative 1e-9.
 #[track_caller]
 pub fn assert_close(got: f64, want: f64) {
     let scale = want.abs().max(f64::MIN_POSITIVE);
@@ -37,7 +37,7 @@ impl Prng {
         splitmix::mix(self.0)
     }
 
-    /// Uniform in [0, 1).
+    /// Draw a uniform number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -53,19 +53,19 @@ impl Prng {
     }
 }
 
-/// How an engine behaves.
+/// The timing of an engine.
 #[derive(Clone)]
 pub struct Engine {
     pub target: &'static str,
-    /// From started to the first token (ns).
+    /// Time from the start of a request to its first token (ns).
     pub prefill_ns: u64,
-    /// Between tokens (ns).
+    /// Time between tokens (ns).
     pub step_ns: u64,
-    /// Every duration varies by up to this fraction, by invocation.
+    /// Fraction by which durations vary, mostly between invocations.
     pub jitter: f64,
 }
 
-/// A run of one serial case, `invocations` × `requests`, all well.
+/// A run of one serial case, `invocations` × `requests`, without any failure.
 pub struct Made {
     pub run: Run,
     pub scenarios: Vec<Scenario>,
@@ -113,12 +113,12 @@ impl Made {
         stats::analyse(&self.run, &self.scenarios, "base.cpu.f32")
     }
 
-    /// The analysis of a run with one target.
+    /// Return the first cell: the only one of a run with one target.
     pub fn cell(&self) -> Cell {
         self.analyse().cells.remove(0)
     }
 
-    /// Have outputs of one of its cells judged.
+    /// Add the judgement of a cell's outputs.
     pub fn judge(&mut self, check: CheckRecord) {
         self.run.checks.insert(check.key(), check);
     }
@@ -144,7 +144,7 @@ impl Made {
     }
 }
 
-/// One plain engine: 3 ms to the first token, 1 ms a token, 2 % jitter.
+/// Return a plain engine: 3 ms to the first token, 1 ms a token, 2 % jitter.
 pub fn plain() -> Engine {
     Engine {
         target: "base.cpu.f32",
@@ -286,10 +286,10 @@ pub fn check(target: &str, wrong: u64) -> CheckRecord {
     }
 }
 
-/// An honest launch: one warm-up (slow), then `requests` timed ones.
+/// Make the log of a launch without faults: one slow warm-up, then `requests` timed ones.
 pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> LaunchLog {
     let mut prng = Prng(seed);
-    // Blocks differ more than requests of a block, as in life.
+    // Blocks differ more than requests of a block, as in real runs.
     let block = 1.0 + engine.jitter * (prng.unit() - 0.5);
     let start_ns = 1_000_000_000 * u64::from(invocation + 1);
     let mut now = start_ns + 100_000_000;
@@ -315,7 +315,7 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
             warmup,
             scheduled_ns: now,
             sent_ns: now + 20_000,
-            // Before `sent_ns`: the reader was quicker than the writer's stamp.
+            // The reader was quicker than the writer's stamp, so this is before `sent_ns`.
             received_ns: now + 15_000,
             started_ns,
             token_ns,
