@@ -10,7 +10,7 @@ use schema::simulation::{Found, PowerRow, ShapeRow, Simulation, SimulationRow, U
 use stats::simulate::{
     DIFFERENCE, LAG1, LOG_STDDEV, SHAPES_DIFFERENCE, Setting, Shape, simulate, simulate_launches,
 };
-use stats::simulate_until::{GoesOn, simulate_until};
+use stats::simulate_until::{UntilSetting, simulate_until};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -122,7 +122,7 @@ pub fn run(sizes: &Sizes, experiments: u32) -> Simulation {
         for ((cells, compared), (percent, spread)) in
             CELLS.into_iter().flat_map(|n| UNTIL.map(|of| (n, of)))
         {
-            let run = GoesOn {
+            let run = UntilSetting {
                 cells,
                 compared,
                 invocations,

@@ -288,7 +288,7 @@ fn test(
     for (run, values) in [(a, &before), (b, &after)] {
         if values.len() < 2 {
             return Err(format!(
-                "{} has one invocation of it: that leaves nothing to tell a difference by",
+                "{} has only one invocation of it; a comparison needs at least two",
                 run.header.id
             ));
         }

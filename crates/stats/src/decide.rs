@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BrokenBy {
     /// There was no tie: the choice leads alone.
-    Nobody,
+    NoTie,
     /// The choice costs less to adopt than the others.
     Cost,
     /// The choice has the better mean, as costs are unknown or equal; this shows no difference.
@@ -72,7 +72,7 @@ pub fn decide(
     let choice = (0..tied.len()).min_by_key(|&i| (costs[i].is_none(), costs[i]))?;
     let cheapest = costs.iter().filter(|c| **c == costs[choice]).count();
     let broken_by = match tied.len() {
-        1 => BrokenBy::Nobody,
+        1 => BrokenBy::NoTie,
         _ if costs[choice].is_some() && cheapest == 1 => BrokenBy::Cost,
         _ => BrokenBy::Mean,
     };
@@ -199,7 +199,7 @@ mod tests {
         let decision = choose(&cells, None, |t| Some(if t == "bb" { 1 << 40 } else { 1 })).unwrap();
         assert_eq!(
             (decision.choice.as_str(), decision.broken_by),
-            ("bb", BrokenBy::Nobody)
+            ("bb", BrokenBy::NoTie)
         );
         assert_eq!((decision.tied, decision.measured), (vec!["bb".into()], 3));
         let ahead = decision.ahead_of.unwrap();

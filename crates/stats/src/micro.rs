@@ -231,7 +231,7 @@ impl<'a> Evidence<'a> {
         if works.any(|work| Some(work) != first) {
             return Err((
                 Status::WrongOutput,
-                "its launches say that a call was different work".into(),
+                "its launches report different amounts of work per call".into(),
             ));
         }
         Ok(())

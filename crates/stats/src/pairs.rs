@@ -53,7 +53,7 @@ pub struct Compared {
 
 impl Compared {
     /// Return the comparison as seen from `b`.
-    pub fn turned(&self) -> Self {
+    pub fn reversed(&self) -> Self {
         Self {
             ratio: 1.0 / self.ratio,
             ci95: self.ci95.map(|(low, high)| (1.0 / high, 1.0 / low)),
@@ -271,7 +271,7 @@ mod tests {
         let ab = pairs(&of, &at(), MetricId::TtftNs, &["a", "b"])[0].clone();
         let ba = pairs(&of, &at(), MetricId::TtftNs, &["b", "a"])[0].clone();
         let (ab, ba) = (ab.outcome.unwrap(), ba.outcome.unwrap());
-        let turned = ab.turned();
+        let turned = ab.reversed();
         assert!((turned.ratio - ba.ratio).abs() < 1e-12);
         let (low, high) = turned.ci95.unwrap();
         let (its_low, its_high) = ba.ci95.unwrap();
@@ -308,7 +308,7 @@ mod tests {
             };
             let all = pairs(&of, &at(), MetricId::TtftNs, &["a", "d"]);
             let compared = all[0].outcome.clone().unwrap();
-            (compared.verdict, compared.turned().verdict)
+            (compared.verdict, compared.reversed().verdict)
         };
         assert_eq!(said(MATTERS), (Verdict::Better, Verdict::Worse));
         assert_eq!(said(1.05), (Verdict::Equal, Verdict::Equal));

@@ -8,7 +8,7 @@ use crate::ratio::{PairedRatio, paired_ratio};
 
 /// Speed-up of a target's first token where prompts begin alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sooner {
+pub struct PrefixSpeedup {
     /// Share of each prompt that is common to all prompts (%).
     pub shared_percent: u32,
     /// Time to first token with nothing shared ÷ with this share: geometric mean over blocks.
@@ -20,17 +20,17 @@ pub struct Sooner {
 
 /// Compute the speed-ups for one target's cells, by ascending shared percentage. Empty where there
 /// is no cell in which nothing is shared; a cell without the same blocks as that one is left out.
-pub fn sooner(cells: &[&Cell]) -> Vec<Sooner> {
+pub fn prefix_speedups(cells: &[&Cell]) -> Vec<PrefixSpeedup> {
     let ttft = |cell: &Cell| Some(cell.metric(MetricId::TtftNs)?.by_invocation.clone());
     let nothing = cells.iter().find(|cell| cell.axis_value == 0);
     let Some(without) = nothing.and_then(|cell| ttft(cell)) else {
         return Vec::new();
     };
     let with = cells.iter().filter(|cell| cell.axis_value > 0);
-    let mut all: Vec<Sooner> = with
+    let mut all: Vec<PrefixSpeedup> = with
         .filter_map(|cell| {
             let left = 1.0 - f64::from(cell.axis_value) / 100.0;
-            Some(Sooner {
+            Some(PrefixSpeedup {
                 shared_percent: cell.axis_value,
                 ratio: paired_ratio(&without, &ttft(cell)?)?,
                 in_proportion: 1.0 / left,
@@ -73,8 +73,8 @@ mod tests {
         }
     }
 
-    fn in_order(cells: &[Cell]) -> Vec<Sooner> {
-        sooner(&cells.iter().collect::<Vec<_>>())
+    fn in_order(cells: &[Cell]) -> Vec<PrefixSpeedup> {
+        prefix_speedups(&cells.iter().collect::<Vec<_>>())
     }
 
     #[test]

@@ -16,7 +16,7 @@ const DRIFT: f64 = 0.2;
 
 /// A simulated run that adds blocks until its intervals are narrow enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GoesOn {
+pub struct UntilSetting {
     /// Number of cells that must all be narrow enough.
     pub cells: u32,
     /// Whether each cell is compared with another that ran in the same blocks, which differ by up
@@ -41,7 +41,7 @@ struct Launches {
 
 /// Simulate `experiments` of such runs; launches are log-normal. `None` where the first blocks give
 /// no interval.
-pub fn simulate_until(run: &GoesOn, experiments: u32, seed: u64) -> Option<Stopped> {
+pub fn simulate_until(run: &UntilSetting, experiments: u32, seed: u64) -> Option<Stopped> {
     let mut random = Random::new(seed ^ key(run));
     let truth = match run.compared {
         true => 1.0,
@@ -84,7 +84,7 @@ pub fn simulate_until(run: &GoesOn, experiments: u32, seed: u64) -> Option<Stopp
 }
 
 /// Simulate one run to its end; return its cells, and their intervals.
-fn go_on(run: &GoesOn, random: &mut Random) -> Option<(Vec<Launches>, Vec<Interval>)> {
+fn go_on(run: &UntilSetting, random: &mut Random) -> Option<(Vec<Launches>, Vec<Interval>)> {
     let mut cells = vec![Launches::default(); run.cells as usize];
     for blocks in 1_u32.. {
         let block = match run.compared {
@@ -111,14 +111,14 @@ fn go_on(run: &GoesOn, random: &mut Random) -> Option<(Vec<Launches>, Vec<Interv
     None
 }
 
-fn interval(run: &GoesOn, cell: &Launches) -> Option<Interval> {
+fn interval(run: &UntilSetting, cell: &Launches) -> Option<Interval> {
     match run.compared {
         true => paired_ratio(&cell.of, &cell.against)?.interval(),
         false => mean_interval(&cell.of),
     }
 }
 
-fn key(run: &GoesOn) -> u64 {
+fn key(run: &UntilSetting) -> u64 {
     (run.percent * 1e3) as u64
         ^ ((run.spread * 1e4) as u64) << 20
         ^ u64::from(run.invocations) << 40
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn run(compared: bool, percent: f64) -> Stopped {
-        let run = GoesOn {
+        let run = UntilSetting {
             cells: 3,
             compared,
             invocations: 5,

@@ -46,7 +46,7 @@ impl CasePairs<'_> {
             return Some(found.clone());
         }
         let found = self.by_targets.get(&key(other, target))?;
-        Some(found.clone().map(|compared| compared.turned()))
+        Some(found.clone().map(|compared| compared.reversed()))
     }
 
     /// Label of the case, e.g. `Sustained load, 8 in flight`.
@@ -309,7 +309,7 @@ fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
             // Turn the pair so that the better one comes first.
             let (a, b, seen) = match compared.verdict {
                 Verdict::Better => (a, b, compared.clone()),
-                _ => (b, a, compared.turned()),
+                _ => (b, a, compared.reversed()),
             };
             if seen.ratio.is_finite() && widest.as_ref().is_none_or(|w| seen.ratio > w.3.ratio) {
                 widest = Some((case, a, b, seen));

@@ -7,7 +7,7 @@ use crate::fmt::{self, Unit};
 use schema::plan::PlannedScenario;
 use serde::Serialize;
 use stats::analysis::{Cell, MetricId};
-use stats::prefix::{Sooner, sooner};
+use stats::prefix::{PrefixSpeedup, prefix_speedups};
 
 /// The table of prefix reuse.
 #[derive(Serialize)]
@@ -33,17 +33,17 @@ pub fn table(shown: &Shown, scenario: &PlannedScenario) -> Option<ReuseTable> {
     if !scenario.reuses_prompts() {
         return None;
     }
-    let mut found: Vec<(Vec<&Cell>, Vec<Sooner>)> = Vec::new();
+    let mut found: Vec<(Vec<&Cell>, Vec<PrefixSpeedup>)> = Vec::new();
     for target in shown.targets() {
         let cases = scenario.cases.iter();
         let cells = cases.filter_map(|case| shown.cell(&scenario.cell_key(case, &target.id)));
         let cells: Vec<&Cell> = cells.collect();
-        let gains = sooner(&cells);
+        let gains = prefix_speedups(&cells);
         found.push((cells, gains));
     }
     found.retain(|(_, gains)| !gains.is_empty());
     // Sort by the gain at the largest share, greatest first.
-    let most = |gains: &[Sooner]| gains.last().map_or(0.0, |last| last.ratio.ratio);
+    let most = |gains: &[PrefixSpeedup]| gains.last().map_or(0.0, |last| last.ratio.ratio);
     found.sort_by(|a, b| most(&b.1).total_cmp(&most(&a.1)));
     let rows = found.iter().flat_map(|(cells, gains)| {
         gains
@@ -69,7 +69,7 @@ pub fn table(shown: &Shown, scenario: &PlannedScenario) -> Option<ReuseTable> {
     })
 }
 
-fn row(shown: &Shown, cells: &[&Cell], gain: &Sooner) -> Option<Row> {
+fn row(shown: &Shown, cells: &[&Cell], gain: &PrefixSpeedup) -> Option<Row> {
     let ttft = |shared: u32| {
         let cell = cells.iter().find(|cell| cell.axis_value == shared)?;
         let of = cell.metric(MetricId::TtftNs)?;

@@ -234,7 +234,7 @@ impl<'a> Scope<'a, '_> {
 
     /// Return the cells that a prediction is judged by in a case (the best of each engine, if it is
     /// per engine), and how many more might be but for lack of time or a program.
-    fn speakers(&self, case: &str, high: bool) -> (Vec<Measured<'a>>, u32) {
+    fn judged_cells(&self, case: &str, high: bool) -> (Vec<Measured<'a>>, u32) {
         let all: Vec<(&Target, &Cell)> = self.cells(&self.hypothesis.of, case).collect();
         if !self.hypothesis.per_engine {
             let missing = all.iter().filter(|(_, cell)| self.is_open(cell)).count() as u32;
@@ -261,7 +261,7 @@ impl<'a> Scope<'a, '_> {
 
     fn case(&self, case: &Case, found: &mut Items<'a>) {
         let high = self.metric.describe().better == Better::Higher;
-        let (speakers, missing) = self.speakers(&case.id, high);
+        let (judged_cells, missing) = self.judged_cells(&case.id, high);
         let plain = |(cell, metric): Measured<'a>, measure, min, max| Item {
             cell,
             against: None,
@@ -284,20 +284,20 @@ impl<'a> Scope<'a, '_> {
             Claim::Range { min, max } => {
                 let (min, max) = bounds(min, max);
                 let one = |s| plain(s, Measure::Value(self.metric), min, max);
-                found.items.extend(speakers.into_iter().map(one));
+                found.items.extend(judged_cells.into_iter().map(one));
                 found.missing += missing;
             }
             Claim::Variation { max } => {
                 let one = |s| plain(s, Measure::Variation(self.metric), 0.0, *max);
-                found.items.extend(speakers.into_iter().map(one));
+                found.items.extend(judged_cells.into_iter().map(one));
             }
             Claim::Samples { min } => {
                 let one = |s| plain(s, Measure::Requests, *min as f64, f64::INFINITY);
-                found.items.extend(speakers.into_iter().map(one));
+                found.items.extend(judged_cells.into_iter().map(one));
             }
             Claim::Ratio { against, min, max } => {
                 let (min, max) = bounds(min, max);
-                self.against(case, against, speakers, (min, max), missing, found);
+                self.against(case, against, judged_cells, (min, max), missing, found);
             }
             Claim::Highest { among } => self.ahead(case, among, Measure::TimesHigher, found),
             Claim::Lowest { among } => self.ahead(case, among, Measure::TimesLower, found),
@@ -308,12 +308,12 @@ impl<'a> Scope<'a, '_> {
         }
     }
 
-    /// Compare each of `speakers` with the first target of `against` that is planned.
+    /// Compare each of `judged_cells` with the first target of `against` that is planned.
     fn against(
         &self,
         case: &Case,
         against: &[String],
-        speakers: Vec<Measured<'a>>,
+        judged_cells: Vec<Measured<'a>>,
         (min, max): (f64, f64),
         missing: u32,
         found: &mut Items<'a>,
@@ -328,13 +328,13 @@ impl<'a> Scope<'a, '_> {
         }
         let other = self.cells(&one, &case.id).next();
         let Some((against, other)) = other.and_then(|(_, cell)| self.measured(cell)) else {
-            found.missing += missing + speakers.len() as u32;
+            found.missing += missing + judged_cells.len() as u32;
             return;
         };
         found.missing += missing;
         found
             .items
-            .extend(speakers.into_iter().map(|(cell, metric)| Item {
+            .extend(judged_cells.into_iter().map(|(cell, metric)| Item {
                 cell,
                 against: Some(against),
                 measure: Measure::TimesBetter(self.metric),

@@ -193,7 +193,7 @@ fn analyse_generations(
         .windows(2)
         .any(|two| two[1].started_ns < two[0].last_ns)
     {
-        return Err("requests overlap: whose a kernel is can't be told".into());
+        return Err("requests overlap, so kernels can't be assigned to a request".into());
     }
     let outside = |k: &&Kernel| k.start_ns < life.0 || k.end_ns > life.1;
     let strays = trace.kernels.iter().filter(outside).count();

@@ -285,7 +285,7 @@ fn why(asked: &Asked, decision: &Decision) -> String {
             "The only target with a number: {}. That is no comparison.",
             value_of(asked, &decision.choice)
         ),
-        BrokenBy::Nobody => format!(
+        BrokenBy::NoTie => format!(
             "The {most} {name} of {} targets, and detectably so: {}.",
             decision.measured,
             value_of(asked, &decision.choice)
