@@ -1,6 +1,6 @@
-//! Hands on to `hello` how ggml was compiled: compiler and build type decide its
-//! kernels' speed, and the library itself cannot tell. Both are read from what
-//! CMake wrote beside the library; deliberately nothing is built here.
+//! Passes on to `hello` how ggml was compiled: the compiler and the build type decide its kernels'
+//! speed, and the library itself cannot report them. Both are read from the files that CMake wrote
+//! beside the library; nothing is built here.
 
 use std::path::Path;
 
@@ -16,16 +16,17 @@ fn main() {
     }
 }
 
-/// For example `Clang 14.0.6, Release`, and whether it was told to leave AMX out of code
-/// for a CPU that has it.
+/// Return the compiler and build type, for example `Clang 14.0.6, Release`, and whether the
+/// compiler was told to leave out AMX on a CPU that has it.
 fn found() -> Option<(String, bool)> {
-    // <out>/lib/cmake of the package that compiled it; CMake worked in <out>/build.
+    // The variable names <out>/lib/cmake of the package that compiled ggml; CMake worked in
+    // <out>/build.
     let cmake_dir = std::env::var("DEP_LLAMA_GGML_CMAKE_DIR").ok()?;
     let build = Path::new(&cmake_dir).parent()?.parent()?.join("build");
     let cache = build.join("CMakeCache.txt");
     println!("cargo:rerun-if-changed={}", cache.display());
     let cache = std::fs::read_to_string(cache).ok()?;
-    // A directory named after CMake's version holds what it found out.
+    // A directory named after CMake's version holds its findings about the compiler.
     let entries = std::fs::read_dir(build.join("CMakeFiles")).ok()?;
     let mut found = entries.flatten().filter_map(|entry| {
         std::fs::read_to_string(entry.path().join("CMakeCXXCompiler.cmake")).ok()
@@ -41,7 +42,7 @@ fn found() -> Option<(String, bool)> {
     Some((compiler, flags.contains("-U__AMX_INT8__")))
 }
 
-/// What follows `key` on its line, without the decoration.
+/// Return the rest of the line that begins with `key`, without quotes, brackets and spaces.
 fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     Some(line.trim_matches(['"', ')', ' ']))

@@ -1,6 +1,6 @@
-//! Notes how this binary is built, for `hello.build`: what the compiler was told
-//! is known here and nowhere else. Deliberately no dates and no paths, so that
-//! two builds of one source stay byte-identical.
+//! Records how this binary is built, for `hello.build`: the compiler's settings are known only to
+//! a build script. Deliberately leaves out dates and paths, so that two builds of one source stay
+//! byte-identical.
 
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn set(name: &str, value: &str) {
     println!("cargo::rustc-env={name}={value}");
 }
 
-/// The CPU asked for; the compiler's default where none was.
+/// Return the `target-cpu` that the flags ask for, or `default`.
 fn target_cpu(encoded_flags: &str) -> String {
     let flags: Vec<&str> = encoded_flags.split('\x1f').collect();
     let joined = flags.join(" ");

@@ -1,42 +1,42 @@
-//! From a backend's name to an open Burn device, and what the model must know of
-//! it. One that isn't compiled in, or whose device is absent, is `unavailable`:
-//! Burn's bindings panic there, and that is caught here.
+//! Opens the Burn device that a backend's name means, with the facts that the model needs about
+//! it. A backend that isn't compiled in, or whose device is absent, is `unavailable`: Burn's
+//! bindings panic for an absent device, and the panic is caught here.
 
 use crate::caught::caught;
 use burn::tensor::{DType, Device, Tensor};
 use protocol::engine::EngineError;
 use protocol::wire::{FailureKind, Load};
 
-/// An open device.
+/// An open device and its settings.
 pub struct Backend {
-    /// Where tensors live.
+    /// The device that holds all tensors.
     pub device: Device,
-    /// Type of weights, activations and cache.
+    /// Type of the weights, the activations and the cache.
     pub dtype: DType,
-    /// Which of Burn's implementations it is.
+    /// Which of Burn's implementations runs on the device.
     pub kind: Kind,
-    /// Compute threads, where they are ours to count.
+    /// Number of compute threads, for the implementations that take one.
     pub threads: usize,
 }
 
-/// Burn's implementations, as far as the model treats them differently.
+/// Burn's implementations, as far as the model distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// burn-flex: Rust on the processor.
+    /// burn-flex: Rust on the CPU.
     Flex,
-    /// burn-ndarray: its predecessor.
+    /// burn-ndarray: the predecessor of burn-flex.
     NdArray,
     /// burn-tch: libtorch.
     LibTorch,
-    /// CubeCL: kernels compiled at run time, for CUDA, Vulkan, Metal or the processor.
+    /// CubeCL: kernels compiled at run time, for CUDA, Vulkan, Metal or the CPU.
     Cube,
 }
 
-/// Whether this build links libtorch. It is then `burn-tch-bench` and serves
-/// nothing else, so that no other backend is timed with that library loaded.
+/// Whether this build links libtorch. It is then `burn-tch-bench` and serves no other backend, so
+/// that none is timed with that library loaded.
 pub const WITH_LIBTORCH: bool = cfg!(feature = "tch");
 
-/// The backends that this build has, a GPU's first.
+/// The backends that are compiled into this build, GPU backends first.
 pub const BUILT: &[&str] = &[
     #[cfg(all(feature = "cuda", not(feature = "tch")))]
     "cuda",
@@ -55,12 +55,12 @@ pub const BUILT: &[&str] = &[
 ];
 
 impl Backend {
-    /// Open the device of `load`. `product_threads`: how many threads a single product
-    /// of ndarray's may start. Where a layer is a batch of products, rayon's threads are
-    /// at work on it already, and each must not start more.
+    /// Open the device of `load`. `product_threads`: the number of threads that a single matrix
+    /// product of ndarray may start. If a layer is a batch of products, rayon's threads already
+    /// work on it, and a product must not start more.
     ///
     /// # Errors
-    /// `unavailable` where it is not compiled in or absent, `unsupported` where
+    /// `unavailable` if the backend is not compiled in or its device is absent, `unsupported` if
     /// there is no such backend or it cannot compute in that precision.
     pub fn open(load: &Load, product_threads: u32) -> Result<Self, EngineError> {
         let kind = kind(&load.backend)?;
@@ -92,7 +92,8 @@ impl Backend {
     }
 }
 
-/// flex takes rayon's number, which the runtime has set; these two have their own.
+/// Set the number of threads. flex takes rayon's, which the runtime has set; these two have
+/// settings of their own.
 fn set_threads(kind: Kind, threads: u32, product_threads: u32) {
     match kind {
         Kind::NdArray => {
@@ -112,8 +113,7 @@ fn set_threads(kind: Kind, threads: u32, product_threads: u32) {
 
 fn kind(backend: &str) -> Result<Kind, EngineError> {
     let kind = match backend {
-        // CubeCL's processor backend has a name of its own, so that `cpu` means
-        // one thing in every build.
+        // CubeCL's CPU backend has a name of its own, so that `cpu` means the same in every build.
         "cpu" | "flex" => Kind::Flex,
         "ndarray" => Kind::NdArray,
         "tch" => Kind::LibTorch,
@@ -146,7 +146,7 @@ fn dtype(precision: &str) -> Result<DType, EngineError> {
     }
 }
 
-/// The device, proven to work by an addition.
+/// Connect to the device, and check with an addition that it works.
 #[allow(unused_variables, deprecated, reason = "depends on the features")]
 fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
     let missing = |feature: &str| {
@@ -162,7 +162,7 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
         "ndarray" => Device::ndarray(),
         #[cfg(feature = "vulkan")]
         "vulkan" => Device::vulkan(graphics(index)),
-        // Elsewhere it would be another name for Vulkan and SPIR-V.
+        // With the feature `vulkan`, wgpu would be another name for Vulkan and SPIR-V.
         #[cfg(all(feature = "wgpu", not(feature = "vulkan")))]
         "wgpu" => Device::wgpu(graphics(index)),
         #[cfg(feature = "vulkan")]
@@ -201,15 +201,15 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
     Ok(device)
 }
 
-/// The name of a device that would take this process down with it. lavapipe ends
-/// in a segmentation fault, which nothing here could catch. (CubeCL's fingerprint of a
-/// device begins with `spirv` where it writes WGSL as well.)
+/// Return the name of a device on which this process would crash. lavapipe ends in a segmentation
+/// fault, which can't be caught. (CubeCL's fingerprint of a device begins with `spirv` even if it
+/// writes WGSL.)
 #[cfg(feature = "vulkan")]
 fn crashing(identity: burn::tensor::DeviceIdentity) -> Option<String> {
     identity.name.contains("llvmpipe").then_some(identity.name)
 }
 
-/// The adapter that wgpu prefers, or the further ones by number.
+/// Return the adapter that wgpu prefers for index 0, else the discrete GPU of that index.
 #[cfg(any(feature = "wgpu", feature = "metal"))]
 fn graphics(index: usize) -> burn::tensor::DeviceKind {
     match index {

@@ -1,29 +1,30 @@
-//! The variant `graph`: a decode step of one row, recorded once for each 64 positions and replayed
-//! at every token as one dispatch, where Burn can record (CUDA graphs, and lists of commands through
-//! wgpu). Otherwise a step is some hundred launches, and a small model waits for them.
+//! The variant `graph`: a decode step of one row is recorded once for each 64 positions, and
+//! replayed for every token as a single dispatch, where Burn can record (CUDA graphs, and command
+//! lists through wgpu). Without it a step is about a hundred launches, whose cost dominates in a
+//! small model.
 //!
-//! A recorded step reads and writes the very buffers that it was recorded with. So what changes from
-//! token to token, the id and its position, lies in two buffers that are written in place, and one row
-//! has a cache of its own, into which its prompt is read too.
+//! A recorded step reads and writes the very buffers that it was recorded with. So the values that
+//! change from token to token, the id and its position, are in two buffers that are written in
+//! place, and the one row has a cache of its own, into which its prompt is read too.
 
 use crate::model::Llama;
 use burn::tensor::{Device, Graph, Int, Tensor, TensorData, capture};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Logits (1 × vocabulary) and the choice (1 × 1).
+/// The logits (1 × vocabulary) and the greedy token (1 × 1).
 type Output = (Tensor<2>, Tensor<2, Int>);
 type Recorded = Graph<Output, Box<dyn FnMut() -> Output>>;
 
-/// One row, decoded by recorded steps.
+/// Decodes one row with recorded steps.
 pub struct Captured {
-    // Before the state whose buffers they replay into.
+    // Declared before the state, so that it is dropped before the buffers that it replays into.
     graphs: BTreeMap<usize, Recorded>,
     state: Arc<Mutex<State>>,
     device: Device,
 }
 
-/// What a recorded step reads and writes; alive as long as there are recorded steps.
+/// The tensors that a recorded step reads and writes; they live as long as the recorded steps.
 struct State {
     llama: Llama,
     id: Tensor<1, Int>,
@@ -40,7 +41,7 @@ impl State {
 }
 
 impl Captured {
-    /// One row of a model whose weights these are.
+    /// Create a decoder of one row that shares the weights of `llama`.
     pub fn new(llama: &Llama, device: &Device) -> Self {
         let state = State {
             llama: llama.with_own_cache(1),
@@ -54,14 +55,15 @@ impl Captured {
         }
     }
 
-    /// Read a prompt; logits and choice after its last token.
+    /// Feed a prompt; return the logits and the greedy token after its last token.
     pub fn prefill(&mut self, ids: &[u32]) -> Output {
         let logits = locked(&self.state).llama.forward(ids, 1, 0);
         let next = logits.clone().argmax(1);
         (logits, next)
     }
 
-    /// Feed the token at `position`; logits and choice, which the next step overwrites.
+    /// Feed the token at `position`; return the logits and the greedy token, which the next step
+    /// overwrites.
     pub fn decode(&mut self, id: u32, position: usize) -> Output {
         let visible = {
             let mut state = locked(&self.state);
@@ -69,7 +71,7 @@ impl Captured {
                 number(id, &self.device),
                 number(position as u32, &self.device),
             );
-            // In place: with one owner, a tensor is written where it lies.
+            // In place, since a tensor with one owner is written where it lies.
             state.id.inplace(|old| old.slice_assign([0..1], id));
             state.position.inplace(|old| old.slice_assign([0..1], at));
             state.llama.visible_at(position)
@@ -87,7 +89,8 @@ impl Captured {
         (logits.clone(), next.clone())
     }
 
-    /// Whether every step so far is replayed by the device, and none by running its code again.
+    /// Whether every step so far is replayed by the device; `false` if one runs its code again
+    /// instead.
     pub fn is_recorded(&self) -> bool {
         self.graphs.values().all(Graph::is_hardware)
     }

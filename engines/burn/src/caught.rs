@@ -1,6 +1,6 @@
-//! Burn's panics as errors. CubeCL works on a thread for each device: where that one
-//! panics, a thread that waits for it only learns that it is gone. So the message of that panic
-//! is kept, and becomes the error.
+//! Converts Burn's panics to errors. CubeCL works on one thread per device: if that one panics, a
+//! thread that waits for it only learns that the channel is closed. So the message of the first
+//! panic is kept, and becomes the error.
 
 use protocol::panicked;
 use std::any::Any;
@@ -8,18 +8,19 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::{Mutex, Once, PoisonError};
 
-/// Characters of an error, which stands in a table: a loader names every file it looked for.
+/// Largest number of characters of an error, which is shown in a table: a loader's message lists
+/// every file it looked for.
 const CHARS_MAX: usize = 300;
 
-/// What a thread said last that panicked while another one was inside of `caught`.
+/// The message of the last panic on a thread that was not inside `caught`.
 static SAID: Mutex<Option<String>> = Mutex::new(None);
 
 thread_local! {
-    /// Whether this thread is inside of `caught`.
+    /// Whether this thread is inside `caught`.
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Burn panics where others return an error; the panic's first line is the error.
+/// Call `call`; if it panics, return the first line of the panic's message as the error.
 pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     listen();
     drop(said());
@@ -28,7 +29,7 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     IS_CAUGHT.set(was_caught);
     result.map_err(|payload| {
         let own = line(payload.as_ref());
-        // The other end of a channel went down with its thread.
+        // The channel was closed because the thread at its other end panicked.
         let is_gone = ["RecvError", "SendError"].iter().any(|e| own.contains(e));
         match is_gone {
             true => said().unwrap_or(own),
@@ -37,12 +38,13 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// What another thread said, once.
+/// Take the message that another thread's panic left, if any.
 fn said() -> Option<String> {
     SAID.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// From now on note what threads say that panic, beside telling it as before.
+/// Install a panic hook that records the messages of other threads' panics and then reports them
+/// as before.
 fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -89,7 +91,7 @@ mod tests {
             answered.recv().unwrap();
         };
         assert_eq!(caught(device), Err("there is no driver".into()));
-        // What was said before doesn't count, and neither does it beside an error of our own.
+        // An earlier message doesn't count, nor does one beside a panic of this thread.
         let silent = caught(|| {
             let (answer, answered) = channel::<()>();
             drop(answer);

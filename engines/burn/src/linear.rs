@@ -1,22 +1,23 @@
-//! `y = x · Wᵀ + b`, with the weights laid out once as the backend multiplies
-//! them fastest.
+//! The linear layer `y = x · Wᵀ + b`. Its weights are laid out once, in the way that the backend
+//! multiplies fastest.
 //!
-//! flex and ndarray multiply one row by a matrix on one thread, but spread a batch
-//! of products over all of them. So there a matrix is cut into `parts` groups of
+//! flex and ndarray multiply one row by a matrix on one thread, but spread a batch of products
+//! over all threads. So for them a matrix is cut into `parts` groups of output columns, and the
+//! product is a batch. For the other backends it stays whole.
 //! output columns, and the product is a batch. Everywhere else it stays whole.
 
 use crate::backend::{Backend, Kind};
 use burn::tensor::{DType, Tensor, TensorData};
 
-/// Up to this many rows flex is faster row by row, each part of the matrix
-/// staying in the cache for all rows, than with a matrix product, which first
-/// copies the whole matrix into an order of its own.
+/// Largest number of rows for which flex is faster row by row, where each part of the matrix stays
+/// in the cache for all rows, than with one matrix product, which first copies the whole matrix
+/// into another order.
 const FEW_ROWS: usize = 16;
 
-/// Bytes of a part on flex: half of a common second-level cache.
+/// Bytes of a part for flex: half of a common second-level cache.
 const PART_BYTES: usize = 1 << 20;
 
-/// A layer without an activation. A clone shares the weights.
+/// A linear layer without activation. A clone shares the weights.
 #[derive(Clone)]
 pub struct Linear {
     weight: Weight,
@@ -26,17 +27,17 @@ pub struct Linear {
 
 #[derive(Clone)]
 enum Weight {
-    /// in × out
+    /// The whole matrix, in × out.
     Whole(Tensor<2>),
-    /// flex: the values as the file has them, out × in, and a view of them,
-    /// parts × 1 × 1 × in × out/parts.
+    /// For flex: the values as in the file, out × in, and a view of them, parts × 1 × 1 × in ×
+    /// out/parts.
     Views(Tensor<2>, Box<Tensor<5>>),
-    /// ndarray, which copies any view: parts × in × out/parts.
+    /// For ndarray, which copies any view: parts × in × out/parts.
     Parts(Tensor<3>),
 }
 
 impl Linear {
-    /// From `out × in` values in rows, as every file has them.
+    /// Create a layer from `out × in` values, row-major, as in every file.
     pub fn new(values: Vec<f32>, out: usize, bias: Option<Vec<f32>>, backend: &Backend) -> Self {
         let input = values.len() / out;
         let weight = match (backend.kind, parts(out, input, backend)) {
@@ -53,8 +54,8 @@ impl Linear {
         }
     }
 
-    /// The output head that is also the embedding (`vocabulary × hidden`), where
-    /// the backend can share it.
+    /// Create the output head that is also the embedding (`vocabulary × hidden`); `None` if the
+    /// backend can't share it.
     pub fn tied(embedding: &Tensor<2>, backend: &Backend) -> Option<Self> {
         (backend.kind != Kind::NdArray).then(|| Self {
             out: embedding.dims()[0],
@@ -63,16 +64,16 @@ impl Linear {
         })
     }
 
-    /// rows × in → rows × out
+    /// Apply the layer: rows × in → rows × out.
     pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
         let [rows, input] = x.dims();
         let y = match &self.weight {
             Weight::Views(_, parts) if rows <= FEW_ROWS => {
-                // The third dimension keeps Burn from joining the rows again.
+                // The third dimension keeps Burn from merging the rows into one product.
                 let y = x.reshape([1, rows, 1, 1, input]).matmul((**parts).clone());
                 self.joined(y, rows) // parts × rows × 1 × 1 × out/parts
             }
-            // From the left: on the right flex would reorder the weights first,
+            // The weights are on the left, because on the right flex would reorder them first,
             // which takes three times as long for 64 rows.
             Weight::Views(weight, _) => weight.clone().matmul(x.transpose()).transpose(),
             Weight::Whole(weight) => x.matmul(weight.clone()),
@@ -86,10 +87,10 @@ impl Linear {
         }
     }
 
-    /// A product by parts, in the order of the outputs.
+    /// Reorder the result of a product by parts into rows × out.
     fn joined<const D: usize>(&self, y: Tensor<D>, rows: usize) -> Tensor<2> {
         let y = match rows {
-            // In this order already.
+            // It is in this order already.
             1 => y,
             _ => y.swap_dims(0, 1),
         };
@@ -98,7 +99,7 @@ impl Linear {
 }
 
 impl Weight {
-    /// A weight of values that stay as they are (out × in).
+    /// Wrap values that stay in their layout (out × in).
     fn view(values: Tensor<2>, backend: &Backend) -> Self {
         let [out, input] = values.dims();
         match (backend.kind, parts(out, input, backend)) {
@@ -111,9 +112,9 @@ impl Weight {
     }
 }
 
-/// Into how many parts a matrix is cut, if at all.
+/// Return the number of parts that a matrix is cut into; `None` if it stays whole.
 fn parts(out: usize, input: usize, backend: &Backend) -> Option<usize> {
-    // Four at least, because flex leaves fewer to the product itself.
+    // At least four, because with fewer flex doesn't spread the batch over threads.
     let threads = (2 * backend.threads).max(4);
     let wanted = match backend.kind {
         Kind::LibTorch | Kind::Cube => return None,
@@ -127,7 +128,7 @@ fn parts(out: usize, input: usize, backend: &Backend) -> Option<usize> {
     (parts >= 4).then_some(parts)
 }
 
-/// `parts` blocks of `columns × input`, each transposed, in tiles that fit the cache.
+/// Transpose `parts` blocks of `columns × input` each, in tiles that fit the cache.
 fn regroup(values: &[f32], parts: usize, columns: usize, input: usize) -> Vec<f32> {
     const TILE: usize = 32;
     let mut turned = vec![0.0; values.len()];
@@ -148,7 +149,7 @@ fn regroup(values: &[f32], parts: usize, columns: usize, input: usize) -> Vec<f3
     turned
 }
 
-/// Move values to the device, at its precision.
+/// Copy values to the device, converted to its precision.
 pub fn upload<const D: usize>(values: Vec<f32>, shape: [usize; D], backend: &Backend) -> Tensor<D> {
     let data = TensorData::new(values, shape);
     let data = match backend.dtype {

@@ -1,4 +1,4 @@
-//! `burn-bench`: every backend but libtorch.
+//! `burn-bench`: serves every backend except libtorch.
 
 fn main() -> std::process::ExitCode {
     protocol::main::<burn_bench::engine::Burn>()

@@ -1,6 +1,6 @@
-//! The pieces of this engine by themselves, for the micro suites: attention, and a
-//! small GPT's forward pass, on whichever backend. Plain operations of Burn's public
-//! interface, as a team would write them, and one kernel of our own for comparison.
+//! Pieces of this engine for the micro suites: attention, and a small GPT's forward pass, on any
+//! backend. They consist of plain operations of Burn's public interface, as a team would write
+//! them, and one kernel of this project for comparison.
 
 #[cfg(feature = "cube")]
 pub mod flash;
@@ -18,31 +18,32 @@ use protocol::micro::wire::{Hello, Load, Prepare};
 use protocol::micro::{Suite, unknown_variant};
 use sdpa::Attention;
 
-/// One of the pieces on one backend.
+/// One piece, on one backend.
 pub struct Micro {
     backend: Backend,
     seed: u64,
     kind: Kind,
     work: Option<Work>,
-    /// The output of the last call, flat.
+    /// The output of the last call, flattened.
     output: Option<Tensor<1>>,
 }
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Attention of plain operations.
+    /// Attention composed of plain operations.
     Composed,
-    /// Burn's own attention, which each backend may have a kernel for.
+    /// Burn's own attention operation, for which a backend may have a kernel.
     Fused,
-    /// Attention by the kernel of our own.
+    /// Attention by this project's kernel.
     #[cfg(feature = "cube")]
     Flash,
-    /// A forward pass.
+    /// A forward pass of the small GPT.
     Gpt,
 }
 
 impl Kind {
-    /// Attention is a batch of products, a linear layer of the GPT a single one.
+    /// Return the number of threads for a single product of ndarray. Attention is a batch of
+    /// products, which has threads already; a linear layer of the GPT is a single product.
     fn product_threads(self, threads: u32) -> u32 {
         match self {
             Kind::Gpt => threads,
@@ -67,8 +68,8 @@ impl Suite for Micro {
             "gpt" => Kind::Gpt,
             _ => return Err(unknown_variant(load)),
         };
-        // What was tuned in an earlier process would be missing from the first call. What a
-        // driver keeps of its own compiler's work, as Mesa does, still is.
+        // Without the cache, the first call includes all tuning, also what an earlier process
+        // tuned before. Shaders that a driver keeps, as Mesa does, are still missing from it.
         // SAFETY: as in the runtime: no thread that reads the environment runs.
         unsafe { std::env::set_var("CUBECL_AUTOTUNE_CACHE", "0") };
         let load = protocol::wire::Load {
@@ -125,7 +126,7 @@ impl Suite for Micro {
             }
         };
         self.work = Some(work);
-        // Uploads that are still under way would be in the first call's time.
+        // Uploads still in progress would count in the first call's time.
         self.sync()?;
         Ok(amount)
     }
@@ -141,7 +142,7 @@ impl Suite for Micro {
             (Work::Gpt(gpt), _) => gpt.forward(),
         };
         self.output = Some(output);
-        // Some backends compute later: what isn't done isn't timed.
+        // Some backends compute asynchronously; the call ends when the result is computed.
         self.sync()
     }
 
@@ -155,7 +156,7 @@ impl Suite for Micro {
 }
 
 impl Micro {
-    /// Wait until everything that was asked of the device is done.
+    /// Wait until the device has done all work.
     fn sync(&self) -> Result<(), EngineError> {
         let synced = self.backend.device.sync();
         synced.map_err(|error| EngineError::internal(error.to_string()))

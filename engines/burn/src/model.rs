@@ -1,10 +1,9 @@
-//! The model: embedding, layers of attention and feed-forward, output head, and
-//! the key/value cache. Plain tensor operations of Burn's public interface,
-//! arranged so that a step allocates no cache, copies no weights and reads
-//! nothing back.
+//! The model: embedding, layers of attention and feed-forward, output head, and the key/value
+//! cache. It consists of plain tensor operations of Burn's public interface, arranged so that a
+//! step allocates no cache, copies no weights and reads nothing back.
 //!
-//! Between layers everything is `rows·tokens × hidden`, so that each product is
-//! one matrix product however many rows there are. `reader` reads its parts.
+//! Between layers all activations are `rows·tokens × hidden`, so that each product is one matrix
+//! product for any number of rows. `reader` reads the parts from files.
 
 mod reader;
 
@@ -18,19 +17,19 @@ use protocol::engine::EngineError;
 use reader::Reader;
 use shape::Shape;
 
-/// Scores (rows × heads × queries × keys) computed at once; longer prompts
-/// attend in pieces.
+/// Largest number of scores (rows × heads × queries × keys) computed at once; longer prompts are
+/// processed in pieces.
 const SCORES_AT_ONCE: usize = 1 << 26;
 
-/// Compiled kernels depend on whether lengths are even multiples of the vector
-/// width, so on CubeCL the visible cache grows in steps of this many positions.
+/// Compiled kernels depend on whether lengths are multiples of the vector width, so on CubeCL the
+/// visible cache grows in steps of this many positions.
 const CUBE_STEP: usize = 64;
 
-/// The score of a position that is not looked at. Finite, because not every
-/// shading language can write an infinity; e to this is 0 all the same.
+/// The score of a masked position. Finite, because not every shading language can write an
+/// infinity; e to the power of it is 0 all the same.
 const HIDDEN: f32 = -1e30;
 
-/// A model and its cache.
+/// A model and its key/value cache.
 pub struct Llama {
     embedding: Tensor<2>, // vocabulary × hidden
     layers: Vec<Layer>,
@@ -49,14 +48,15 @@ pub struct Llama {
 struct Layer {
     attention_norm: Norm,
     qkv: Linear,
-    /// The norms of query and key heads, where these have one: 1 × heads + kv_heads × 1 × head_dim.
+    /// The norms of the query and key heads, if the model has them: 1 × heads + kv_heads × 1 ×
+    /// head_dim.
     qk_norm: Option<Tensor<4>>,
     output: Linear,
     mlp_norm: Norm,
     gate_up: Linear,
     down: Linear,
-    /// max_batch × kv_heads × positions × head_dim. Taken out while it is
-    /// written to: a tensor with one owner is changed in place.
+    /// The cache, max_batch × kv_heads × positions × head_dim. It is taken out while it is
+    /// written, because a tensor with one owner is changed in place.
     keys: Option<Tensor<4>>,
     values: Option<Tensor<4>>,
 }
@@ -73,8 +73,8 @@ impl Norm {
     }
 }
 
-/// The last dimension of `x`, normalised and weighted. In f32, whatever the precision is:
-/// squares leave f16's range.
+/// Normalise the last dimension of `x` and multiply it by `weight`. Computed in f32, whatever the
+/// precision is, because squares can exceed f16's range.
 fn normalised<const D: usize>(x: Tensor<D>, weight: &Tensor<D>, eps: f64) -> Tensor<D> {
     let dtype = x.dtype();
     let wide = widen(x);
@@ -85,29 +85,29 @@ fn normalised<const D: usize>(x: Tensor<D>, weight: &Tensor<D>, eps: f64) -> Ten
 
 /// The position of a step's first token.
 enum Position {
-    /// Known here: a kernel is launched with it.
+    /// A number on the host; a kernel is launched with it.
     At(usize),
-    /// One number on the device, so that a launch which is recorded once serves every position.
+    /// A number on the device, so that a launch which is recorded once serves every position.
     OnDevice(Tensor<1, Int>),
 }
 
-/// Where the tokens of a step stand.
+/// The rows, tokens and positions of a step.
 struct Step {
     rows: usize,
     tokens: usize,
     first: Position,
     cos: Tensor<4>,
     sin: Tensor<4>,
-    /// Cached positions that are looked at, and which of them to hide.
+    /// Number of cached positions that the step reads, and the mask of those to hide.
     visible: usize,
     hidden: Option<Tensor<4, Bool>>,
 }
 
 impl Llama {
-    /// Read the weights, allocate the cache.
+    /// Load the weights and allocate the cache.
     ///
     /// # Errors
-    /// If a tensor is missing or of another shape.
+    /// Fails if a tensor is missing or has another shape.
     pub fn load(
         config: Shape,
         tensors: &Tensors<'_>,
@@ -115,7 +115,7 @@ impl Llama {
         positions: usize,
         max_batch: usize,
     ) -> Result<Self, EngineError> {
-        // CubeCL sees whole steps of the cache.
+        // On CubeCL the cache is read in whole steps.
         let positions = match backend.kind {
             Kind::Cube => positions.next_multiple_of(CUBE_STEP),
             _ => positions,
@@ -169,8 +169,8 @@ impl Llama {
         })
     }
 
-    /// Feed `ids` (`rows × tokens`) from position `start` on; the logits after
-    /// the last token of each row, `rows × vocabulary`.
+    /// Feed `ids` (`rows × tokens`) from position `start` on; return the logits after the last
+    /// token of each row, `rows × vocabulary`.
     pub fn forward(&mut self, ids: &[u32], rows: usize, start: usize) -> Tensor<2> {
         let tokens = ids.len() / rows;
         let step = self.step(rows, tokens, start);
@@ -179,8 +179,9 @@ impl Llama {
         self.run(ids, &step)
     }
 
-    /// Feed one token a row (`ids`: rows) at `position` (one number), which is under `visible`; the
-    /// logits, `rows × vocabulary`. Nothing but `ids` and `position` depends on where that is.
+    /// Feed one token per row (`ids`: rows) at `position` (one number), which must be below
+    /// `visible`; return the logits, `rows × vocabulary`. Nothing except `ids` and `position`
+    /// depends on the position.
     pub fn decode_at(
         &mut self,
         ids: Tensor<1, Int>,
@@ -204,14 +205,14 @@ impl Llama {
         self.run(ids, &step)
     }
 
-    /// Positions that a step at `position` looks at, where compiled kernels depend on it.
+    /// Return how many positions a step at `position` reads, on backends with compiled kernels.
     pub fn visible_at(&self, position: usize) -> usize {
         (position + 1)
             .next_multiple_of(CUBE_STEP)
             .min(self.positions)
     }
 
-    /// The same weights with a cache of its own, of `rows`.
+    /// Return a model that shares the weights, with a cache of its own for `rows` rows.
     pub fn with_own_cache(&self, rows: usize) -> Self {
         let own = |cache: &Option<Tensor<4>>| {
             let cache = cache
@@ -317,7 +318,7 @@ impl Layer {
         let (keys, values) = (keys.slice(seen.clone()), values.slice(seen));
         let out = match (tokens, kind) {
             (1, _) => attend(q, keys, values, kv_heads, step.hidden.clone()),
-            // flex shares key/value heads itself, and skips what is hidden.
+            // flex shares key/value heads itself, and skips masked positions.
             (_, Kind::Flex) => {
                 let options = AttentionModuleOptions {
                     is_causal: true,
@@ -331,7 +332,7 @@ impl Layer {
     }
 }
 
-/// `x` (rows × heads × tokens × dim) turned by its positions' angles.
+/// Rotate `x` (rows × heads × tokens × dim) by its positions' angles.
 fn rotate(x: Tensor<4>, step: &Step) -> Tensor<4> {
     let [rows, heads, tokens, dim] = x.dims();
     let half = |from: usize, to: usize| x.clone().slice([0..rows, 0..heads, 0..tokens, from..to]);
@@ -339,7 +340,8 @@ fn rotate(x: Tensor<4>, step: &Step) -> Tensor<4> {
     x * step.cos.clone() + swapped * step.sin.clone()
 }
 
-/// Write `new` (rows × kv_heads × tokens × dim) from `first` on; the whole cache.
+/// Write `new` (rows × kv_heads × tokens × dim) into the cache from `first` on; return the whole
+/// cache.
 fn write(
     cache: &mut Option<Tensor<4>>,
     new: Tensor<4>,
@@ -360,7 +362,7 @@ fn write(
     written
 }
 
-/// A prompt's attention to itself, in pieces whose scores fit in memory.
+/// Compute the causal attention of a prompt, in pieces whose scores fit in memory.
 fn attend_causally(q: Tensor<4>, keys: Tensor<4>, values: Tensor<4>, kv_heads: usize) -> Tensor<4> {
     let [rows, heads, tokens, dim] = q.dims();
     let piece = (SCORES_AT_ONCE / (rows * heads * tokens)).clamp(1, tokens);
@@ -384,9 +386,8 @@ fn attend_causally(q: Tensor<4>, keys: Tensor<4>, values: Tensor<4>, kv_heads: u
     }
 }
 
-/// softmax(q·kᵀ / √dim) · v. The query heads that share a key/value head are
-/// rows of one product, so nothing is repeated. `hidden` broadcasts to
-/// 1 × 1 × tokens × keys.
+/// Compute softmax(q·kᵀ / √dim) · v. The query heads that share a key/value head are rows of one
+/// product, so nothing is repeated. `hidden` must broadcast to 1 × 1 × tokens × keys.
 fn attend(
     q: Tensor<4>,
     keys: Tensor<4>,

@@ -1,7 +1,7 @@
-//! Candle driven directly, without our adapter: the smallest honest loop over the
-//! same model and file. `cargo xtask bench-adapters` runs it beside `candle-bench`
-//! to see what the adapter costs. It reads the request that `candle-bench` answers
-//! by hand and prints one JSON object with `output_tok_per_s`.
+//! Candle driven directly, without the adapter: the simplest loop over the same model and file.
+//! `cargo xtask bench-adapters` runs it beside `candle-bench` to measure what the adapter costs.
+//! It reads the same request by hand as `candle-bench` and prints one JSON object with
+//! `output_tok_per_s`.
 
 use candle_core::quantized::gguf_file::Content;
 use candle_core::{D, Device, Tensor};

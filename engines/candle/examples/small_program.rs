@@ -1,7 +1,7 @@
-//! Greedy tokens of a Llama in Candle: what `engines/pytorch/small_program.py` looks like in Rust.
-//! Tests hold both to what the adapters say.
+//! Generates greedy tokens of a Llama with Candle: the Rust counterpart of
+//! `engines/pytorch/small_program.py`. Tests compare the output of both with that of the adapters.
 //!
-//!     cargo run --release --package candle-bench --example small_program MODEL_DIR NEW_TOKENS ID...
+//!     cargo run --release -p candle-bench --example small_program MODEL_DIR NEW_TOKENS ID...
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
@@ -9,7 +9,7 @@ use candle_transformers::models::llama::{Cache, Llama, LlamaConfig};
 use std::error::Error;
 use std::path::Path;
 
-/// The ids that come after `prompt`, the likeliest one each time.
+/// Return the `new_tokens` greedy ids that follow `prompt`.
 pub fn generate(
     model_dir: &Path,
     prompt: &[u32],

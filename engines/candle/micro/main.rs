@@ -1,6 +1,6 @@
-//! `candle-micro`: Candle's attention by itself, for the micro suites: composed of the
-//! operations that candle-transformers' Llama uses, and the flash attention that
-//! candle-nn has for processors.
+//! `candle-micro`: Candle's attention by itself, for the micro suites. One variant is composed of
+//! the operations that candle-transformers' Llama uses, the other is candle-nn's flash attention
+//! for processors.
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::attention::{AttnMask, flash_attn};
@@ -14,7 +14,8 @@ use std::process::ExitCode;
 const VERSION: &str = "0.11.1";
 
 fn main() -> ExitCode {
-    // As the engine: this would be preferred to what the harness asked for.
+    // As in the engine: Candle would prefer this variable to the number that the harness asked
+    // for.
     // SAFETY: nothing else runs yet.
     unsafe { std::env::remove_var("CANDLE_NUM_THREADS") };
     protocol::micro::main::<Attention>()
@@ -33,7 +34,7 @@ struct Case {
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    /// 1 × 1 × positions × positions, 1 where hidden; and what is put there.
+    /// The causal mask, 1 × 1 × positions × positions, 1 where hidden; and the score to put there.
     hidden: Option<(Tensor, Tensor)>,
 }
 
@@ -121,7 +122,7 @@ impl Attention {
 }
 
 impl Case {
-    /// As candle-transformers' Llama does it.
+    /// Compute attention with the same operations as candle-transformers' Llama.
     fn composed(&self) -> candle_core::Result<Tensor> {
         let scores = (self.q.matmul(&self.k.t()?)? * self.shape.scale())?;
         let scores = match &self.hidden {
@@ -145,8 +146,8 @@ impl Case {
             false => AttnMask::None,
         };
         let scale = self.shape.scale() as f32;
-        // It wants batch × positions × heads × dimension, and copies what isn't laid out
-        // so: that is in its time, as every other variant's copies are.
+        // It expects batch × positions × heads × dimension, and copies inputs of another layout.
+        // The copies are part of its time, as those of every other variant are.
         let turned = |all: &Tensor| all.transpose(1, 2);
         let (q, k, v) = (turned(&self.q)?, turned(&self.k)?, turned(&self.v)?);
         flash_attn::<T>(&q, &k, &v, scale, mask, None, None)

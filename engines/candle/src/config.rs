@@ -1,5 +1,5 @@
-//! `config.json` as far as the adapter must know it: which of Candle's models it is for, and
-//! what that model would silently ignore, and then compute another one.
+//! Reads what the adapter must know of `config.json`: which of Candle's models to use, and which
+//! settings that model would silently ignore, and so compute another model.
 
 use crate::model::in_file;
 use protocol::engine::EngineError;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Read a model's `config.json`.
 ///
 /// # Errors
-/// If it isn't there or is no JSON.
+/// Fails if the file is missing or is not JSON.
 pub fn read(model_dir: &Path) -> Result<Value, EngineError> {
     let path = model_dir.join("config.json");
     let text =
@@ -19,13 +19,13 @@ pub fn read(model_dir: &Path) -> Result<Value, EngineError> {
     json.map_err(|err| in_file(FailureKind::Internal, &path, err))
 }
 
-/// Its architecture. Old files say none, and are Llama's.
+/// Return the model's architecture. Old files name none; they are Llamas.
 pub fn architecture(json: &Value) -> &str {
     json["model_type"].as_str().unwrap_or("llama")
 }
 
-/// What Candle's model of this architecture would ignore, for a sentence that begins with
-/// "Candle's phi3 knows no …".
+/// Return the first setting that Candle's model of this architecture would ignore, worded to
+/// follow "Candle's phi3 knows no …".
 pub fn ignored(json: &Value) -> Option<String> {
     let kind = architecture(json);
     let number = |key: &str| json[key].as_u64();
@@ -62,15 +62,15 @@ pub fn ignored(json: &Value) -> Option<String> {
     match scaled {
         None | Some("default") => None,
         Some("llama3") if kind == "llama" => None,
-        // Its phi3 reads this one, but multiplies the frequencies by the factors that
-        // the model was trained to divide them by.
+        // Candle's phi3 reads this scaling, but multiplies the frequencies by the factors that the
+        // model was trained to divide them by.
         Some("longrope") if kind == "phi3" => Some("longrope as the reference computes it".into()),
         Some(other) => Some(format!("RoPE scaling {other:?}")),
     }
 }
 
-/// What is wrong with Candle's model of an architecture beyond a sliding window of `window`
-/// positions; `None` where nothing is.
+/// Describe the error of Candle's model of an architecture beyond a sliding window of `window`
+/// positions; `None` if there is none.
 pub fn window_gap(architecture: &str, window: u64) -> Option<String> {
     match architecture {
         "mistral" => Some(format!(
@@ -85,7 +85,7 @@ pub fn window_gap(architecture: &str, window: u64) -> Option<String> {
     }
 }
 
-/// The same of the model in a directory.
+/// Describe that error for the model in a directory, like [`window_gap`].
 pub fn window_gap_of(model_dir: &Path) -> Option<String> {
     let window = protocol::sliding_window(model_dir)?;
     window_gap(&protocol::architecture(model_dir)?, window)

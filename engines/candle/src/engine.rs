@@ -1,5 +1,5 @@
-//! The adapter proper: device, token ids in, greedy ids out. Which file format
-//! the model came from is known below it only.
+//! The adapter: it chooses the device, feeds token ids and returns greedy ids. Only the modules
+//! below know which file format the model came from.
 
 use crate::model::{Model, catching, failed};
 use crate::{gguf, safetensors};
@@ -9,17 +9,17 @@ use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, P
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The version of candle-core, -nn and -transformers, which are released together. A test
-/// compares it with the lockfile.
+/// The version of candle-core, candle-nn and candle-transformers, which are released together. A
+/// test compares it with the lockfile.
 const VERSION: &str = "0.11.1";
 
-/// The engine.
+/// A loaded model of Candle's on its device.
 pub struct Candle {
     model: Box<dyn Model>,
     device: Device,
-    /// Tokens fed so far in each row.
+    /// Number of tokens fed so far in each row.
     position: usize,
-    /// After the last step, rows × vocabulary, where they were computed.
+    /// The logits of the last step, rows × vocabulary; `None` before the first.
     logits: Option<Tensor>,
 }
 
@@ -36,7 +36,7 @@ impl Candle {
         let forward = || {
             let ids = Tensor::from_vec(ids, (rows, tokens), &self.device)?;
             let logits = self.model.forward(&ids, self.position)?;
-            // The copy to the host is what waits for a GPU to finish.
+            // Copying to the host waits for the GPU to finish.
             let next = logits.argmax(D::Minus1)?.to_vec1::<u32>()?;
             Ok((logits, next))
         };
@@ -125,7 +125,7 @@ impl Engine for Candle {
     }
 }
 
-/// What this binary was built with.
+/// Return the Cargo features of this binary, separated by spaces.
 fn features() -> String {
     let all = [
         ("cuda", cfg!(feature = "cuda")),
@@ -156,7 +156,7 @@ fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
         "metal" if !cfg!(feature = "metal") => {
             unavailable("this candle-bench was built without its `metal` feature".to_string())
         }
-        // Without a driver the CUDA bindings panic instead of failing.
+        // Without a driver, the CUDA bindings panic instead of returning an error.
         "cuda" => match catching(|| Device::new_cuda(index)) {
             Ok(device) => Ok(device),
             Err(message) => unavailable(format!("no CUDA device {index}: {message}")),

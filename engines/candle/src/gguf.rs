@@ -1,6 +1,5 @@
-//! GGUF files of any type: opened, described from their header, and checked to be of the
-//! precision they are asked for. Which of Candle's models a file is for is
-//! [`crate::quantised`]'s to know.
+//! Opens GGUF files of any type, describes them from their header, and checks that they have the
+//! precision asked for. [`crate::quantised`] chooses Candle's model for a file.
 
 use crate::model::{Loading, catching, in_file};
 use crate::quantised::Header;
@@ -15,8 +14,8 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-/// Add to `capabilities` what a GGUF file brings with it. An unreadable file
-/// adds nothing: `load` will say what is wrong with it.
+/// Add to `capabilities` what the GGUF file's header says. An unreadable file adds nothing: `load`
+/// will report what is wrong with it.
 pub fn describe(load: &Load, capabilities: &mut Capabilities) {
     let Ok((_, content)) = open(&path(load)) else {
         return;
@@ -80,7 +79,7 @@ fn open(path: &Path) -> Result<(BufReader<File>, Content), String> {
     Ok((reader, content))
 }
 
-/// The type of most weights in the layers.
+/// Return the type of most of the layers' weights.
 fn main_type(content: &Content) -> Option<GgmlDType> {
     let mut elements: BTreeMap<String, (usize, GgmlDType)> = BTreeMap::new();
     for (name, info) in &content.tensor_infos {
@@ -95,8 +94,8 @@ fn main_type(content: &Content) -> Option<GgmlDType> {
         .map(|(_, dtype)| dtype)
 }
 
-/// A file of another precision would be timed under a wrong name. Mixtures like
-/// `q4_k_m` go by what most of their weights are.
+/// Check that a file has the precision asked for, because otherwise it would be timed under a
+/// wrong name. Mixtures like `q4_k_m` are judged by the type of most of their weights.
 fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
     let dtype = main_type(content).ok_or("no weights of layers in it")?;
     let plain = |name: &str| name.to_lowercase().replace('_', "");
@@ -107,8 +106,8 @@ fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
     Err(format!("its weights are {held}, not {precision}"))
 }
 
-/// What a decode step reads: of an embedding that is not also the output head
-/// only single rows; what is not quantised is held as f32.
+/// Bytes of weights that a decode step reads. Of an embedding that is not also the output head,
+/// only single rows are read; weights that are not quantised are held as f32.
 fn weight_bytes(content: &Content) -> u64 {
     let untied = content.tensor_infos.contains_key("output.weight");
     let unread = |name: &str| name.starts_with("rope_") || untied && name == "token_embd.weight";
@@ -126,7 +125,7 @@ fn weight_bytes(content: &Content) -> u64 {
     .sum()
 }
 
-/// Keys and values are f32 whatever the weights are.
+/// Bytes of key/value cache per token. Keys and values are f32, whatever the weights are.
 fn kv_bytes_per_token(header: &Header) -> Result<u64, String> {
     let heads = header.number("attention.head_count_kv")?;
     Ok(2 * 4 * header.number("block_count")? * heads * header.head_dim()?)

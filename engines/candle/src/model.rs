@@ -1,5 +1,5 @@
-//! A model of Candle's, however it was loaded, and what Candle says when something fails, as one
-//! line.
+//! The common interface of Candle's models, whatever file they came from, and the conversion of
+//! Candle's errors to one line.
 
 use candle_core::Tensor;
 use protocol::engine::EngineError;
@@ -8,30 +8,30 @@ use protocol::wire::FailureKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// What each of Candle's models can do.
+/// The operations that every one of Candle's models supports.
 pub trait Model {
-    /// Forget the last batch.
+    /// Discard the last batch's keys and values.
     fn forget(&mut self);
 
-    /// Feed `ids` (rows × tokens, u32) from `position` on; the logits after the
-    /// last token (rows × vocabulary, f32).
+    /// Feed `ids` (rows × tokens, u32) from `position` on; return the logits after the last token
+    /// (rows × vocabulary, f32).
     fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor>;
 
-    /// Positions it has a RoPE table for.
+    /// Number of positions in the model's RoPE table.
     fn positions(&self) -> usize;
 }
 
-/// A loaded model and what it is about to hand over.
+/// A loaded model, with the sizes to report for it.
 pub struct Loading {
     /// The model.
     pub model: Box<dyn Model>,
-    /// As in [`protocol::wire::Loaded::weight_bytes`].
+    /// Bytes of weights that a decode step reads, as in [`protocol::wire::Loaded::weight_bytes`].
     pub weight_bytes: u64,
-    /// As in [`protocol::wire::Loaded::kv_bytes_per_token`].
+    /// Bytes of key/value cache per token, as in [`protocol::wire::Loaded::kv_bytes_per_token`].
     pub kv_bytes_per_token: u64,
 }
 
-/// Candle unwraps here and there: a panic is an error like any other.
+/// Call into Candle; a panic becomes an error too, because Candle unwraps in some places.
 pub fn catching<T>(call: impl FnOnce() -> candle_core::Result<T>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|err| one_line(&err)),
@@ -39,17 +39,17 @@ pub fn catching<T>(call: impl FnOnce() -> candle_core::Result<T>) -> Result<T, S
     }
 }
 
-/// An error with the file it is about.
+/// Create an error that names the file it is about.
 pub fn in_file(kind: FailureKind, path: &Path, err: impl std::fmt::Display) -> EngineError {
     EngineError::new(kind, format!("{}: {err}", path.display()))
 }
 
-/// A failed step, without the backtrace that Candle appends where one is enabled.
+/// Convert a failed step's error, without the backtrace that Candle appends if one is enabled.
 pub fn failed(err: &candle_core::Error) -> EngineError {
     EngineError::of_library(&err.to_string())
 }
 
-/// Without the backtrace that Candle appends where one is enabled.
+/// Return the error's first line, without the backtrace that Candle appends if one is enabled.
 fn one_line(err: &candle_core::Error) -> String {
     err.to_string()
         .lines()

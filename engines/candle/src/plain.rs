@@ -1,6 +1,6 @@
-//! Candle's models of plain weights: `llama`, `mistral`, `phi3` and `qwen3` of
-//! `candle_transformers::models`, each as one [`Model`]. They differ in who keeps the
-//! key/value cache, and in the shape and type of the logits.
+//! Candle's models of unquantised weights: `llama`, `mistral`, `phi3` and `qwen3` of
+//! `candle_transformers::models`, each wrapped as a [`Model`]. They differ in whether the model or
+//! its caller holds the key/value cache, and in the shape and type of the logits.
 
 use crate::config;
 use crate::model::Model;
@@ -11,31 +11,32 @@ use candle_transformers::models::{llama, mistral, phi3, qwen3};
 use protocol::wire::FailureKind;
 use serde_json::Value;
 
-/// A `config.json` as the model of its architecture reads it.
+/// A `config.json`, parsed for Candle's model of its architecture.
 pub enum Config {
-    /// `llama`
+    /// Configuration of `llama`.
     Llama(llama::Config),
-    /// `mistral`
+    /// Configuration of `mistral`.
     Mistral(mistral::Config),
-    /// `phi3`
+    /// Configuration of `phi3`.
     Phi3(phi3::Config),
-    /// `qwen3`
+    /// Configuration of `qwen3`.
     Qwen3(qwen3::Config),
 }
 
 impl Config {
-    /// Read it. `flash`: use flash attention where the model can.
+    /// Parse a `config.json`. `flash`: use flash attention if the model can.
     ///
     /// # Errors
-    /// What sort and why, where Candle has no such model, or its model would ignore
-    /// something that `json` says.
+    /// The kind and the reason, if Candle has no such model, or if its model would ignore a
+    /// setting in `json`.
     pub fn read(json: &Value, flash: bool) -> Result<Self, (FailureKind, String)> {
         let kind = config::architecture(json);
         if let Some(what) = config::ignored(json) {
             let message = format!("Candle's {kind} knows no {what}");
             return Err((FailureKind::Unsupported, message));
         }
-        // Of one id or several, which not every model reads, and none needs.
+        // These hold one id or several. Not every model's parser accepts both forms, and none
+        // needs them.
         let mut json = json.clone();
         if let Some(fields) = json.as_object_mut() {
             fields.retain(|key, _| !matches!(key.as_str(), "bos_token_id" | "eos_token_id"));
@@ -60,7 +61,7 @@ impl Config {
         }
     }
 
-    /// Whether the output head is the embedding.
+    /// Whether the output head shares the embedding's weights.
     pub fn is_tied(&self) -> bool {
         match self {
             Self::Llama(config) => config.tie_word_embeddings,
@@ -70,7 +71,7 @@ impl Config {
         }
     }
 
-    /// Keys and values of all layers for one position.
+    /// Elements in the keys and values of all layers for one position.
     pub fn kv_elements(&self) -> usize {
         let (layers, kv_heads, head_dim) = match self {
             Self::Llama(c) => (
@@ -94,7 +95,7 @@ impl Config {
         2 * layers * kv_heads * head_dim
     }
 
-    /// Load the model of these weights.
+    /// Load the model from its weights.
     pub fn load(
         self,
         weights: VarBuilder,
@@ -128,11 +129,11 @@ impl Config {
     }
 }
 
-/// Its cache is the caller's.
+/// Candle's Llama, whose key/value cache the caller holds.
 struct PlainLlama {
     llama: Llama,
-    /// Never used, only cloned: its RoPE tables are shared by every clone, and
-    /// are the costly part of a `Cache` (there is no way to empty one).
+    /// An empty cache, only cloned: its RoPE tables, which every clone shares, are the costly part
+    /// of a `Cache`, and a `Cache` can't be emptied.
     fresh: Cache,
     cache: Cache,
     positions: usize,
@@ -152,19 +153,19 @@ impl Model for PlainLlama {
     }
 }
 
-/// A model that keeps its own cache.
+/// A model that holds its own key/value cache.
 struct Plain<M> {
     model: M,
     positions: usize,
 }
 
-/// The logits of the last token, rows × 1 × vocabulary at the weights' precision, as the
-/// adapter wants them: rows × vocabulary, f32.
+/// Convert the logits of the last token from rows × 1 × vocabulary at the weights' precision to
+/// rows × vocabulary, f32.
 fn last(logits: &Tensor) -> candle_core::Result<Tensor> {
     logits.squeeze(1)?.to_dtype(DType::F32)
 }
 
-/// The three of them have the same methods, and no trait in common.
+/// Implements [`Model`] for models that have the same methods but no trait in common.
 macro_rules! own_cache {
     ($model:ty) => {
         impl Model for Plain<$model> {

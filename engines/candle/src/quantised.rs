@@ -1,6 +1,6 @@
-//! Candle's models of GGUF files: `quantized_llama`, `quantized_phi3` and
-//! `quantized_qwen3`, each as one [`Model`], and what each of them can't do or would
-//! silently compute otherwise, by the file's header.
+//! Candle's models of GGUF files: `quantized_llama`, `quantized_phi3` and `quantized_qwen3`, each
+//! wrapped as a [`Model`]. From a file's header, this module also tells what each of them can't do
+//! or would silently compute wrongly.
 
 use crate::model::Model;
 use candle_core::quantized::gguf_file::{Content, Value};
@@ -9,20 +9,20 @@ use candle_transformers::models::quantized_llama::{self, MAX_SEQ_LEN};
 use candle_transformers::models::{quantized_phi3, quantized_qwen3};
 use std::io::{Read, Seek};
 
-/// The RoPE base that `quantized_phi3` takes whatever the file says.
+/// The RoPE base that `quantized_phi3` uses, whatever the file says.
 const PHI3_ROPE_BASE: f32 = 10_000.0;
-/// What `general.dtype` of a file says where `quantized_qwen3` is to compute in f32.
+/// The value of a file's `general.dtype` with which `quantized_qwen3` computes in f32.
 const DTYPE_F32: u32 = 0;
 
-/// What a file's header says, by the names of its architecture.
+/// A file's header, whose keys are looked up under the name of its architecture.
 pub struct Header<'a> {
     content: &'a Content,
-    /// `general.architecture`. Mistral's files say `llama` too.
+    /// The file's `general.architecture`. Mistral's files say `llama` too.
     pub architecture: &'a str,
 }
 
 impl<'a> Header<'a> {
-    /// The header of a file. A file that names no architecture is taken for Llama's.
+    /// Wrap the header of a file. A file that names no architecture is treated as a Llama.
     pub fn new(content: &'a Content) -> Self {
         let named = content.metadata.get("general.architecture");
         let architecture = named.and_then(|value| value.to_string().ok());
@@ -37,10 +37,10 @@ impl<'a> Header<'a> {
         self.content.metadata.get(&key)
     }
 
-    /// A number that must be there.
+    /// Return a number that the header must have.
     ///
     /// # Errors
-    /// Which one is missing or is no number.
+    /// The key that is missing or whose value is not a number.
     pub fn number(&self, key: &str) -> Result<u64, String> {
         let full = format!("{}.{key}", self.architecture);
         let value = self.value(key).ok_or_else(|| format!("no {full} in it"))?;
@@ -63,12 +63,13 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// What a head's dimension is where nothing else is said.
+    /// Return the head's dimension for a file that doesn't give one.
     fn narrow_head_dim(&self) -> Result<u64, String> {
         Ok(self.number("embedding_length")? / self.number("attention.head_count")?.max(1))
     }
 
-    /// Why Candle's model can't run the file, or would compute another model from it.
+    /// Return why Candle's model can't run the file, or would compute another model from it, if
+    /// so.
     pub fn refused(&self) -> Option<String> {
         let named = format!("Candle's quantized_{}", self.architecture);
         match self.architecture {
@@ -103,7 +104,7 @@ impl<'a> Header<'a> {
             .then(|| format!("{named} knows no output head that is the embedding"))
     }
 
-    /// What is wrong at far positions alone.
+    /// Return the errors of Candle's model that affect only far positions.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
         if self.architecture == "llama" && self.has("rope_freqs.weight") {
@@ -129,8 +130,8 @@ impl<'a> Header<'a> {
         gaps.into_iter().map(str::to_owned).collect()
     }
 
-    /// Whether several rows can be computed together where weights are quantised or not:
-    /// the reason why not.
+    /// Return why requests must run one at a time, or `None` if several rows can be computed
+    /// together. `is_quantised`: whether the weights are quantised.
     pub fn alone(&self, is_quantised: bool) -> Option<String> {
         if self.architecture == "qwen3" {
             return Some(
@@ -139,8 +140,8 @@ impl<'a> Header<'a> {
                     .to_owned(),
             );
         }
-        // The last position's activations of several rows are strided, which
-        // Candle's quantised product refuses ("input tensor is not contiguous").
+        // With several rows, the last position's activations are strided, which Candle's quantised
+        // product refuses ("input tensor is not contiguous").
         is_quantised.then(|| {
             format!(
                 "One request at a time: Candle's quantized_{} cannot prefill several rows.",
@@ -149,7 +150,7 @@ impl<'a> Header<'a> {
         })
     }
 
-    /// Positions that the model has a RoPE table for.
+    /// Number of positions in the model's RoPE table.
     ///
     /// # Errors
     /// As for [`Header::number`].
@@ -161,7 +162,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Load the model of the file; `architecture` and `positions` as its [`Header`] has them.
+/// Load the model of a file; `architecture` and `positions` are those of its [`Header`].
 pub fn load<R: Read + Seek>(
     architecture: &str,
     positions: usize,
@@ -175,7 +176,7 @@ pub fn load<R: Read + Seek>(
             Box::new(Llama { model, positions })
         }
         "phi3" => {
-            // Flash attention in bf16 would be another precision than the file's name says.
+            // Flash attention in bf16 would not be the precision that the file's name says.
             let model = quantized_phi3::ModelWeights::from_gguf(false, content, reader, device)?;
             Box::new(Phi3 { model, positions })
         }
@@ -213,7 +214,7 @@ struct Phi3 {
 }
 
 impl Model for Phi3 {
-    /// It forgets by itself where it is fed from position 0.
+    /// Does nothing: the model discards its cache when it is fed from position 0.
     fn forget(&mut self) {}
 
     fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor> {

@@ -1,6 +1,6 @@
-//! Plain weights from safetensors, in one file or in shards, at f32, f16 or bf16. They are
-//! converted to the precision asked for while loading; which of Candle's models they are
-//! for is [`crate::plain`]'s to know.
+//! Loads unquantised weights from safetensors, in one file or in shards, at f32, f16 or bf16. They
+//! are converted to the precision asked for while loading; [`crate::plain`] chooses Candle's model
+//! for them.
 
 use crate::config;
 use crate::model::{Loading, catching, in_file};
@@ -12,15 +12,15 @@ use protocol::engine::EngineError;
 use protocol::wire::{Capabilities, FailureKind, Load};
 use std::path::{Path, PathBuf};
 
-/// Add to `capabilities` what is known of the model before it is loaded. A `config.json`
-/// that can't be read adds nothing: `load` will say what is wrong with it.
+/// Add to `capabilities` what is known of the model before it is loaded. A `config.json` that
+/// can't be read adds nothing: `load` will report what is wrong with it.
 pub fn describe(load: &Load, capabilities: &mut Capabilities) {
     let dir = Path::new(&load.model_dir);
     let Ok(json) = config::read(dir) else {
         return;
     };
     let kind = config::architecture(&json);
-    // phi3 has no such path.
+    // Candle's phi3 doesn't use flash attention.
     if uses_flash_attention(&load.backend, &load.precision) && kind != "phi3" {
         let note = "Attention by candle-flash-attn.".to_string();
         capabilities.notes.push(note);
@@ -45,7 +45,7 @@ pub fn load(load: &Load, device: &Device) -> Result<Loading, EngineError> {
     let config = Config::read(&config::read(dir)?, flash)
         .map_err(|(kind, message)| in_file(kind, &dir.join("config.json"), message))?;
     let files = files(dir, &load.weights)?;
-    // Of several, which one it is about isn't known.
+    // With several files, it isn't known which of them an error is about.
     let path = match files.as_slice() {
         [file] => file.clone(),
         _ => dir.join(&load.weights),
@@ -68,7 +68,8 @@ pub fn load(load: &Load, device: &Device) -> Result<Loading, EngineError> {
     })
 }
 
-/// Its kernels take 16-bit numbers on CUDA, and are there if they were built in.
+/// Whether flash attention is used: its kernels need 16-bit numbers on CUDA, and the Cargo
+/// feature.
 fn uses_flash_attention(backend: &str, precision: &str) -> bool {
     cfg!(feature = "flash-attn") && backend == "cuda" && matches!(precision, "f16" | "bf16")
 }
@@ -87,7 +88,7 @@ fn dtype(precision: &str, device: &Device) -> Result<DType, EngineError> {
     }
 }
 
-/// The file itself, or the shards of an index.
+/// Return the weights file itself, or the shards of an index.
 fn files(dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineError> {
     if weights.ends_with(".safetensors") || weights.ends_with(".safetensors.index.json") {
         return protocol::safetensors_files(dir, weights);
@@ -97,8 +98,8 @@ fn files(dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineError> {
     Err(in_file(FailureKind::Unsupported, &path, message))
 }
 
-/// What a decode step reads: every weight, but of an embedding that is not also
-/// the output head only single rows.
+/// Bytes that a decode step reads: all weights, except that of an embedding that is not also the
+/// output head only single rows are read.
 fn weight_bytes(tensors: &MmapedSafetensors, tied: bool, dtype: DType) -> u64 {
     let unread = if tied {
         "lm_head.weight"

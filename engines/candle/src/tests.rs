@@ -1,7 +1,6 @@
-//! Candle's models over tiny ones with made-up weights, of every architecture: that both
-//! formats give the same model, that rows of a batch do not see each other, and that what
-//! `hello` declares is so. Not here: whether the model is right, which is the parity
-//! gate's to say.
+//! Tests of Candle's models with tiny random weights, of every architecture: that both formats
+//! give the same model, that rows of a batch do not see each other, and that what `hello` declares
+//! is true. Whether a model's output is right is checked by the parity gate, not here.
 
 mod fixture;
 #[allow(dead_code)] // its `main`
@@ -39,7 +38,7 @@ fn hello(dir: &Path, weights: &str, precision: &str) -> Hello {
 
 const PROMPTS: [&[u32]; 3] = [&[1, 2, 3, 4, 5], &[90, 3, 17, 64, 8], &[7, 7, 7, 7, 7]];
 
-/// Six greedy tokens of each row, and row 0's logits after the last.
+/// Generate six greedy tokens per row; return them, and row 0's logits after the last.
 fn run(engine: &mut Candle, prompts: &[&[u32]]) -> (Vec<Vec<u32>>, Vec<f32>) {
     let mut next = engine.prefill(prompts).unwrap();
     let mut rows: Vec<Vec<u32>> = next.iter().map(|&id| vec![id]).collect();
@@ -52,7 +51,7 @@ fn run(engine: &mut Candle, prompts: &[&[u32]]) -> (Vec<Vec<u32>>, Vec<f32>) {
     (rows, engine.logits(0).unwrap())
 }
 
-/// The same, one row after another, and row 0's logits.
+/// Generate the same tokens one row after another; return them, and row 0's logits.
 fn run_alone(engine: &mut Candle) -> (Vec<Vec<u32>>, Vec<f32>) {
     let mut rows: Vec<_> = PROMPTS.iter().map(|p| run(engine, &[p])).collect();
     let logits = std::mem::take(&mut rows[0].1);
@@ -140,7 +139,7 @@ fn quantised_rows_cannot_be_prefilled_together_as_declared() {
     let declared = hello(dir.path(), "model-q8_0.gguf", "q8_0").capabilities;
     assert_eq!(declared.batching, Batching::None);
     let (mut engine, loaded) = load(dir.path(), "model-q8_0.gguf", "q8_0").unwrap();
-    // Where this succeeds one day, `Header::alone` can say so.
+    // If this succeeds one day, `Header::alone` must be updated.
     let refused = engine.prefill(&PROMPTS).unwrap_err();
     assert!(refused.message.contains("contiguous"), "{refused}");
     run(&mut engine, &PROMPTS[..1]);

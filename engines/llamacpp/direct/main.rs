@@ -1,8 +1,8 @@
-//! llama.cpp driven directly, without our adapter: what its `llama-bench` does, one
-//! sequence through `llama_decode` with threads that live between steps, and a greedy
-//! choice. `cargo xtask bench-adapters` runs it beside `llamacpp-bench` to see what
-//! the adapter costs. It reads the request that `llamacpp-bench` answers by hand and
-//! prints one JSON object with `output_tok_per_s`.
+//! llama.cpp driven directly, without the adapter, as its `llama-bench` does it: one sequence
+//! through `llama_decode` with threads that persist between steps, and a greedy choice. `cargo
+//! xtask bench-adapters` runs it beside `llamacpp-bench` to measure what the adapter costs. It
+//! reads the same request by hand as `llamacpp-bench` and prints one JSON object with
+//! `output_tok_per_s`.
 
 use llama_cpp_sys_2 as sys;
 use serde_json::{Value, json};

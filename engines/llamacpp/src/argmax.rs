@@ -1,12 +1,12 @@
-//! The greedy choice. It stands in the timed step, before the token's stamp, so
-//! it is written for vectors.
+//! The greedy choice of a token. It is part of the timed step, before the token's time stamp, so
+//! it is written to compile to vector instructions.
 
-/// Short enough that searching one again costs nothing.
+/// Elements per block; small enough that searching one block again costs little.
 const BLOCK: usize = 256;
 const LANES: usize = 16;
 
-/// The index of the greatest value, the lowest on a tie; 0 where nothing is
-/// greater than minus infinity.
+/// Return the index of the greatest value, the lowest index on a tie; 0 if nothing is greater than
+/// minus infinity.
 pub fn argmax(values: &[f32]) -> u32 {
     let (mut best, mut start) = (f32::NEG_INFINITY, 0);
     for (index, block) in values.chunks(BLOCK).enumerate() {
@@ -20,7 +20,7 @@ pub fn argmax(values: &[f32]) -> u32 {
 }
 
 fn max(block: &[f32]) -> f32 {
-    // A comparison instead of `f32::max`: one instruction, and no NaN is greater.
+    // A comparison instead of `f32::max`: it is one instruction, and NaN never compares greater.
     let greater = |a: f32, b: f32| if b > a { b } else { a };
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let chunks = block.chunks_exact(LANES);

@@ -1,5 +1,4 @@
-//! What `hello` says: version, build, and all that a reader of the numbers must
-//! know.
+//! The contents of `hello`: version, build, and all that a reader of the numbers must know.
 
 use crate::log;
 use llama_cpp_sys_2 as sys;
@@ -8,15 +7,15 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 
-/// Name and version of the bindings, which bring llama.cpp's source. A test compares it with the
-/// lockfile.
+/// Name and version of the bindings, which contain llama.cpp's source. A test compares them with
+/// the lockfile.
 const CRATE: &str = "llama-cpp-sys-2 0.1.161";
-/// Read from CMake's files by the build script.
+/// The compiler and build type, read from CMake's files by the build script.
 const COMPILER: &str = env!("BENCH_GGML_COMPILER");
-/// In what ggml says of itself where its kernels use AMX.
+/// Part of ggml's system info if its kernels use AMX.
 const HAS_AMX: &str = "AMX_INT8 = 1";
 
-/// What the harness told the compiler of AMX, for a CPU that has it.
+/// Why AMX was left out although the CPU has it; `None` if it was not left out.
 const AMX: Option<&str> = match cfg!(without_amx) {
     true => Some(
         "left out: this compiler's intrinsics lack memory clobbers, and what it makes of them \
@@ -26,9 +25,9 @@ const AMX: Option<&str> = match cfg!(without_amx) {
     false => None,
 };
 
-/// Who this is.
+/// Describe the engine and its build.
 pub fn hello(load: &Load) -> Hello {
-    // First, since looking for devices is logged too.
+    // This comes first, since looking for devices is logged too.
     log::take_over();
     let [version, ggml] = names();
     let amx = amx(&ggml, &cpu_flags());
@@ -64,7 +63,7 @@ fn features() -> String {
     on.collect::<Vec<_>>().join(" ")
 }
 
-/// llama.cpp's version and what its CPU backend was compiled for.
+/// Return llama.cpp's version, and the instruction sets that its CPU backend was compiled for.
 fn names() -> [String; 2] {
     let text = |string: *const c_char| {
         // SAFETY: both are C strings that no other code changes meanwhile.
@@ -83,8 +82,8 @@ fn names() -> [String; 2] {
     }
 }
 
-/// Mistral's files say nothing of a window, and Phi-3's are read without it ("Phi SWA is
-/// currently disabled").
+/// Describe the missing sliding window, if the model has one: Mistral's files don't mention a
+/// window, and llama.cpp reads Phi-3's without it ("Phi SWA is currently disabled").
 fn position_gap(load: &Load) -> Option<String> {
     let dir = Path::new(&load.model_dir);
     let window = protocol::sliding_window(dir)?;
@@ -97,8 +96,8 @@ fn position_gap(load: &Load) -> Option<String> {
     })
 }
 
-/// What is to be said of AMX: `None` where the CPU has none that ggml could use, or ggml has it.
-/// ggml's kernels need VNNI beside it.
+/// Return why ggml doesn't use AMX; `None` if it does, or if the CPU has no AMX that ggml could
+/// use. ggml's kernels need VNNI beside it.
 fn amx(ggml: &str, cpu_flags: &str) -> Option<&'static str> {
     let has = |flag: &str| cpu_flags.split_whitespace().any(|known| known == flag);
     let is_missing = has("amx_int8") && has("avx512_vnni") && !ggml.contains(HAS_AMX);
@@ -108,7 +107,7 @@ fn amx(ggml: &str, cpu_flags: &str) -> Option<&'static str> {
     ))
 }
 
-/// What Linux says that the CPU has; elsewhere nothing.
+/// Return the CPU flags that Linux reports; empty on other systems.
 fn cpu_flags() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find(|line| line.starts_with("flags"));
@@ -165,7 +164,7 @@ mod tests {
     fn amx_is_there_unless_it_was_left_out() {
         let [_, ggml] = names();
         assert!(AMX.is_none() || !ggml.contains(HAS_AMX), "{ggml}");
-        // Of a build for another CPU than this one nothing follows.
+        // A build for another CPU than this one says nothing about this one's AMX.
         if AMX.is_none() && cfg!(target_feature = "avx512vnni") {
             assert_eq!(amx(&ggml, &cpu_flags()), None, "{ggml}");
         }

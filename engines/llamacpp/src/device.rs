@@ -1,20 +1,20 @@
-//! Which of ggml's devices a backend name and an index mean.
+//! Finds the ggml device that a backend's name and an index mean.
 
 use llama_cpp_sys_2 as sys;
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
 use std::ffi::CStr;
 
-/// Where the model goes.
+/// The device that the model is loaded on.
 #[derive(Clone, Copy, Debug)]
 pub enum Device {
     /// The processor.
     Cpu,
-    /// A device of ggml's.
+    /// One of ggml's GPU devices.
     Gpu(sys::ggml_backend_dev_t),
 }
 
-/// The `index`th device of `backend`.
+/// Return the `index`th device of `backend`.
 pub fn find(backend: &str, index: u32) -> Result<Device, EngineError> {
     match backend {
         "cpu" => Ok(Device::Cpu),
@@ -39,7 +39,7 @@ fn missing(index: u32) -> EngineError {
     EngineError::new(FailureKind::Unavailable, message)
 }
 
-/// The devices that one of ggml's registries found.
+/// Return the devices that one of ggml's backend registries found.
 fn of_registry(name: &CStr) -> impl Iterator<Item = sys::ggml_backend_dev_t> {
     // SAFETY: the registries live as long as the process, each index below the
     // count is a device, and names are C strings.

@@ -1,22 +1,22 @@
-//! What a GGUF file holds, from its header: whether it is what the harness thinks
-//! it is, and how many bytes a step reads. It deliberately reads no weights.
+//! Reads a GGUF file's header: whether the file has the precision asked for, and how many bytes a
+//! step reads. It deliberately reads no weights.
 
 use llama_cpp_sys_2 as sys;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
 
-/// Size of an f16, in which llama.cpp keeps keys and values by default.
+/// Size in bytes of an f16, in which llama.cpp stores keys and values by default.
 const KV_ELEMENT_BYTES: u64 = 2;
 
-/// What the adapter needs to know of a file.
+/// The facts that the adapter needs about a file.
 #[derive(Debug, PartialEq)]
 pub struct Contents {
-    /// As in [`protocol::wire::Loaded::weight_bytes`].
+    /// Bytes of weights that a decode step reads, as in [`protocol::wire::Loaded::weight_bytes`].
     pub weight_bytes: u64,
-    /// As in [`protocol::wire::Loaded::kv_bytes_per_token`].
+    /// Bytes of key/value cache per token, as in [`protocol::wire::Loaded::kv_bytes_per_token`].
     pub kv_bytes_per_token: u64,
-    /// The type of most weights in the layers, e.g. `q8_0`, `q4_K`.
+    /// The type of most of the layers' weights, e.g. `q8_0`, `q4_K`.
     main_type: String,
 }
 
@@ -40,8 +40,8 @@ impl Contents {
         })
     }
 
-    /// A file of another precision would be timed under a wrong name. Mixtures
-    /// like `q4_k_m` go by what most of their weights are.
+    /// Check that the file has the precision asked for, because otherwise it would be timed under
+    /// a wrong name. Mixtures like `q4_k_m` are judged by the type of most of their weights.
     pub fn check_precision(&self, precision: &str) -> Result<(), String> {
         let held = &self.main_type;
         if precision.starts_with(&held.to_lowercase()) {
@@ -51,8 +51,8 @@ impl Contents {
     }
 }
 
-/// What a decode step reads: of an embedding that is not also the output head
-/// only single rows.
+/// Bytes of weights that a decode step reads. Of an embedding that is not also the output head,
+/// only single rows are read.
 fn weight_bytes(tensors: &[Tensor]) -> u64 {
     let untied = tensors.iter().any(|tensor| tensor.name == "output.weight");
     let read = |tensor: &&Tensor| !(untied && tensor.name == "token_embd.weight");
@@ -70,7 +70,7 @@ fn main_type(tensors: &[Tensor]) -> Option<String> {
     Some(most.0.to_string())
 }
 
-/// An open header.
+/// An open GGUF header.
 struct Header(NonNull<sys::gguf_context>);
 
 impl Header {
@@ -104,7 +104,7 @@ impl Header {
         }
     }
 
-    /// Elements of all keys and values that a token has.
+    /// Number of elements in one token's keys and values, over all layers.
     fn kv_values_per_token(&self) -> Result<u64, String> {
         let name = "general.architecture";
         let architecture = self.key(name, sys::GGUF_TYPE_STRING);
@@ -128,7 +128,7 @@ impl Header {
         Some(unsafe { sys::gguf_get_val_u32(self.0.as_ptr(), key) }.into())
     }
 
-    /// The index of a key that holds a value of type `kind`.
+    /// Return the index of a key, if the header has it with a value of type `kind`.
     fn key(&self, name: &str, kind: sys::gguf_type) -> Option<i64> {
         let name = CString::new(name).ok()?;
         let header = self.0.as_ptr();

@@ -1,5 +1,5 @@
-//! llama.cpp behind [`Decoder`]: model, context and batch, each freed by who made
-//! it. What is not set here is llama.cpp's default.
+//! Implements [`Decoder`] with llama.cpp: a model, a context, a thread pool and a batch, each
+//! freed by the type that made it. Parameters that are not set here have llama.cpp's defaults.
 
 use crate::device::{self, Device};
 use crate::file::Contents;
@@ -12,12 +12,12 @@ use std::ffi::CString;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// Most tokens a step feeds: llama-server's default.
+/// Largest number of tokens that a step feeds: llama-server's default.
 const BATCH_TOKENS: u32 = 2048;
-/// What `llama_decode` returns where the cache has no room.
+/// The status of `llama_decode` if the cache has no room.
 const NO_KV_ROOM: i32 = 1;
 
-/// A loaded model, ready to run. Fields are dropped in this order.
+/// A loaded model, ready to run. The order of the fields matters: they are dropped in this order.
 pub struct Llama {
     batch: Batch,
     context: Context,
@@ -28,7 +28,7 @@ pub struct Llama {
 }
 
 impl Llama {
-    /// Load what `load` asks for.
+    /// Load the model that `load` asks for.
     pub fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
         let path = Path::new(&load.model_dir).join(&load.weights);
         let path = path
@@ -47,7 +47,7 @@ impl Llama {
 
         // SAFETY: takes nothing, and this thread is the only one that does it.
         unsafe { sys::llama_backend_init() };
-        let _ = log::last_error(); // of what is no concern of this model
+        let _ = log::last_error(); // discard errors from before this model
         let model = Model::load(path, device).map_err(|why| at(FailureKind::Internal, why))?;
         let context = Context::new(&model, load).map_err(|why| at(FailureKind::Oom, why))?;
         let pool = Pool::new(load.threads)?;
@@ -75,12 +75,12 @@ impl Llama {
         Ok((llama, loaded))
     }
 
-    /// How many ids there are.
+    /// Number of token ids.
     pub fn vocabulary(&self) -> usize {
         self.vocabulary
     }
 
-    /// What `common_init_from_params` does for each of llama.cpp's own tools.
+    /// Make an empty run, as `common_init_from_params` does for each of llama.cpp's own tools.
     fn warm_up(&mut self) -> Result<(), EngineError> {
         for position in 0..2.min(self.tokens_max) {
             self.feed(0, position, 0, position == 1);
@@ -168,7 +168,7 @@ struct Model(NonNull<sys::llama_model>);
 impl Model {
     fn load(path: &str, device: Device) -> Result<Self, String> {
         let path = CString::new(path).map_err(|err| err.to_string())?;
-        // Ended by null, as llama.cpp wants it; nothing but null: the processor.
+        // Ended by null, as llama.cpp expects; without a device it uses the processor.
         let mut devices = [std::ptr::null_mut(); 2];
         let layers = match device {
             Device::Cpu => 0,
@@ -230,7 +230,8 @@ impl Drop for Context {
     }
 }
 
-/// Threads that live between steps. Without one each step starts its own.
+/// A pool of threads that persist between steps. Without one, each step would start its own
+/// threads.
 struct Pool(NonNull<sys::ggml_threadpool>);
 
 impl Pool {
@@ -256,7 +257,7 @@ impl Drop for Pool {
 struct Batch(sys::llama_batch);
 
 impl Batch {
-    /// For `tokens` tokens, each in one sequence.
+    /// Create a batch with room for `tokens` tokens, each in one sequence.
     fn new(tokens: i32) -> Self {
         // SAFETY: takes numbers.
         Self(unsafe { sys::llama_batch_init(tokens, 0, 1) })
@@ -270,7 +271,7 @@ impl Drop for Batch {
     }
 }
 
-/// How many sequences may run at a time; more have to wait.
+/// Return how many sequences may run at a time; more have to wait.
 pub fn sequences(load: &Load) -> usize {
     // SAFETY: takes nothing.
     let most = unsafe { sys::llama_max_parallel_sequences() };

@@ -1,5 +1,5 @@
-//! llama.cpp's own words: errors go to standard error, and the last one is kept
-//! to say why a call failed. Everything else is dropped.
+//! Handles llama.cpp's log: errors go to standard error, and one is kept to explain why a call
+//! failed. Everything else is dropped.
 
 use llama_cpp_sys_2 as sys;
 use std::ffi::{CStr, c_char, c_void};
@@ -7,13 +7,13 @@ use std::sync::Mutex;
 
 static LAST_ERROR: Mutex<String> = Mutex::new(String::new());
 
-/// Take over what llama.cpp logs.
+/// Install the callback for llama.cpp's log.
 pub fn take_over() {
     // SAFETY: the callback has no data and may be called from any thread.
     unsafe { sys::llama_log_set(Some(on_message), std::ptr::null_mut()) };
 }
 
-/// The last error, if there was one since the last call; one line.
+/// Return the first error since the last call of this function, if there was one; one line.
 pub fn last_error() -> Option<String> {
     let mut last = LAST_ERROR.lock().ok()?;
     let message = std::mem::take(&mut *last);
@@ -33,7 +33,7 @@ unsafe extern "C" fn on_message(
     let text = text.trim();
     eprintln!("{text}");
     if let Ok(mut last) = LAST_ERROR.lock() {
-        // The first of a row of errors is the cause; what follows is its wake.
+        // The first of several errors is the cause; those that follow are its consequences.
         if last.is_empty() {
             *last = text.lines().next().unwrap_or_default().to_string();
         }

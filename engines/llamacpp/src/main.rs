@@ -1,7 +1,6 @@
-//! `llamacpp-bench`: llama.cpp behind the protocol, what a user would pick
-//! instead of an engine in Rust. Requests share its steps the way `llama-server`
-//! lets them: [`slots`] decides what a step feeds, [`llama`] feeds it.
-//! Everything that is a choice of llama.cpp's stays at its default.
+//! `llamacpp-bench`: llama.cpp behind the protocol, the common alternative to an engine in Rust.
+//! Requests share its steps as in `llama-server`: [`slots`] decides what a step feeds, [`llama`]
+//! feeds it. Every parameter that llama.cpp has a default for keeps it.
 
 mod argmax;
 mod describe;

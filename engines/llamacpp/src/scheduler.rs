@@ -1,5 +1,5 @@
-//! The adapter: one thread that owns llama.cpp and steps as long as there is
-//! something to do, and a channel into it.
+//! The adapter: a thread that owns llama.cpp and steps as long as there is work, and a channel
+//! that sends it work.
 
 use crate::describe;
 use crate::llama::{self, Llama};
@@ -10,9 +10,9 @@ use protocol::wire::{FailureKind, Hello, Load, Loaded};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// The engine.
+/// The handle of llama.cpp's thread.
 pub struct LlamaCpp {
-    /// `None` only while it is dropped: the thread ends with the channel.
+    /// The channel to the thread. `None` only during `drop`: closing it ends the thread.
     work: Option<Sender<Work>>,
     thread: Option<JoinHandle<()>>,
     vocabulary: usize,
@@ -34,7 +34,8 @@ impl Scheduler for LlamaCpp {
         let (work, inbox) = channel();
         let (ready, loading) = channel();
         let wanted = load.clone();
-        // It loads there too: what llama.cpp makes never changes threads.
+        // The model is loaded on that thread too, so that llama.cpp's objects never change
+        // threads.
         let run = move || match Llama::load(&wanted) {
             Ok((llama, loaded)) => {
                 let vocabulary = llama.vocabulary();
@@ -58,9 +59,9 @@ impl Scheduler for LlamaCpp {
     }
 
     fn submit(&mut self, job: Job) {
-        // One bad id would fail everything that shares its step.
+        // An id outside the vocabulary would fail every request that shares the step.
         match self.check(job.prompt_ids()) {
-            // A job that can't be sent is dropped, which answers it.
+            // A job that can't be sent is dropped, which answers it with an error.
             Ok(()) => drop(self.send(Work::Generate(job))),
             Err(error) => job.failed(error),
         }
@@ -99,7 +100,7 @@ impl LlamaCpp {
 }
 
 impl Drop for LlamaCpp {
-    /// llama.cpp is taken down before the process begins to end under it.
+    /// Free llama.cpp before the process begins to exit.
     fn drop(&mut self) {
         self.work = None;
         if let Some(thread) = self.thread.take() {
@@ -112,7 +113,7 @@ fn gone() -> EngineError {
     EngineError::internal("llama.cpp's thread is gone; standard error says why")
 }
 
-/// Step until every sender of work is gone.
+/// Run steps until every sender of work is dropped.
 fn serve(mut slots: Slots<Llama>, inbox: &Receiver<Work>) {
     loop {
         if slots.idle() {

@@ -1,7 +1,7 @@
-//! Which sequence feeds what in which step: the scheduler proper, pure. Every
-//! step feeds one token of each sequence that is past its prompt, then prompt
-//! tokens of the others, oldest first, as many as fit; sequences join and leave
-//! between steps. It deliberately knows nothing of llama.cpp or threads.
+//! The scheduler: it decides which sequence feeds which tokens in which step. Every step feeds one
+//! token of each sequence that is past its prompt, then prompt tokens of the others, oldest first,
+//! as many as fit; sequences join and leave between steps. It deliberately knows nothing of
+//! llama.cpp or threads.
 
 use crate::argmax::argmax;
 use protocol::clock::now_ns;
@@ -10,44 +10,44 @@ use protocol::scheduler::{Answer, Job};
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 
-/// What runs a step.
+/// Runs the steps that the scheduler composes.
 pub trait Decoder {
-    /// Most tokens a step may feed.
+    /// Largest number of tokens in a step.
     fn tokens_max(&self) -> usize;
 
-    /// Put `token` of the sequence in `slot` into the next step; `wanted` if its
-    /// logits will be read.
+    /// Add `token` of the sequence in `slot` to the next step; `wanted` says whether its logits
+    /// will be read.
     fn feed(&mut self, slot: usize, position: usize, token: u32, wanted: bool);
 
-    /// Run the step over what was fed since the last one.
+    /// Run a step over the tokens that were fed since the last one.
     fn step(&mut self) -> Result<(), EngineError>;
 
-    /// Logits after the `index`th token of the last step.
+    /// Return the logits after the `index`th token of the last step.
     fn logits(&mut self, index: usize) -> Result<&[f32], EngineError>;
 
-    /// Forget all that was fed in `slot`.
+    /// Discard everything that was fed in `slot`.
     fn forget(&mut self, slot: usize);
 
-    /// Forget all that was fed in `slot` but its first `positions`; `false` where it can't, and
-    /// all is as it was.
+    /// Discard everything that was fed in `slot` except its first `positions`; return `false`,
+    /// with everything unchanged, if the decoder can't.
     fn keep(&mut self, slot: usize, positions: usize) -> bool;
 }
 
-/// Something to run.
+/// A piece of work for the scheduler.
 pub enum Work {
-    /// Greedy, for an answer with times.
+    /// Generate greedy tokens, for an answer with times.
     Generate(Job),
-    /// Teacher-forced, for logits.
+    /// Feed given tokens (teacher forcing), for their logits.
     Force(Forced),
 }
 
-/// A sequence whose tokens are given, in place of chosen.
+/// A sequence whose tokens are given instead of chosen.
 pub struct Forced {
-    /// Fed first, as a prompt is.
+    /// The tokens that are fed first, like a prompt.
     pub prompt: Vec<u32>,
-    /// Fed after it, one a step.
+    /// The tokens that are fed after it, one per step.
     pub forced: Vec<u32>,
-    /// Gets the logits after the prompt and after each forced token.
+    /// Receives the logits after the prompt and after each forced token.
     pub reply: Sender<Result<Vec<Vec<f32>>, EngineError>>,
 }
 
@@ -58,9 +58,9 @@ pub struct Slots<D> {
     waiting: VecDeque<Work>,
     /// Whether a slot keeps what was fed in it when its sequence leaves.
     keeps: bool,
-    /// What free slots hold; empty for those that are taken.
+    /// The tokens that each free slot holds; empty for occupied slots.
     held: Vec<Vec<u32>>,
-    /// Slots with a prompt not yet fed whole, oldest first.
+    /// Slots whose prompt is not yet fed completely, oldest first.
     prompts: VecDeque<usize>,
     /// The tokens of the step in progress whose logits are wanted: each one's index in the step,
     /// and its slot.
@@ -70,19 +70,19 @@ pub struct Slots<D> {
 /// A sequence in a slot.
 struct Sequence {
     work: Work,
-    /// How many of its tokens were fed.
+    /// Number of its tokens that were fed.
     fed: usize,
-    /// What to feed once the prompt is through.
+    /// The token to feed next, once the prompt is fed.
     next: u32,
     answer: Answer,
     logits: Vec<Vec<f32>>,
-    /// Whether the step in progress feeds any of it.
+    /// Whether the step in progress feeds any of its tokens.
     in_step: bool,
 }
 
 impl<D: Decoder> Slots<D> {
-    /// Room for `count` sequences at a time; with `keeps`, a prompt goes on from what a free slot
-    /// holds of an earlier sequence that began alike.
+    /// Create slots for `count` sequences at a time. With `keeps`, a prompt continues from what a
+    /// free slot holds of an earlier sequence with the same beginning.
     pub fn new(decoder: D, count: usize, keeps: bool) -> Self {
         Self {
             decoder,
@@ -95,7 +95,7 @@ impl<D: Decoder> Slots<D> {
         }
     }
 
-    /// Take up `work` as soon as there is a slot.
+    /// Queue `work`, which starts as soon as a slot is free.
     pub fn admit(&mut self, work: Work) {
         self.waiting.push_back(work);
     }
@@ -105,7 +105,7 @@ impl<D: Decoder> Slots<D> {
         self.waiting.is_empty() && self.slots.iter().all(Option::is_none)
     }
 
-    /// One step of everything, or nothing where there is nothing to do.
+    /// Run one step of all sequences, or do nothing if there is no work.
     pub fn step(&mut self) {
         self.seat();
         self.compose();
@@ -118,7 +118,7 @@ impl<D: Decoder> Slots<D> {
         self.release();
     }
 
-    /// Waiting work into free slots, in order of arrival.
+    /// Move waiting work into free slots, in order of arrival.
     fn seat(&mut self) {
         while let Some(work) = self.waiting.front() {
             let Some((slot, kept)) = self.place_for(work) else {
@@ -134,15 +134,15 @@ impl<D: Decoder> Slots<D> {
         }
     }
 
-    /// The free slot that holds the longest beginning of what is to be fed, the first of equals,
-    /// and how long it is.
+    /// Return the free slot that holds the longest common beginning with the tokens to be fed (the
+    /// first of equals), and the length of that beginning.
     fn place_for(&self, work: &Work) -> Option<(usize, usize)> {
         let free = (0..self.slots.len()).filter(|&slot| self.slots[slot].is_none());
         let held = free.map(|slot| (slot, work.begins_with(&self.held[slot])));
         held.reduce(|best, other| if other.1 > best.1 { other } else { best })
     }
 
-    /// Forget what a free slot holds but its first `kept` positions; how many are left.
+    /// Discard what a free slot holds except its first `kept` positions; return how many are left.
     fn clear(&mut self, slot: usize, kept: usize) -> usize {
         let held = std::mem::take(&mut self.held[slot]);
         if held.len() <= kept || kept > 0 && self.decoder.keep(slot, kept) {
@@ -152,7 +152,7 @@ impl<D: Decoder> Slots<D> {
         0
     }
 
-    /// Feed the next step.
+    /// Feed the tokens of the next step.
     fn compose(&mut self) {
         let room = self.decoder.tokens_max();
         let mut index = 0;
@@ -177,7 +177,7 @@ impl<D: Decoder> Slots<D> {
                 self.prompts.pop_front();
                 continue;
             };
-            // Its first work, whatever it takes over.
+            // The sequence's work begins here, even if it reuses cached positions.
             if sequence.answer.started_ns == 0 {
                 sequence.answer.started_ns = now_ns();
             }
@@ -203,7 +203,7 @@ impl<D: Decoder> Slots<D> {
         }
     }
 
-    /// Choose a token for each sequence that has its logits.
+    /// Choose a token for each sequence whose logits were computed.
     fn collect(&mut self) -> Result<(), EngineError> {
         for &(index, slot) in &self.wanted {
             let logits = self.decoder.logits(index)?;
@@ -214,7 +214,7 @@ impl<D: Decoder> Slots<D> {
         Ok(())
     }
 
-    /// What was in the step got no result; the rest may go on.
+    /// Fail the sequences that were in the step; the others may go on.
     fn fail(&mut self, error: &EngineError) {
         for (slot, place) in self.slots.iter_mut().enumerate() {
             if let Some(sequence) = place.take_if(|sequence| sequence.in_step) {
@@ -225,7 +225,7 @@ impl<D: Decoder> Slots<D> {
         }
     }
 
-    /// Finished sequences leave.
+    /// Remove the finished sequences and answer them.
     fn release(&mut self) {
         for (slot, place) in self.slots.iter_mut().enumerate() {
             if let Some(sequence) = place.take_if(|sequence| sequence.finished()) {
@@ -247,8 +247,9 @@ impl Work {
         }
     }
 
-    /// How much of `held` it may take over: its prompt but for the last token, whose logits are
-    /// wanted. What is forced takes nothing over: the gate asks about whole sequences.
+    /// Return how many positions of `held` the work may reuse: its prompt except the last token,
+    /// whose logits are wanted. Forced work reuses nothing, because the gate asks about whole
+    /// sequences.
     fn begins_with(&self, held: &[u32]) -> usize {
         match self {
             Self::Generate(job) => {
@@ -263,7 +264,7 @@ impl Work {
 
 impl Sequence {
     fn new(work: Work) -> Self {
-        // All that its steps will write to, so that none of them allocates.
+        // Allocated in advance, so that no step allocates.
         let tokens = match &work {
             Work::Generate(job) => job.new_tokens() as usize,
             Work::Force(_) => 0,
@@ -306,12 +307,12 @@ impl Sequence {
         }
     }
 
-    /// Whether its tokens are its own choice.
+    /// Whether the sequence's tokens are chosen, not forced.
     fn is_chosen(&self) -> bool {
         matches!(self.work, Work::Generate(_))
     }
 
-    /// What was fed of it: all but the last token that it chose.
+    /// Return the tokens that were fed: all except the last one that was chosen.
     fn held(&self) -> Vec<u32> {
         let all = self.work.prompt().iter().chain(&self.answer.output_ids);
         all.take(self.fed).copied().collect()

@@ -1,20 +1,20 @@
-//! Numbers from a seed, each by its place alone, so that an array is drawn in any
-//! order and in any language: a name gives a key, key and index give 64 bits
-//! (SplitMix64's output function), the highest 24 of them a float.
+//! Random numbers from a seed. Each depends only on its array's name and its index, so that an
+//! array can be drawn in any order and in any language: seed and name give a key, key and index
+//! give 64 bits (SplitMix64's output function), and the highest 24 of them give a float.
 
 use splitmix::{GOLDEN_GAMMA, hash, mix};
 
-/// The key of an array: its name's FNV-1a hash and the seed, mixed.
+/// Return the key of an array: the FNV-1a hash of its name and the seed, mixed.
 pub fn key(seed: u64, name: &str) -> u64 {
     mix(seed ^ hash(name))
 }
 
-/// The 64 bits at an index.
+/// Return the 64 random bits of the element at `index`.
 pub fn bits(key: u64, index: u64) -> u64 {
     mix(key.wrapping_add(GOLDEN_GAMMA.wrapping_mul(index.wrapping_add(1))))
 }
 
-/// `count` numbers in `−scale … scale`, exactly representable before scaling.
+/// Draw `count` numbers in `−scale … scale`, exactly representable before scaling.
 pub fn uniform(seed: u64, name: &str, count: usize, scale: f32) -> Vec<f32> {
     let key = key(seed, name);
     (0..count as u64)
@@ -22,7 +22,7 @@ pub fn uniform(seed: u64, name: &str, count: usize, scale: f32) -> Vec<f32> {
         .collect()
 }
 
-/// `count` numbers below `bound`.
+/// Draw `count` integers below `bound`.
 pub fn below(seed: u64, name: &str, count: usize, bound: usize) -> Vec<u32> {
     let key = key(seed, name);
     (0..count as u64)
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn the_numbers_are_those_that_the_python_programs_draw() {
-        // engines/pytorch/test_micro.py holds the same.
+        // engines/pytorch/test_micro.py checks the same numbers.
         assert_eq!(key(7, "q"), 0x6bad_b866_31df_1443);
         let drawn = uniform(7, "q", 3, 1.0).into_iter().map(f64::from);
         let drawn: Vec<f64> = drawn.collect();

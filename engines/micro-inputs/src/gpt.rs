@@ -1,6 +1,6 @@
-//! A small GPT-style decoder: its sizes, weights and inputs. Pre-norm blocks with
-//! learned positions, biased projections, a feed-forward part four times as wide with
-//! GELU, and an output head of its own.
+//! The sizes, weights and inputs of a small GPT-style decoder: pre-norm blocks with learned
+//! position embeddings, biased projections, a feed-forward part of four times the width with GELU,
+//! and an output head of its own.
 
 use crate::draw::{below, uniform};
 use protocol::engine::EngineError;
@@ -13,69 +13,69 @@ pub const EPS: f64 = 1e-5;
 /// The sizes of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GptConfig {
-    /// Ids.
+    /// Number of token ids.
     pub vocab: usize,
-    /// Width of a token's state.
+    /// Width of the residual stream.
     pub hidden: usize,
-    /// Blocks.
+    /// Number of blocks.
     pub layers: usize,
-    /// Heads of each.
+    /// Number of attention heads per block.
     pub heads: usize,
-    /// Positions it has.
+    /// Number of positions in the position embedding.
     pub positions: usize,
-    /// Sequences of a call.
+    /// Number of sequences in a call.
     pub batch: usize,
-    /// Tokens of each.
+    /// Number of tokens in each sequence.
     pub seq: usize,
 }
 
-/// A linear layer, `y = W·x + b`.
+/// The weights of a linear layer, `y = W·x + b`.
 pub struct LinearWeights {
-    /// out × in, in rows.
+    /// `W`, `out × input`, row-major.
     pub weight: Vec<f32>,
-    /// out.
+    /// `b`, `out` elements.
     pub bias: Vec<f32>,
-    /// Outputs.
+    /// Number of outputs.
     pub out: usize,
-    /// Inputs.
+    /// Number of inputs.
     pub input: usize,
 }
 
-/// A layer norm.
+/// The weights of a layer norm.
 pub struct NormWeights {
-    /// hidden.
+    /// Scale, `hidden` elements.
     pub weight: Vec<f32>,
-    /// hidden.
+    /// Bias, `hidden` elements.
     pub bias: Vec<f32>,
 }
 
-/// One block.
+/// The weights of one block.
 pub struct BlockWeights {
-    /// Before attention.
+    /// Norm before the attention.
     pub attention_norm: NormWeights,
-    /// hidden → 3·hidden: queries, keys, values.
+    /// Projection hidden → 3·hidden to queries, keys and values.
     pub qkv: LinearWeights,
-    /// hidden → hidden.
+    /// Output projection of the attention, hidden → hidden.
     pub output: LinearWeights,
-    /// Before the feed-forward part.
+    /// Norm before the feed-forward part.
     pub mlp_norm: NormWeights,
-    /// hidden → 4·hidden.
+    /// First feed-forward projection, hidden → 4·hidden.
     pub up: LinearWeights,
-    /// 4·hidden → hidden.
+    /// Second feed-forward projection, 4·hidden → hidden.
     pub down: LinearWeights,
 }
 
-/// All weights.
+/// All weights of the decoder.
 pub struct GptWeights {
-    /// vocab × hidden.
+    /// Token embedding, vocab × hidden.
     pub embedding: Vec<f32>,
-    /// positions × hidden.
+    /// Position embedding, positions × hidden.
     pub positions: Vec<f32>,
     /// The blocks.
     pub blocks: Vec<BlockWeights>,
-    /// Before the head.
+    /// Norm before the output head.
     pub norm: NormWeights,
-    /// hidden → vocab.
+    /// Output head, hidden → vocab.
     pub head: LinearWeights,
 }
 
@@ -83,7 +83,7 @@ impl GptConfig {
     /// Read the sizes of a case.
     ///
     /// # Errors
-    /// `bad_request` where a parameter is missing or the sizes don't fit each other.
+    /// `bad_request` if a parameter is missing or the sizes don't fit together.
     pub fn read(case: &Prepare) -> Result<Self, EngineError> {
         let config = Self {
             vocab: parameter(case, "vocab")?,
@@ -106,7 +106,7 @@ impl GptConfig {
         Ok(config)
     }
 
-    /// Tokens of a call.
+    /// Number of tokens in a call.
     pub fn tokens(&self) -> usize {
         self.batch * self.seq
     }
@@ -116,16 +116,16 @@ impl GptConfig {
         self.hidden / self.heads
     }
 
-    /// batch × seq ids.
+    /// Draw the input ids, batch × seq.
     pub fn ids(&self, seed: u64) -> Vec<u32> {
         below(seed, "ids", self.tokens(), self.vocab)
     }
 
-    /// Draw the weights.
+    /// Draw all weights.
     pub fn weights(&self, seed: u64) -> GptWeights {
         let hidden = self.hidden;
         let linear = |name: String, input: usize, out: usize| LinearWeights {
-            // A variance of 1 over the inputs keeps the size of what goes through.
+            // Weights with a variance of 1 / inputs keep the magnitude of the activations.
             weight: uniform(
                 seed,
                 &format!("{name}.weight"),

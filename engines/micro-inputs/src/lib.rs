@@ -1,9 +1,8 @@
-//! What the micro suites compute on: inputs drawn from a seed, the same in every
-//! program whatever its language, and (feature `reference`) what should come out, in
-//! f64 by plain loops.
+//! The inputs of the micro suites, drawn from a seed and the same in every program whatever its
+//! language, and (feature `reference`) the expected outputs, computed in f64 by plain loops.
 //!
-//! Deliberately not here: anything that is measured. The references are slow on
-//! purpose, so that they can be read.
+//! Nothing here is ever measured. The references are slow on purpose, so that they are easy to
+//! read.
 
 pub mod draw;
 pub mod gpt;

@@ -1,4 +1,5 @@
-//! `micro-reference`: what the harness holds every other program's output against.
+//! `micro-reference`: computes the outputs that the harness compares every other program's output
+//! with.
 
 use micro_inputs::gpt::GptConfig;
 use micro_inputs::reference;

@@ -1,10 +1,10 @@
-//! What should come out, in f64 by plain loops, spread over threads.
+//! The expected outputs of the micro suites, computed in f64 by plain loops, spread over threads.
 
 use crate::gpt::{EPS, GptConfig, LinearWeights, NormWeights};
 use crate::sdpa::{Inputs, Shape};
 use rayon::prelude::*;
 
-/// `softmax(q·kᵀ/√dim)·v`, batch × heads × positions × dimension.
+/// Compute `softmax(q·kᵀ/√dim)·v`, batch × heads × positions × dimension.
 pub fn sdpa(inputs: &Inputs, shape: &Shape) -> Vec<f64> {
     let wide = |values: &[f32]| values.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
     let (q, k, v) = (wide(&inputs.q), wide(&inputs.k), wide(&inputs.v));
@@ -33,7 +33,7 @@ pub fn sdpa(inputs: &Inputs, shape: &Shape) -> Vec<f64> {
     out
 }
 
-/// The logits of every token, batch × seq × vocab.
+/// Compute the logits of every token, batch × seq × vocab.
 pub fn gpt(config: &GptConfig, seed: u64) -> Vec<f64> {
     let (weights, ids) = (config.weights(seed), config.ids(seed));
     let rows = ids.chunks(config.seq);
@@ -77,7 +77,7 @@ pub fn gpt(config: &GptConfig, seed: u64) -> Vec<f64> {
     rows.concat()
 }
 
-/// What the token at `at` takes from those up to itself, all heads.
+/// Compute the attention of the token at `at` over itself and those before it, for all heads.
 fn attend(config: &GptConfig, qkv: &[Vec<f64>], at: usize) -> Vec<f64> {
     let (hidden, dim) = (config.hidden, config.head_dim());
     let mut out = vec![0.0; hidden];
@@ -123,7 +123,7 @@ fn norm(layer: &NormWeights, x: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// `x·Φ(x)`, by the error function (Hendrycks and Gimpel 2016).
+/// `x·Φ(x)`, computed with the error function (Hendrycks and Gimpel 2016).
 fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + libm::erf(x / std::f64::consts::SQRT_2))
 }
@@ -161,7 +161,7 @@ mod tests {
             k: vec![0.0, 1.0, 5.0, 5.0],
             v: vec![1.0, 3.0, 2.0, 6.0],
         };
-        // Scores 0 and 1: shares 1/(1+e) and e/(1+e). Equal scores: a plain mean.
+        // Scores 0 and 1 give the shares 1/(1+e) and e/(1+e); equal scores give the plain mean.
         let e = std::f64::consts::E;
         let mixed = (1.0 + 3.0 * e) / (1.0 + e);
         let close = |a: &[f64], b: [f64; 4]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12);
@@ -185,7 +185,7 @@ mod tests {
         };
         let logits = gpt(&config, 3);
         assert_eq!(logits.len(), 2 * 5 * 11);
-        // A shorter sequence of the same ids: the same logits for what it has.
+        // A shorter sequence of the same ids must have the same logits.
         let shorter = GptConfig {
             batch: 1,
             seq: 3,

@@ -1,8 +1,8 @@
-//! mistral.rs driven directly, without our adapter, the way its own `mistralrs bench`
-//! does: its builder, one request of token ids at a time, timed from outside until the
-//! whole answer is there. `cargo xtask bench-adapters` runs it beside `mistralrs-bench`
-//! to see what the adapter costs. It reads the request that `mistralrs-bench` answers
-//! by hand and prints one JSON object with `output_tok_per_s`.
+//! mistral.rs driven directly, without the adapter, as its own `mistralrs bench` does it: with its
+//! builder, one request of token ids at a time, timed from outside until the whole answer has
+//! arrived. `cargo xtask bench-adapters` runs it beside `mistralrs-bench` to measure what the
+//! adapter costs. It reads the same request by hand as `mistralrs-bench` and prints one JSON
+//! object with `output_tok_per_s`.
 
 use candle_core::{D, Tensor};
 use mistralrs::core::MistralRsBuilder;
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::env::set_var("RAYON_NUM_THREADS", ask["threads"].to_string());
         std::env::remove_var("CANDLE_NUM_THREADS");
     }
-    // The kind mistral.rs wants.
+    // mistral.rs needs a multi-threaded runtime.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .build()?;
@@ -53,7 +53,7 @@ async fn run(ask: &Value) -> Result<(), Box<dyn Error>> {
         .await;
     let queue = mistralrs.get_sender(None)?;
 
-    // Which tokens they are costs time to see, so an untimed request tells.
+    // Observing which tokens they are costs time, so an untimed request does it.
     let seen = Arc::new(Seen::default());
     request(&queue, &prompt, new_tokens, Some(vec![seen.clone()])).await?;
     for _ in 0..warmup {
@@ -71,7 +71,7 @@ async fn run(ask: &Value) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One request, to its end.
+/// Send one request and wait for its end.
 async fn request(
     queue: &Sender<Request>,
     prompt: &[u32],
@@ -118,7 +118,7 @@ async fn request(
     }
 }
 
-/// The tokens that the logits say.
+/// A logits processor that records the greedy tokens.
 #[derive(Default)]
 struct Seen(Mutex<Vec<u32>>);
 

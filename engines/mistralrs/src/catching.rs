@@ -1,15 +1,15 @@
-//! Calls into mistral.rs that may panic.
+//! Converts panics in calls into mistral.rs to errors.
 
 use protocol::panicked;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// mistral.rs unwraps here and there: a panic is an error like any other.
+/// Call into mistral.rs; a panic becomes an error too, because mistral.rs unwraps in some places.
 pub fn catching<T>(call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let result = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result,
         Err(payload) => Err(panicked::message(payload.as_ref()).to_owned()),
     };
-    // Without the backtrace that Candle appends where one is enabled.
+    // Without the backtrace that Candle appends if one is enabled.
     result.map_err(|message| message.lines().next().unwrap_or_default().to_string())
 }
 

@@ -1,5 +1,5 @@
-//! The adapter proper: requests in, tokens out, as mistral.rs schedules them. How
-//! a model gets into memory is `load`'s, what a request looks like `request`'s.
+//! The adapter: requests in, tokens out, as mistral.rs schedules them. The module `load` loads a
+//! model, `request` makes the requests.
 
 use crate::in_flight::InFlight;
 use crate::load::Eos;
@@ -17,30 +17,31 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, Sender};
 
-/// The version of mistralrs and mistralrs-core, which are released together. A test compares
-/// it with the lockfile.
+/// The version of mistralrs and mistralrs-core, which are released together. A test compares it
+/// with the lockfile.
 const VERSION: &str = "0.8.1";
 
-/// The engine.
+/// A running mistral.rs with its runtime.
 pub struct MistralRs {
-    /// Before the runtime: when it goes, mistral.rs ends its thread.
+    /// Declared before the runtime, so that it is dropped first: mistral.rs then ends its thread.
     _runner: Arc<mistralrs::MistralRs>,
     handle: Handle,
     runtime: Runtime,
 }
 
-/// What a request needs of the engine.
+/// The parts of the engine that a request needs.
 #[derive(Clone)]
 struct Handle {
     queue: Sender<Request>,
     positions: usize,
-    /// One for each request that mistral.rs may have at a time, in order of arrival.
+    /// One permit for each request that mistral.rs may have at a time, granted in order of
+    /// arrival.
     turns: Arc<Semaphore>,
     in_flight: InFlight,
 }
 
 impl Handle {
-    /// Into mistral.rs' queue; the stream that answers.
+    /// Put a request into mistral.rs' queue; return the stream that answers it.
     fn enqueue(
         &self,
         prompt: &[u32],
@@ -61,7 +62,7 @@ impl Handle {
         Ok(stream)
     }
 
-    /// A request from its turn to its last token.
+    /// Run a request, from its turn to its last token.
     async fn run(
         &self,
         prompt: &[u32],
@@ -85,8 +86,8 @@ impl Handle {
 }
 
 async fn answer(handle: Handle, job: Job) {
-    // It has left before it is answered: what the answer sets off is not in flight
-    // together with it.
+    // The request has left `in_flight` before it is answered: requests that follow the answer must
+    // not count as in flight together with it.
     let (prompt, new_tokens) = (job.prompt_ids(), job.new_tokens() as usize);
     let commits = job.commits().clone();
     match handle.run(prompt, new_tokens, commits).await {
@@ -128,8 +129,8 @@ impl Scheduler for MistralRs {
     }
 
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
-        // mistral.rs computes on threads of its own; this one only waits for it.
-        // Not the single-threaded kind: on that, mistral.rs leaves out its dry run.
+        // mistral.rs computes on threads of its own; this one only waits for it. A single-threaded
+        // runtime won't do, because on one mistral.rs leaves out its dry run.
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .build()
@@ -193,9 +194,9 @@ fn features() -> String {
     names.join(" ")
 }
 
-/// mistral.rs batches continuously, but its attention for one token a row on the
-/// CPU (`flash_attn_cpu_single_q`) keeps one scratch for all rows: all but the last
-/// come out wrong. Nor does its scheduler keep to a limit of one.
+/// How requests are batched. mistral.rs batches continuously, but its attention for one token per
+/// row on the CPU (`flash_attn_cpu_single_q`) keeps one scratch buffer for all rows: all but the
+/// last come out wrong. Nor does its scheduler keep to a limit of one.
 fn batching(load: &Load) -> Batching {
     if load.backend == "cpu" {
         Batching::None
@@ -204,7 +205,7 @@ fn batching(load: &Load) -> Batching {
     }
 }
 
-/// What a reader of the numbers must know.
+/// Return the remarks that a reader of the numbers must know.
 fn notes(load: &Load) -> Vec<String> {
     let mut notes = vec![
         "A token's time is when mistral.rs has its logits on the host, seen by a logits \

@@ -1,5 +1,5 @@
-//! What a GGUF file's header says of itself: what mistral.rs' model will make of
-//! it, and what it will ignore. The weights are mistral.rs' to load.
+//! Reads a GGUF file's header: its architecture and precision, and which of its settings
+//! mistral.rs' model would ignore. mistral.rs itself loads the weights.
 
 use crate::catching::catching;
 use candle_core::quantized::GgmlDType;
@@ -10,8 +10,8 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Add to `capabilities` what a GGUF file brings with it. An unreadable file
-/// adds nothing: `load` will say what is wrong with it.
+/// Add to `capabilities` what the GGUF file's header says. An unreadable file adds nothing: `load`
+/// will report what is wrong with it.
 pub fn describe(path: &Path, capabilities: &mut Capabilities) {
     let Ok(content) = open(path) else {
         return;
@@ -46,14 +46,14 @@ pub fn describe(path: &Path, capabilities: &mut Capabilities) {
     }
 }
 
-/// Read the header.
+/// Read a file's header.
 pub fn open(path: &Path) -> Result<Content, String> {
     let mut reader = BufReader::new(File::open(path).map_err(|err| err.to_string())?);
     catching(|| Content::read(&mut reader).map_err(|err| err.to_string()))
 }
 
-/// A file of another precision would be timed under a wrong name. Mixtures like
-/// `q4_k_m` go by what most of their weights are.
+/// Check that a file has the precision asked for, because otherwise it would be timed under a
+/// wrong name. Mixtures like `q4_k_m` are judged by the type of most of their weights.
 pub fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
     let dtype = main_type(content).ok_or("no weights of layers in it")?;
     let plain = |name: &str| name.to_lowercase().replace('_', "");
@@ -64,8 +64,8 @@ pub fn check_precision(content: &Content, precision: &str) -> Result<(), String>
     Err(format!("its weights are {held}, not {precision}"))
 }
 
-/// mistral.rs has a model of each of these; others it would take for something else, or
-/// panic. Phi-3's takes a RoPE base of 10000 whatever the file says.
+/// Check that mistral.rs has a model of the file's architecture; others it would mistake for
+/// another one, or panic. Its Phi-3 uses a RoPE base of 10000, whatever the file says.
 pub fn check_architecture(content: &Content) -> Result<(), String> {
     let value = |key: &str| content.metadata.get(key);
     let named = value("general.architecture").and_then(|value| value.to_string().ok());
@@ -87,8 +87,8 @@ pub fn check_architecture(content: &Content) -> Result<(), String> {
     }
 }
 
-/// What a decode step reads: of an embedding that is not also the output head
-/// only single rows; what is not quantised is held as f32.
+/// Bytes of weights that a decode step reads. Of an embedding that is not also the output head,
+/// only single rows are read; weights that are not quantised are held as f32.
 pub fn weight_bytes(content: &Content) -> u64 {
     let untied = content.tensor_infos.contains_key("output.weight");
     let unread = |name: &str| name.starts_with("rope_") || untied && name == "token_embd.weight";
@@ -106,7 +106,7 @@ pub fn weight_bytes(content: &Content) -> u64 {
     .sum()
 }
 
-/// The type of most weights in the layers.
+/// Return the type of most of the layers' weights.
 fn main_type(content: &Content) -> Option<GgmlDType> {
     let mut elements: BTreeMap<String, (usize, GgmlDType)> = BTreeMap::new();
     for (name, info) in &content.tensor_infos {

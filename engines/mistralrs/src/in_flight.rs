@@ -1,21 +1,21 @@
-//! How many requests mistral.rs has in hand together. Which of them share a
-//! step is its scheduler's secret; this is the upper bound that can be known.
+//! Counts the requests that mistral.rs has at the same time. Which of them share a step is not
+//! visible from outside its scheduler; this is the best known upper bound.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The peak of each request in flight.
+/// The requests in flight, each with the peak of their number.
 #[derive(Clone, Default)]
 pub struct InFlight(Arc<Mutex<Vec<Arc<AtomicU32>>>>);
 
-/// A request's place among them; it leaves when this is dropped.
+/// A request's entry, which is removed when this is dropped.
 pub struct Seat {
     all: InFlight,
     peak: Arc<AtomicU32>,
 }
 
 impl InFlight {
-    /// One more.
+    /// Add a request.
     pub fn join(&self) -> Seat {
         let peak = Arc::new(AtomicU32::new(0));
         let mut peaks = self.peaks();
@@ -37,7 +37,7 @@ impl InFlight {
 }
 
 impl Seat {
-    /// Most that were in flight since it joined, itself included.
+    /// Return the largest number of requests in flight since this one joined, itself included.
     pub fn peak(&self) -> u32 {
         self.peak.load(Ordering::Relaxed)
     }

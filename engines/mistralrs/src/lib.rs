@@ -1,9 +1,9 @@
-//! mistral.rs 0.8 behind the benchmark's protocol, through its own Rust API,
-//! scheduler and streaming included. It deliberately mends nothing and tunes
-//! nothing; where the library falls short, `hello` says so.
+//! mistral.rs 0.8 behind the benchmark's protocol, through its own Rust API, scheduler and
+//! streaming included. The adapter deliberately fixes nothing and tunes nothing; `hello` reports
+//! the library's defects.
 //!
-//! Two programs come of it: `mistralrs-bench`, the adapter, and `mistralrs-serve`
-//! (a feature), mistral.rs' own HTTP server over a model directory.
+//! This crate makes two programs: `mistralrs-bench`, the adapter, and `mistralrs-serve` (a
+//! feature), mistral.rs' own HTTP server over a model directory.
 
 mod catching;
 pub mod engine;

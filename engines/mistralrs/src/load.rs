@@ -1,5 +1,5 @@
-//! From a model directory to a running mistral.rs: its own loaders, given paths
-//! instead of a model's name, so that nothing is looked for on a network.
+//! Starts a mistral.rs from a model directory: with its own loaders, which are given paths instead
+//! of a model's name, so that nothing is looked up on a network.
 
 use crate::safetensors::{self, in_file};
 use crate::{catching::catching, gguf};
@@ -21,25 +21,25 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::sync::Mutex;
 
-/// Bytes and weights of a q8_0 block.
+/// Bytes and weights per q8_0 block.
 const Q8_0_BLOCK: (u64, u64) = (34, 32);
 const MIB: u64 = 1 << 20;
-/// Positions in a block of mistral.rs' paged key/value cache, by default.
+/// Positions per block of mistral.rs' paged key/value cache, by default.
 const PAGE_POSITIONS: u64 = 32;
 
 /// A running mistral.rs.
 pub struct Loading {
-    /// The engine, at work on a thread of its own.
+    /// The engine, which runs on a thread of its own.
     pub runner: Arc<MistralRs>,
-    /// As in [`protocol::wire::Loaded::weight_bytes`].
+    /// Bytes of weights that a decode step reads, as in [`protocol::wire::Loaded::weight_bytes`].
     pub weight_bytes: u64,
-    /// As in [`protocol::wire::Loaded::kv_bytes_per_token`].
+    /// Bytes of key/value cache per token, as in [`protocol::wire::Loaded::kv_bytes_per_token`].
     pub kv_bytes_per_token: u64,
-    /// Positions that the model is made for.
+    /// Number of positions that the model is made for.
     pub positions: usize,
 }
 
-/// What to give mistral.rs' loader.
+/// The arguments for mistral.rs' loader.
 struct Plan {
     loader: Box<dyn Loader>,
     files: Vec<PathBuf>,
@@ -47,16 +47,16 @@ struct Plan {
     quantise: Option<IsqType>,
 }
 
-/// What an end-of-sequence token does.
+/// The effect of an end-of-sequence token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eos {
-    /// Ends the sequence, as its users expect.
+    /// It ends the sequence, as mistral.rs' users expect.
     Stops,
-    /// Nothing: every sequence is as long as was asked for.
+    /// It has no effect: every sequence is as long as was asked for.
     Ignored,
 }
 
-/// Load the model, start the engine and let it do its own dry run.
+/// Load the model and start the engine, which makes its own dry run.
 pub fn load(load: &Load, runtime: &Runtime, eos: Eos) -> Result<Loading, EngineError> {
     let weights = weights(load);
     let device = device(&load.backend, load.device as usize)?;
@@ -110,31 +110,31 @@ pub fn load(load: &Load, runtime: &Runtime, eos: Eos) -> Result<Loading, EngineE
     })
 }
 
-/// The weight file.
+/// Return the path of the weight file.
 pub fn weights(load: &Load) -> PathBuf {
     Path::new(&load.model_dir).join(&load.weights)
 }
 
-/// Whether it is a GGUF file.
+/// Whether the weights are a GGUF file.
 pub fn is_gguf(load: &Load) -> bool {
     weights(load)
         .extension()
         .is_some_and(|extension| extension == "gguf")
 }
 
-/// Whether the key/value cache is paged: mistral.rs can where there is a GPU.
+/// Whether the key/value cache is paged, which mistral.rs supports only on a GPU.
 pub fn paged(backend: &str) -> bool {
     backend != "cpu" && paged_attn_supported()
 }
 
-/// Whether mistral.rs can be asked to keep prompts: on the processor, where it keeps the keys and
-/// values of each whole sequence that has ended. Its paged cache keeps blocks, which wasn't tried
-/// here.
+/// Whether mistral.rs can be asked to keep prompts. It can on the CPU, where it keeps the keys and
+/// values of each whole sequence that has ended. Its paged cache keeps blocks, which has not been
+/// tried here.
 pub fn keeps_prompts(load: &Load) -> bool {
     load.backend == "cpu"
 }
 
-/// What mistral.rs calls the model; it looks nothing up under this name.
+/// Return the model's name for mistral.rs, which looks nothing up under it.
 fn name(load: &Load) -> String {
     let name = Path::new(&load.model_dir).file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
@@ -153,7 +153,7 @@ fn gguf_plan(load: &Load) -> Plan {
     Plan {
         loader: loader.build(),
         files: vec![weights(load)],
-        // What mistral.rs itself always takes for a GGUF file.
+        // mistral.rs itself always uses this for a GGUF file.
         dtype: ModelDType::Auto,
         quantise: None,
     }
@@ -194,8 +194,8 @@ fn safetensors_plan(load: &Load) -> Result<Plan, EngineError> {
     })
 }
 
-/// Which of mistral.rs' models of plain weights it is. Old `config.json` say none, and are
-/// Llama's.
+/// Return which of mistral.rs' models of unquantised weights to use. An old `config.json` names no
+/// architecture and is a Llama's.
 fn architecture(load: &Load) -> Result<NormalLoaderType, EngineError> {
     let dir = Path::new(&load.model_dir);
     let named = protocol::architecture(dir);
@@ -227,7 +227,7 @@ fn start(
         template_filename: template.exists().then_some(template),
         filenames: plan.files.clone(),
         adapter_paths: AdapterPaths::None,
-        // Sampling defaults: every request says for itself what it wants.
+        // The sampling defaults, which every request sets itself.
         gen_conf: None,
         preprocessor_config: None,
         processor_config: None,
@@ -241,7 +241,7 @@ fn start(
             &plan.dtype,
             device,
             true,
-            // All of it on the one device.
+            // The whole model goes on one device.
             DeviceMapSetting::dummy(),
             plan.quantise,
             paged,
@@ -253,13 +253,13 @@ fn start(
     })
 }
 
-/// A paged cache that holds what the harness will ask for, instead of all that is
-/// free on the GPU: memory is measured too.
+/// Configure a paged cache of the size that the harness will need, instead of all memory that is
+/// free on the GPU, because memory use is measured too.
 fn cache(load: &Load) -> Result<PagedAttentionConfig, String> {
     let config = Path::new(&load.model_dir).join("config.json");
     let elements = safetensors::kv_elements(&config).map_err(|err| err.message)?;
     let positions = u64::from(load.max_context).next_multiple_of(PAGE_POSITIONS);
-    // As if every element were f32, which no cache exceeds.
+    // An upper bound for every cache type: four bytes per element, as for f32.
     let bytes = positions * u64::from(load.max_batch.max(1)) * elements * 4;
     let size = MemoryGpuConfig::MbAmount(bytes.div_ceil(MIB) as usize + 1);
     PagedAttentionConfig::new(None, size, PagedCacheType::Auto).map_err(|err| err.to_string())
@@ -278,7 +278,7 @@ fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
         }
     };
     let opened = if built {
-        // Without a driver the bindings panic instead of failing.
+        // Without a driver, the bindings panic instead of returning an error.
         catching(|| open(index).map_err(|err| err.to_string()))
     } else {
         Err(format!(

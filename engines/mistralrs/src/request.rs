@@ -1,8 +1,8 @@
-//! A request as mistral.rs takes it, and the logits processors through which its
-//! tokens are seen. Greedy, to the last token, nothing penalised.
+//! Makes requests for mistral.rs, and the logits processors that observe their tokens. Requests
+//! are greedy, without penalties, and run to their last token.
 //!
-//! Ids and times come from a processor and not from the stream: the stream bears
-//! text only, and keeps back a token that ends in the middle of a character.
+//! Ids and times come from a processor and not from the stream, because the stream holds text
+//! only, and holds back a token that ends in the middle of a character.
 
 use candle_core::{CpuStorage, Device, Storage, Tensor};
 use mistralrs::{
@@ -14,18 +14,18 @@ use protocol::witness::Commits;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::{Receiver, channel};
 
-/// A request for `new_tokens` greedy tokens, and the stream it is answered by.
+/// Create a request for `new_tokens` greedy tokens, and the stream that answers it.
 pub fn request(
     prompt: &[u32],
     new_tokens: usize,
     processor: Arc<dyn CustomLogitsProcessor>,
 ) -> (Request, Receiver<Response>) {
-    // Room for every token, so that the engine never waits for us.
+    // Room for every token, so that the engine never waits for the receiver.
     let (response, stream) = channel(new_tokens + 1);
     let request = NormalRequest {
         messages: RequestMessage::CompletionTokens(prompt.to_vec()),
         sampling_params: SamplingParams {
-            // Not `None`, which means 1 to mistral.rs.
+            // `None` would mean 1 to mistral.rs.
             temperature: Some(0.0),
             max_len: Some(new_tokens),
             ..SamplingParams::neutral()
@@ -47,7 +47,7 @@ pub fn request(
     (Request::Normal(Box::new(request)), stream)
 }
 
-/// Wait for the stream to end.
+/// Wait until the stream ends; return an error if one came through it.
 pub async fn finished(mut stream: Receiver<Response>) -> Result<(), EngineError> {
     while let Some(response) = stream.recv().await {
         match response {
@@ -63,27 +63,29 @@ pub async fn finished(mut stream: Receiver<Response>) -> Result<(), EngineError>
     Ok(())
 }
 
-/// Notes each token and when it was known, and changes nothing. It stops at the
-/// tokens asked for: mistral.rs computes one more where a prefill gave the last.
+/// A logits processor that records each token and when it was known, and changes nothing. It stops
+/// at the number of tokens asked for, because mistral.rs computes one more if the prefill gave the
+/// last one.
 pub struct Recorder {
     new_tokens: usize,
     commits: Commits,
     recorded: Mutex<Recorded>,
 }
 
-/// What a [`Recorder`] saw.
+/// The tokens that a [`Recorder`] saw.
 #[derive(Clone, Default)]
 pub struct Recorded {
-    /// The tokens.
+    /// The ids of the tokens.
     pub ids: Vec<u32>,
-    /// When each was known, on [`protocol::clock`].
+    /// When each was known, on [`protocol::clock`] (ns).
     pub token_ns: Vec<u64>,
-    /// A token that mistral.rs did not go on with as noted.
+    /// Index of a token that differs from the one that mistral.rs went on with.
     contradicted: Option<usize>,
 }
 
 impl Recorder {
-    /// With room for `new_tokens`: nothing is allocated while something is timed.
+    /// Create a recorder with room for `new_tokens`, so that nothing is allocated in the timed
+    /// region.
     pub fn new(new_tokens: usize, commits: Commits) -> Self {
         Self {
             new_tokens,
@@ -96,7 +98,7 @@ impl Recorder {
         }
     }
 
-    /// What was seen, if it is all that was asked for.
+    /// Return the tokens, or an error if they are not all that were asked for.
     pub fn take(&self) -> Result<Recorded, EngineError> {
         let recorded = std::mem::take(&mut *lock(&self.recorded));
         if let Some(index) = recorded.contradicted {
@@ -134,14 +136,14 @@ impl CustomLogitsProcessor for Recorder {
     }
 }
 
-/// Keeps the logits of each step and makes the sampler take the token that is wanted.
+/// A logits processor that keeps each step's logits and makes the sampler choose the given tokens.
 pub struct Forcer {
     forced: Vec<u32>,
     rows: Mutex<Vec<Vec<f32>>>,
 }
 
 impl Forcer {
-    /// One that forces `forced`, a token a step.
+    /// Create a forcer for the tokens `forced`, one per step.
     pub fn new(forced: &[u32]) -> Self {
         Self {
             forced: forced.to_vec(),
@@ -149,7 +151,7 @@ impl Forcer {
         }
     }
 
-    /// The logits of the prompt's end, and after each forced token.
+    /// Return the logits after the prompt, and after each forced token.
     pub fn take(&self) -> Vec<Vec<f32>> {
         std::mem::take(&mut *lock(&self.rows))
     }
@@ -160,7 +162,7 @@ impl CustomLogitsProcessor for Forcer {
         let row: Vec<f32> = logits.to_vec1()?;
         let mut rows = lock(&self.rows);
         let mut wanted = vec![0f32; row.len()];
-        // After the last row the sampler may take what it likes.
+        // After the last row it doesn't matter what the sampler chooses.
         if let Some(&id) = self.forced.get(rows.len()) {
             let Some(logit) = wanted.get_mut(id as usize) else {
                 let vocabulary = row.len();
@@ -179,10 +181,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What mistral.rs' sampler is about to take: the highest logit, the last of equals.
+/// Return the token that mistral.rs' sampler is about to choose: the highest logit, the last of
+/// equals.
 fn greedy(logits: &Tensor) -> candle_core::Result<u32> {
     let (storage, layout) = logits.storage_and_layout();
-    // In place, without the copy that `to_vec1` makes: this is timed.
+    // Read in place, without the copy that `to_vec1` makes, because this is timed.
     match (&*storage, layout.contiguous_offsets()) {
         (Storage::Cpu(CpuStorage::F32(values)), Some((start, end))) => {
             Ok(last_maximum(&values[start..end]))
@@ -224,7 +227,8 @@ mod tests {
             logits.to_vec1::<f32>().unwrap()
         );
         recorder.apply(&logits, &[5, 1]).unwrap();
-        // Its context is no longer what was chosen.
+        // This context doesn't contain the last choice; it is ignored since all tokens are
+        // recorded.
         recorder.apply(&logits, &[5, 1]).unwrap();
         let recorded = recorder.take().unwrap();
         assert_eq!(recorded.ids, [1, 1]);

@@ -1,5 +1,5 @@
-//! How much of a safetensors file a decode step reads, from its header and
-//! `config.json`. The weights themselves are mistral.rs' to load.
+//! Computes how much of the safetensors files a decode step reads, from their headers and
+//! `config.json`. mistral.rs itself loads the weights.
 
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
@@ -8,11 +8,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// No real header is longer; a wrong file must not make us allocate its first
-/// eight bytes.
+/// Longest header that is accepted. No real one is longer, and an allocation must not be sized by
+/// the first eight bytes of a wrong file.
 const HEADER_BYTES_MAX: u64 = 100 << 20;
 
-/// The file itself, or its shards.
+/// Return the weights file itself, or its shards.
 pub fn files(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineError> {
     if weights.ends_with(".safetensors") || weights.ends_with(".safetensors.index.json") {
         return protocol::safetensors_files(model_dir, weights);
@@ -22,8 +22,8 @@ pub fn files(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineErro
     Err(in_file(FailureKind::Unsupported, &path, message))
 }
 
-/// Bytes that a decode step reads, with `element_bytes` a weight, and `quantised`
-/// (bytes, per elements) for what in-situ quantisation makes smaller: every linear
+/// Return the bytes of weights that a decode step reads, at `element_bytes` each. `quantised`
+/// (bytes, per elements) is the size of what in-situ quantisation makes smaller: every linear
 /// layer, but not an output head that is also the embedding.
 pub fn weight_bytes(
     files: &[PathBuf],
@@ -32,7 +32,7 @@ pub fn weight_bytes(
     quantised: Option<(u64, u64)>,
 ) -> Result<u64, EngineError> {
     let tied = json(config)?["tie_word_embeddings"] == true;
-    // Of an embedding that is not also the output head only single rows are read.
+    // Of an embedding that is not also the output head, only single rows are read.
     let unread = if tied {
         "lm_head.weight"
     } else {
@@ -58,7 +58,7 @@ pub fn weight_bytes(
     Ok(total)
 }
 
-/// Key/value elements of a position.
+/// Return the number of key/value elements per position.
 pub fn kv_elements(config: &Path) -> Result<u64, EngineError> {
     let values = json(config)?;
     let number = |key: &str| {
@@ -97,7 +97,7 @@ fn json(path: &Path) -> Result<Value, EngineError> {
     serde_json::from_slice(&text).map_err(|err| fault(err.to_string()))
 }
 
-/// An error with the file it is about.
+/// Create an error that names the file it is about.
 pub fn in_file(kind: FailureKind, path: &Path, err: impl std::fmt::Display) -> EngineError {
     EngineError::new(kind, format!("{}: {err}", path.display()))
 }
@@ -131,7 +131,7 @@ mod tests {
         };
         assert_eq!(count(true, None), (320 + 32 + 1024) * 2);
         assert_eq!(count(false, None), (320 + 32 + 1024) * 2);
-        // 34 bytes for 32 weights; a tied head keeps its two bytes a weight.
+        // 34 bytes for 32 weights; a tied head keeps its two bytes per weight.
         assert_eq!(count(true, Some((34, 32))), (320 + 32) * 2 + 1024 / 32 * 34);
         assert_eq!(
             count(false, Some((34, 32))),

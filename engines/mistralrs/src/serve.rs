@@ -1,8 +1,8 @@
-//! `mistralrs-serve`: a model directory as an OpenAI-compatible endpoint on this
-//! machine, by mistral.rs' own HTTP server. For tests that want a real server; it
-//! deliberately has no options, no authentication, and is not timed. Unlike the
-//! adapter it holds no request back, and on the CPU mistral.rs 0.8.1 answers wrongly
-//! what shares a step: ask it one thing at a time where the answer matters.
+//! `mistralrs-serve`: serves a model directory as an OpenAI-compatible endpoint on this machine,
+//! with mistral.rs' own HTTP server. It is for tests that need a real server; it deliberately has
+//! no options and no authentication, and is not timed. Unlike the adapter it holds no request
+//! back, and on the CPU mistral.rs 0.8.1 answers requests that share a step wrongly: send it one
+//! at a time if the answer matters.
 
 use mistralrs_bench::load;
 use mistralrs_server_core::mistralrs_server_router_builder::MistralRsServerRouterBuilder;

@@ -1,7 +1,6 @@
-//! The whole adapter over one tiny model: that what it forces, what it generates
-//! alone and what it generates in company are one model's, and that what `hello`
-//! declares is so. Not here: whether the model is right, which is the parity
-//! gate's to say.
+//! Tests of the whole adapter with one tiny model: that forced logits, tokens generated alone and
+//! tokens generated together with other requests agree, and that what `hello` declares is true.
+//! Whether the model's output is right is checked by the parity gate, not here.
 
 use crate::engine::MistralRs;
 use candle_core::quantized::gguf_file::{self, Value};
@@ -16,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 
-/// A directory of a test's own; it goes with the value.
+/// A temporary directory, which is removed when the value is dropped.
 pub struct TempDir(PathBuf);
 
 impl TempDir {
-    /// A new, empty one.
+    /// Create a new, empty directory.
     pub fn new() -> Self {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -30,7 +29,7 @@ impl TempDir {
         Self(path)
     }
 
-    /// Where it is.
+    /// The directory's path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -38,7 +37,7 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0); // a leftover harms nobody
+        let _ = std::fs::remove_dir_all(&self.0); // a leftover does no harm
     }
 }
 
@@ -49,7 +48,7 @@ const KV_HEADS: usize = 2;
 const LAYERS: usize = 2;
 const VOCABULARY: usize = 320;
 
-/// Name in safetensors, name in GGUF, shape; norms have one dimension.
+/// Return each tensor's name in safetensors, name in GGUF, and shape; norms have one dimension.
 fn tensors() -> Vec<(String, String, Vec<usize>)> {
     let kv = HIDDEN / HEADS * KV_HEADS;
     let whole = [
@@ -85,7 +84,7 @@ fn tensors() -> Vec<(String, String, Vec<usize>)> {
     all
 }
 
-/// Numbers within ±0.3 from a linear congruential generator; norms around 1.
+/// Random numbers within ±0.3 from a linear congruential generator; around 1 for norms.
 fn values(seed: u64, shape: &[usize]) -> Tensor {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -101,7 +100,7 @@ fn values(seed: u64, shape: &[usize]) -> Tensor {
     Tensor::from_vec(values, shape, &Device::Cpu).unwrap()
 }
 
-/// GGUF pairs neighbouring dimensions for RoPE, safetensors the two halves.
+/// Reorder rows: GGUF pairs neighbouring dimensions for RoPE, safetensors the two halves.
 fn interleaved(weight: &Tensor, heads: usize) -> Tensor {
     let (rows, columns) = weight.dims2().unwrap();
     let halves = weight.reshape((heads, 2, rows / heads / 2, columns));
@@ -110,8 +109,8 @@ fn interleaved(weight: &Tensor, heads: usize) -> Tensor {
     pairs.reshape((rows, columns)).unwrap()
 }
 
-/// A model directory: `model.safetensors`, `model-f32.gguf`, `model-q8_0.gguf` and,
-/// as for Llama 3, `scaled.gguf` with RoPE factors.
+/// Create a model directory with `model.safetensors`, `model-f32.gguf`, `model-q8_0.gguf` and, as
+/// for Llama 3, `scaled.gguf` with RoPE factors.
 fn model() -> TempDir {
     let dir = TempDir::new();
     let path = |name: &str| dir.path().join(name);
@@ -147,7 +146,8 @@ fn model() -> TempDir {
     dir
 }
 
-/// Tokens of two letters and then of one: mistral.rs wants to be able to say them.
+/// A tokenizer of all tokens: first those of two letters, then those of one. mistral.rs must be
+/// able to decode every id.
 fn tokenizer() -> String {
     let letters = || b'a'..=b'z';
     let pairs = letters().flat_map(|a| letters().map(move |b| vec![a, b]));
@@ -221,7 +221,7 @@ fn load(dir: &Path, weights: &str, precision: &str) -> Result<(MistralRs, Loaded
     MistralRs::load(&request(dir, weights, precision))
 }
 
-/// Of each length more than one, so that some share a step and some do not.
+/// Most lengths occur more than once, so that some prompts share a step and some do not.
 const PROMPTS: [&[u32]; 6] = [
     &[11, 12, 13, 14, 15],
     &[190, 13, 117, 164, 108],
@@ -231,7 +231,7 @@ const PROMPTS: [&[u32]; 6] = [
     &[250, 9, 40, 41, 42, 43, 44, 45, 46],
 ];
 
-/// `new_tokens` of each prompt, all in flight together.
+/// Generate `new_tokens` for each prompt, all in flight together.
 fn run(engine: &mut MistralRs, prompts: &[&[u32]], new_tokens: u32) -> Vec<Done> {
     let waiting: Vec<_> = (0u64..)
         .zip(prompts)
@@ -303,7 +303,8 @@ fn company_changes_nothing() {
             .map(|prompt| run(&mut engine, &[prompt], 12).remove(0).output_ids)
             .collect();
         let together = run(&mut engine, &PROMPTS, 12);
-        // As declared; where this holds in a batch one day, `batching` can say so.
+        // Batches of one, as declared; if this holds for larger batches one day, `batching` must
+        // be updated.
         assert!(together.iter().all(|done| done.batch == 1));
         let together: Vec<_> = together.into_iter().map(|done| done.output_ids).collect();
         assert_eq!(together, alone, "{weights}");
@@ -376,7 +377,7 @@ fn what_is_kept_of_prompts_changes_no_token() {
     let prompts: [&[u32]; 5] = [
         &[11, 12, 13, 14, 15, 16],
         &[11, 12, 13, 14, 90, 91],
-        // Of the first, whose end the second must not have overwritten.
+        // Extends the first prompt, whose end the second must not have overwritten.
         &[11, 12, 13, 14, 15, 16, 17],
         &[11, 12, 13, 14, 90, 91],
         &[11, 12],

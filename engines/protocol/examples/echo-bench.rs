@@ -1,13 +1,13 @@
-//! The smallest adapter, for the runtime's own tests: it counts upwards from the
-//! last id of the prompt. Deliberately no model, and ill-behaved on request (see
-//! `prefill`), because the tests need to see the runtime cope.
+//! The smallest adapter, for the runtime's own tests: it counts upwards from the last id of the
+//! prompt. It has no model, and misbehaves on request (see `prefill`), because the tests check
+//! that the runtime copes.
 
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// Ids are below this.
+/// The size of the vocabulary.
 const VOCABULARY: u32 = 16;
 
 struct Echo {
@@ -67,7 +67,7 @@ impl Engine for Echo {
         &["absent", "cpu"]
     }
 
-    /// A prompt of 3 is out of memory, one of 4 panics, one of 5 talks.
+    /// A prompt of 3 tokens runs out of memory, one of 4 panics, one of 5 prints to stdout.
     fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
         match prompts[0].len() {
             3 => return Err(EngineError::new(FailureKind::Oom, "no room")),

@@ -1,6 +1,6 @@
-//! The smallest adapter with a scheduler of its own, for the runtime's own tests:
-//! a thread advances every job by one token a round, counting upwards from the
-//! last id of its prompt. Deliberately no model, and ill-behaved on request.
+//! The smallest adapter with a scheduler of its own, for the runtime's own tests: a thread
+//! advances every job by one token per round, counting upwards from the last id of its prompt. It
+//! has no model, and misbehaves on request (see `submit`).
 
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Ids are below this.
+/// The size of the vocabulary.
 const VOCABULARY: u32 = 16;
 
 struct Relay {
@@ -46,7 +46,7 @@ impl Scheduler for Relay {
         Ok((Self { jobs }, loaded))
     }
 
-    /// A prompt of 3 is out of memory, one of 4 panics here, one of 5 is dropped.
+    /// A prompt of 3 tokens runs out of memory, one of 4 panics, the job of one of 5 is dropped.
     fn submit(&mut self, job: Job) {
         match job.prompt_ids().len() {
             3 => job.failed(EngineError::new(FailureKind::Oom, "no room")),
@@ -56,7 +56,7 @@ impl Scheduler for Relay {
         }
     }
 
-    /// A prompt of 3 gives one row too few.
+    /// A prompt of 3 tokens gives one row too few.
     fn forced_logits(
         &mut self,
         prompt: &[u32],

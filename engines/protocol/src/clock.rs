@@ -1,7 +1,7 @@
-//! The one clock of a run. `CLOCK_MONOTONIC` is shared by every process of a
-//! host, so the harness's schedule and an engine's tokens lie on one axis.
+//! The one clock of a run, `CLOCK_MONOTONIC`. All processes of a host share it, so the harness's
+//! send times and an engine's token times can be compared directly.
 
-/// Nanoseconds on `CLOCK_MONOTONIC`.
+/// Return the time on `CLOCK_MONOTONIC` in nanoseconds.
 ///
 /// ```
 /// use protocol::clock::now_ns;

@@ -1,23 +1,23 @@
-//! What an adapter implements. Everything else (reading requests, forming
-//! batches, reading the clock, answering) is the runtime's.
+//! The trait that an adapter implements. The runtime does everything else: it reads requests,
+//! forms batches, reads the clock and answers.
 //!
-//! The contract is small on purpose: a batch of sequences of equal length is
-//! prefilled, then advanced one token a step. `score` and `generate` are built
-//! from the same two calls, so the gate checks the very path that is timed.
+//! The contract is small on purpose: a batch of sequences of equal length is prefilled, then
+//! advanced by one token per step. `score` and `generate` are built from the same two calls, so
+//! the gate checks the very path that is timed.
 
 use crate::wire::{FailureKind, Hello, Load, Loaded};
 
-/// Why a call failed. The runtime turns it into [`crate::wire::Failure`].
+/// The error of a call into an engine. The runtime turns it into [`crate::wire::Failure`].
 #[derive(Clone, Debug)]
 pub struct EngineError {
-    /// What sort.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// What, where, why, what to do; one line.
+    /// What failed, where, why, and what to do about it; one line.
     pub message: String,
 }
 
 impl EngineError {
-    /// An error of the given kind.
+    /// Create an error of the given kind.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -25,13 +25,14 @@ impl EngineError {
         }
     }
 
-    /// [`FailureKind::Internal`]: something unexpected.
+    /// Create an error of kind [`FailureKind::Internal`]: something unexpected.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         Self::new(FailureKind::Internal, message.to_string())
     }
 
-    /// What a library says of a step that failed, its first line: some append a stack. Libraries
-    /// name no kind; memory that ran out is told apart by its words.
+    /// Create an error from a library's message, of which the first line is kept because some
+    /// libraries append a stack trace. Libraries give no kind, so running out of memory is
+    /// recognised by the words.
     pub fn of_library(said: &str) -> Self {
         let lower = said.to_lowercase();
         let signs = [
@@ -50,7 +51,7 @@ impl EngineError {
         Self::new(kind, said.lines().next().unwrap_or_default())
     }
 
-    /// [`FailureKind::Unsupported`]: this engine cannot do this.
+    /// Create an error of kind [`FailureKind::Unsupported`]: this engine cannot do this.
     pub fn unsupported(message: impl std::fmt::Display) -> Self {
         Self::new(FailureKind::Unsupported, message.to_string())
     }
@@ -64,42 +65,40 @@ impl std::fmt::Display for EngineError {
 
 impl std::error::Error for EngineError {}
 
-/// An inference engine behind the adapter runtime.
+/// An inference engine, driven by the adapter runtime.
 ///
-/// One value serves one process. `prefill` starts a new batch and forgets the
-/// last one; `decode` advances it. Both return only when the result is known on
-/// the host (on a GPU: after synchronising), because the runtime reads the clock
-/// right after them.
+/// One value serves one process. `prefill` starts a new batch and discards the last one; `decode`
+/// advances it. Both return only when the result is known on the host (on a GPU: after
+/// synchronising), because the runtime reads the clock right after them.
 pub trait Engine: Sized {
-    /// Who this is; called before anything is loaded, must not touch the model.
+    /// Describe the engine. Called before anything is loaded; must not touch the model.
     fn hello(load: &Load) -> Hello;
 
-    /// Load the model. May start threads; must leave nothing lazy that the first
-    /// request would pay for, except what the engine's own users also pay then.
-    /// `RAYON_NUM_THREADS` and `OMP_NUM_THREADS` are already set to
-    /// `load.threads`. The runtime measures `load_ns` itself.
+    /// Load the model. May start threads. Must leave no initialisation to the first request,
+    /// except what the engine's own users also pay for then. `RAYON_NUM_THREADS` and
+    /// `OMP_NUM_THREADS` are already set to `load.threads`. The runtime measures `load_ns` itself.
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError>;
 
-    /// Forget everything, feed `prompts` (`rows × length`, all rows of one
-    /// length ≥ 1), and return the greedy next token of each row.
+    /// Discard the current batch, feed `prompts` (`rows × length`, all rows of one length ≥ 1),
+    /// and return the greedy next token of each row.
     fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError>;
 
     /// Feed one token per row of the current batch; return the greedy next
     /// token of each row.
     fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError>;
 
-    /// Raw logits (`vocabulary` long, any additive constant) of `row` after the
-    /// last `prefill` or `decode`. Only the gate asks; it is never timed.
+    /// Return the raw logits (`vocabulary` long, up to an additive constant) of `row` after the
+    /// last `prefill` or `decode`. Called only for the gate, and never timed.
     fn logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError>;
 
-    /// The backends that a request made by hand takes where it names none, the first whose
-    /// device is there: what this build is for comes first.
+    /// Return the backends to try, in order, for a request made by hand that names none; the first
+    /// whose device is present is used. The backend that this build was made for comes first.
     fn backends_by_hand() -> &'static [&'static str] {
         &["cpu"]
     }
 
-    /// Called after each answer is written, outside every timed region. For
-    /// bookkeeping that must not be timed; most engines have none.
+    /// Called after each answer is written, outside every timed region, for bookkeeping that must
+    /// not be timed. Most engines do nothing here.
     fn after_answer(&mut self) {}
 }
 

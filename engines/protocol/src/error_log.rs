@@ -1,24 +1,25 @@
-//! The file that keeps errors and warnings with their time, where the user wants one:
-//! `BENCH_ERROR_LOG`, or its alias `TEST_BURN_ERROR_LOG`, is a path, or a truthy word for a
-//! file of a name of its own. The harness and engines that are run by hand write the same
-//! lines; engines that the harness runs write none, because it writes what they answer.
+//! This module appends errors and warnings, with their time, to a file if the user asks for one:
+//! `BENCH_ERROR_LOG`, or its alias `TEST_BURN_ERROR_LOG`, is a path, or a truthy word that stands
+//! for a file with a default name. The harness and engines that are run by hand write the same
+//! format; engines that the harness runs write nothing, because the harness logs the errors in
+//! their answers.
 //!
-//! Appended to, an entry a write, so that programs side by side don't cut each other's
-//! short. Lines of an entry after its first are indented.
+//! Each entry is appended in a single write, so that programs that run at the same time don't
+//! interleave their entries. The lines of an entry after its first are indented.
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What the user sets, the first that is there, and the file of someone who named none.
+/// The environment variables, in order of precedence, each with the default name of its file.
 pub const VARIABLES: [(&str, &str); 2] = [
     ("BENCH_ERROR_LOG", "bench-errors.log"),
     ("TEST_BURN_ERROR_LOG", "test-burn-error.log"),
 ];
 
-/// Where entries go, if anywhere. `default_dir` gives the directory of a file that wasn't
-/// named.
+/// Return the path of the log, or `None` if the user wants none. `default_dir` gives the directory
+/// of a file whose name is the default one.
 pub fn path(
     variable: impl Fn(&str) -> Option<OsString>,
     default_dir: impl FnOnce() -> PathBuf,
@@ -32,10 +33,10 @@ pub fn path(
     }
 }
 
-/// Append an entry: `time severity [program] text`.
+/// Append one entry: `time severity [program] text`.
 ///
 /// # Errors
-/// If the file can't be made or written.
+/// Fails if the file can't be created or written.
 pub fn append(path: &Path, severity: &str, program: &str, text: &str) -> std::io::Result<()> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
@@ -54,8 +55,8 @@ fn entry(now: &str, severity: &str, program: &str, text: &str) -> String {
     format!("{now} {severity} [{program}] {text}\n")
 }
 
-/// Milliseconds since 1970 as a time of day in UTC, `2026-01-02T03:04:05.006Z`. The date is
-/// by H. Hinnant's `civil_from_days`, for days since 1970 that aren't negative.
+/// Format milliseconds since 1970 as a time in UTC, `2026-01-02T03:04:05.006Z`. The date is
+/// computed by H. Hinnant's `civil_from_days`, for non-negative days since 1970.
 fn utc(unix_ms: u64) -> String {
     let (seconds, ms) = (unix_ms / 1000, unix_ms % 1000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);

@@ -1,13 +1,13 @@
-//! The contract between the harness and an engine: the messages on the wire and
-//! the runtime that every Rust adapter shares.
+//! This crate defines the contract between the harness and an engine: the messages on the wire,
+//! and the runtime that every Rust adapter shares.
 //!
-//! The loop, the batching and the timing stand here once, so that an adapter is
-//! only "load a model, feed tokens, give the next ones". What this crate
-//! deliberately does not know: any engine, any weight format, any statistic of a
-//! run (the little summary of a request made by hand aside).
+//! The request loop, the batching and the timing are implemented here once, so that an adapter
+//! only loads a model, feeds it tokens and returns the next ones. This crate deliberately knows no
+//! engine, no weight format and no statistic of a run (except the short summary of a request made
+//! by hand).
 //!
-//! `wire` is all that the harness needs; `serve` (a feature) is all that an
-//! adapter needs: implement [`engine::Engine`] and write
+//! The harness needs only [`wire`]. An adapter needs only `serve` (a feature): it implements
+//! [`engine::Engine`] and writes
 //!
 //! ```ignore
 //! fn main() -> std::process::ExitCode {
@@ -16,8 +16,9 @@
 //! ```
 //!
 //! or, for an engine that batches by itself, [`scheduler::Scheduler`] and
-//! `protocol::main_scheduled`. What times a piece of an engine instead of requests is
-//! a micro program: [`micro`]. [`safetensors_files`] finds a model's weights, in shards or not.
+//! `protocol::main_scheduled`. A program that times a piece of an engine instead of requests is a
+//! micro program: [`micro`]. [`safetensors_files`] finds the files of a model's weights, sharded
+//! or not.
 
 pub mod clock;
 pub mod engine;

@@ -1,19 +1,21 @@
-//! What several adapters want to know of a model's `config.json` before they load anything.
+//! Reads the few fields of a model's `config.json` that several adapters need before they load
+//! anything.
 //!
-//! Each reads the file again: it is small, and none is asked twice. What can't be read is
-//! nothing here, because an engine that loads the model will say what is wrong with it.
+//! Each function reads the file again: it is small, and no field is asked for twice. A file that
+//! can't be read gives `None`, because the engine that loads the model will report what is wrong
+//! with it.
 
 use serde_json::Value;
 use std::path::Path;
 
-/// What `config.json` in `model_dir` calls the model's architecture (`model_type`).
+/// Return the model's architecture: `model_type` in the `config.json` of `model_dir`.
 pub fn architecture(model_dir: &Path) -> Option<String> {
     let architecture = read(model_dir)?["model_type"].as_str()?.to_owned();
     Some(architecture)
 }
 
-/// How many positions back a token of the model in `model_dir` sees, where its `config.json`
-/// says that they are fewer than the model is made for, and that this is in use.
+/// Return how many positions back a token of the model in `model_dir` attends. `None` unless its
+/// `config.json` gives a window that is in use and shorter than the model's longest context.
 pub fn sliding_window(model_dir: &Path) -> Option<u64> {
     let config = read(model_dir)?;
     let window = config["sliding_window"].as_u64()?;

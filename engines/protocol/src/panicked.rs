@@ -1,8 +1,8 @@
-//! What a caught panic said.
+//! This module reads the message out of a caught panic.
 
 use std::any::Any;
 
-/// The message of a panic's payload, as `catch_unwind` and panic hooks give it.
+/// Return the message in a panic's payload, as `catch_unwind` and panic hooks give it.
 pub fn message(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

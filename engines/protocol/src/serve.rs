@@ -1,10 +1,10 @@
-//! The adapter runtime: one process, one engine, requests in, events out.
+//! The adapter runtime: one process with one engine, which reads requests and writes events.
 //!
-//! This file is the order of things; each part has its own file. What it
-//! deliberately does not do: know an engine, retry, or log.
+//! This file has the sequence of steps; each part has its own file. The runtime deliberately knows
+//! no engine, retries nothing and logs nothing.
 //!
-//! Exit status: 0 after `exit` or the end of input, 1 where loading failed or
-//! nothing was ever loaded because the input made no sense, 101 after a panic.
+//! Exit status: 0 after `exit` or the end of input, 1 if loading failed or if the input was
+//! invalid and nothing was ever loaded, 101 after a panic.
 
 mod batch;
 mod build_info;
@@ -36,15 +36,16 @@ use std::process::ExitCode;
 const LOAD_FAILED: u8 = 1;
 const PANICKED: u8 = 101;
 
-/// What the two kinds of adapters have in common. [`Batched`] makes one of an
-/// [`Engine`], [`Scheduled`] of a [`Scheduler`].
+/// What the runtime needs of either kind of adapter. [`Batched`] implements it for an [`Engine`],
+/// [`Scheduled`] for a [`Scheduler`].
 trait Adapter: Sized {
     fn backends_by_hand() -> &'static [&'static str];
     fn hello(load: &Load) -> Hello;
     fn load(load: &Load, hello: &Hello) -> Result<(Self, Loaded), EngineError>;
-    /// One request with nothing else in flight, and what must not be timed after it.
+    /// Run one request with nothing else in flight, then the work that must not be timed.
     fn alone(&mut self, prompt_ids: &[u32], new_tokens: u32) -> Result<Timeline, EngineError>;
-    /// Answer until the input ends; the exit status, or the failure to write.
+    /// Answer requests until the input ends; return the exit status, or the error of a failed
+    /// write.
     fn answer<R: Read + Send + 'static, W: Write>(
         self,
         lines: Lines<R>,
@@ -53,25 +54,24 @@ trait Adapter: Sized {
     ) -> io::Result<u8>;
 }
 
-/// The whole of the `main` of an adapter that implements [`Engine`].
+/// Run an adapter that implements [`Engine`]: the whole body of its `main`.
 pub fn main<E: Engine>() -> ExitCode {
     start::<Batched<E>, File>(|stream| stream)
 }
 
-/// The whole of the `main` of an adapter that implements [`Scheduler`].
+/// Run an adapter that implements [`Scheduler`]: the whole body of its `main`.
 pub fn main_scheduled<S: Scheduler>() -> ExitCode {
     start::<Scheduled<S>, File>(|stream| stream)
 }
 
-/// [`main`], with every byte of the event stream written through `wrap`'s
-/// writer. For `fake`, which must be able to spoil the stream; each `write_all`
-/// holds whole lines.
+/// Run like [`main`], but write every byte of the event stream through `wrap`'s writer. `fake`
+/// uses it to corrupt the stream; each `write_all` holds whole lines.
 pub fn main_through<E: Engine, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
     start::<Batched<E>, W>(wrap)
 }
 
 fn start<A: Adapter, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
-    // First of all, so that nothing a library prints can get into the stream.
+    // This comes first, so that nothing a library prints can get into the stream.
     let stream = match claim_stdout() {
         Ok(stream) => stream,
         Err(err) => {
@@ -94,7 +94,8 @@ fn start<A: Adapter, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
     }
 }
 
-/// There are no arguments. Help goes to standard output, a complaint to standard error.
+/// Refuse the argument, since there are none. Help goes to standard output, an error to standard
+/// error.
 fn usage(argument: &str, mut stream: File) -> ExitCode {
     if matches!(argument, "-h" | "--help") && writeln!(stream, "{USAGE}").is_ok() {
         return ExitCode::SUCCESS;
@@ -108,7 +109,7 @@ An inference engine behind the benchmark's protocol: JSON in, JSON out, no argum
 By hand:  echo '{\"prompt\":\"Hello\",\"iterations\":50,\"model_path\":\"models/tiny-llama\"}' | candle-bench
 Optional: prompt_ids warmup new_tokens weights precision backend device threads variant";
 
-/// Serve `input` until it ends; the exit status, or the failure to write.
+/// Serve `input` until it ends; return the exit status, or the error of a failed write.
 fn serve<A: Adapter, R: Read + Send + 'static, W: Write>(input: R, mut out: W) -> io::Result<u8> {
     let mut lines = Lines::new(input);
     let mut status_at_end = 0;
@@ -127,7 +128,7 @@ fn serve<A: Adapter, R: Read + Send + 'static, W: Write>(input: R, mut out: W) -
     }
 }
 
-/// Load, then answer until the input ends.
+/// Load the model, then answer requests until the input ends.
 fn loaded<A: Adapter, R: Read + Send + 'static, W: Write>(
     load: Load,
     lines: Lines<R>,
@@ -147,7 +148,8 @@ fn loaded<A: Adapter, R: Read + Send + 'static, W: Write>(
     let start_ns = crate::clock::now_ns();
     let adapter = match guarded(|| A::load(&load, &hello)) {
         Ok((adapter, mut loaded)) => {
-            // The runtime's clock for every engine, so that none measures less.
+            // Every engine's load time is measured here, so that no engine can leave a part of it
+            // out.
             loaded.load_ns = crate::clock::now_ns() - start_ns;
             send(&mut out, &[Event::Loaded(loaded)])?;
             adapter
@@ -157,7 +159,7 @@ fn loaded<A: Adapter, R: Read + Send + 'static, W: Write>(
     adapter.answer(lines, out, witness)
 }
 
-/// Where tokens are committed.
+/// Open the shared memory into which tokens are committed.
 fn watched() -> Result<Witness, EngineError> {
     Witness::from_env().map_err(|error| {
         let variable = witness::VARIABLE;
@@ -166,7 +168,7 @@ fn watched() -> Result<Witness, EngineError> {
     })
 }
 
-/// The engine's `hello`, with what the runtime knows about the build.
+/// Return the engine's `hello`, completed with what the runtime knows about the build.
 fn introduce<A: Adapter>(load: &Load) -> Hello {
     let mut hello = A::hello(load);
     hello.protocol = PROTOCOL;
@@ -176,8 +178,8 @@ fn introduce<A: Adapter>(load: &Load) -> Hello {
     hello
 }
 
-/// Tell rayon and OpenMP how many threads to start. Both read the environment
-/// once, when first used, so it is set before the engine is even asked who it is.
+/// Tell rayon and OpenMP how many threads to start. Both read the environment once, when first
+/// used, so it is set before the engine's `hello` is called.
 pub(crate) fn set_threads(threads: u32) {
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         // SAFETY: no thread of ours but the watchdog on the output runs yet, and
@@ -188,14 +190,15 @@ pub(crate) fn set_threads(threads: u32) {
 
 /// Why a call into the engine gave no result.
 pub(crate) enum Stop {
-    /// It said so; the process lives on.
+    /// The call returned an error; the process can go on.
     Failed(EngineError),
-    /// It panicked: its state is anybody's guess, so the process ends.
+    /// The call panicked with this message. The engine's state is unknown, so the process must
+    /// end.
     Panicked(String),
 }
 
 impl Stop {
-    /// As an error, and the status to exit with.
+    /// Return the error, and the process's exit status.
     fn parts(self) -> (EngineError, u8) {
         match self {
             Stop::Failed(error) => (error, LOAD_FAILED),
@@ -206,14 +209,14 @@ impl Stop {
         }
     }
 
-    /// As an error, and the status to exit with where the process can't go on.
+    /// Return the error, and the exit status if the process can't go on.
     pub(crate) fn of_call(self) -> (EngineError, Option<u8>) {
         let is_over = matches!(self, Stop::Panicked(_));
         let (error, status) = self.parts();
         (error, is_over.then_some(status))
     }
 
-    /// Tell the harness that the engine is of no more use.
+    /// Report that the engine has failed as a whole; return the exit status.
     fn last_words(self, out: &mut impl Write) -> io::Result<u8> {
         let (error, status) = self.parts();
         let failure = Failure {
@@ -252,7 +255,7 @@ fn failed(id: u64, error: &EngineError) -> Event {
     })
 }
 
-/// Write events, a line each, in one call: the answers of one batch reach their
+/// Write events, one per line, in a single call, so that the answers of one batch reach their
 /// readers together.
 fn send(out: &mut impl Write, events: &[Event]) -> io::Result<()> {
     let mut lines = Vec::new();

@@ -1,26 +1,27 @@
-//! The files that hold a model's safetensors weights: one, or the shards that an index names.
+//! Finds the files that hold a model's safetensors weights: one file, or the shards that an index
+//! lists.
 //!
-//! It reads the index and asks whether each shard is there. It deliberately opens no shard: whether
-//! the tensors in them fit the model is the engine's to check.
+//! This module reads the index and checks that each shard is present. It deliberately opens no
+//! shard: the engine checks whether the tensors in them fit the model.
 
 use crate::engine::EngineError;
 use crate::wire::FailureKind;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-/// What is appended to the name of a weights file for the name of its index.
+/// The suffix that turns a weights file's name into its index's name.
 const INDEX: &str = ".index.json";
 
-/// The files in `model_dir` that hold `weights` (say `model.safetensors`): the file itself, or, where
-/// it is absent and its index (`model.safetensors.index.json`) is there, the index's shards in the
-/// order of their names. `weights` may name the index too.
+/// Return the files in `model_dir` that hold `weights` (say `model.safetensors`): the file itself,
+/// or, if it is absent and its index (`model.safetensors.index.json`) is present, the index's
+/// shards in the order of their names. `weights` may name the index too.
 ///
-/// A shard must be a plain name of a file beside the index, so that an index from elsewhere can't
-/// point an engine at other files of this machine.
+/// A shard must be the plain name of a file beside the index, so that an index from elsewhere
+/// can't point an engine at other files of this machine.
 ///
 /// # Errors
-/// [`FailureKind::Unavailable`] if there is neither the file nor its index, if the index can't be
-/// read, names no shard, or names one that isn't there; the message says which.
+/// [`FailureKind::Unavailable`] if neither the file nor its index is present, or if the index
+/// can't be read, lists no shard, or lists one that is missing; the message says which.
 pub fn safetensors_files(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineError> {
     let file = model_dir.join(weights);
     let index = match weights.ends_with(INDEX) {
@@ -37,7 +38,7 @@ pub fn safetensors_files(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>
     shards.map(|name| present(model_dir.join(name))).collect()
 }
 
-/// The shards' names, each once.
+/// Return the names of the index's shards, each once.
 fn read_index(index: &Path) -> Result<BTreeSet<String>, EngineError> {
     let text = std::fs::read_to_string(index).map_err(|error| unreadable(index, &error))?;
     let json: serde_json::Value = serde_json::from_str(&text)
@@ -58,7 +59,7 @@ fn read_index(index: &Path) -> Result<BTreeSet<String>, EngineError> {
     }
 }
 
-/// Whether `name` is a file beside the index, and not a path to somewhere else.
+/// Whether `name` is a plain file name, and not a path to another directory.
 fn is_plain(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     let one = matches!(
@@ -68,7 +69,7 @@ fn is_plain(name: &str) -> bool {
     one && !name.contains(['/', '\\', ':']) && !name.chars().any(char::is_control)
 }
 
-/// The file, if it is there.
+/// Return the path if a file is there, else an error.
 fn present(file: PathBuf) -> Result<PathBuf, EngineError> {
     match std::fs::metadata(&file) {
         Ok(data) if data.is_file() => Ok(file),

@@ -1,5 +1,5 @@
-//! The messages: one JSON object a line, requests in on stdin, events out on
-//! what was stdout when the process started.
+//! The messages of the protocol. Each is one JSON object on a line: requests on the engine's
+//! stdin, events on what was its stdout when the process started.
 //!
 //! All times are integer nanoseconds on `CLOCK_MONOTONIC` ([`crate::clock`]).
 //! Token ids are `u32`. Unknown fields are ignored, so that a field can be added
@@ -8,10 +8,10 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The number in [`Hello::protocol`].
+/// The version of the protocol, sent in [`Hello::protocol`].
 pub const PROTOCOL: u32 = 1;
 
-/// Harness → engine.
+/// A message from the harness to an engine.
 ///
 /// ```
 /// use protocol::wire::{Generate, Request};
@@ -28,28 +28,30 @@ pub const PROTOCOL: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Request {
-    /// Always first, exactly once. Answered by [`Event::Hello`], then
-    /// [`Event::Loaded`] or [`Event::Error`] (and the process exits).
+    /// Load a model. Always the first request, sent exactly once. Answered by [`Event::Hello`],
+    /// then [`Event::Loaded`] or [`Event::Error`] (and the process exits).
     Load(Load),
-    /// Any number in flight. Answered by one [`Event::Done`] or [`Event::Error`].
+    /// Generate tokens. Any number may be in flight; each is answered by one [`Event::Done`] or
+    /// [`Event::Error`].
     Generate(Generate),
-    /// Teacher-forced, for the parity gate and the check of timed outputs. Any number in
-    /// flight, answered in any order by one [`Event::Scored`] or [`Event::Error`] each.
+    /// Score given tokens (teacher forcing), for the parity gate and the check of timed outputs.
+    /// Any number may be in flight; each is answered, in any order, by one [`Event::Scored`] or
+    /// [`Event::Error`].
     Score(Score),
     /// Finish what is in flight, then exit with status 0. End of input means the same.
     Exit,
 }
 
-/// What to load, and how.
+/// The model to load, and how to load it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Directory with `config.json`, `tokenizer.json` and the weight files.
     pub model_dir: String,
     /// Weight file inside `model_dir`, e.g. `model.safetensors`, `model-q8_0.gguf`.
     pub weights: String,
-    /// `f32`, `f16`, `bf16`, `q8_0`, `q4_k_m`.
+    /// Precision of the weights: `f32`, `f16`, `bf16`, `q8_0` or `q4_k_m`.
     pub precision: String,
-    /// `cpu`, `cuda`, …: the target's backend.
+    /// The target's backend: `cpu`, `cuda`, ….
     pub backend: String,
     /// The target's variant, empty for the plain engine.
     #[serde(default)]
@@ -57,28 +59,28 @@ pub struct Load {
     /// Device index on the backend.
     #[serde(default)]
     pub device: u32,
-    /// Compute threads; the engine uses exactly this many where it can.
+    /// Number of compute threads; the engine uses exactly this many where it can.
     pub threads: u32,
-    /// Longest sequence (prompt + new tokens) that will be asked for, in tokens.
+    /// Longest sequence (prompt + new tokens) of any request, in tokens.
     pub max_context: u32,
-    /// Most requests to generate that will ever be in flight. Scores don't count: an
+    /// Largest number of generate requests that will ever be in flight. Scores don't count: an
     /// engine runs as many of them together as it has room for.
     pub max_batch: u32,
-    /// `true`: keep what was computed of a prompt for a later prompt that begins alike, as far
-    /// as they are equal. Asked only of an engine whose capabilities say `prefix_cache`; where it
-    /// isn't asked, nothing of a request may be kept for another.
+    /// `true`: keep what was computed for a prompt, and reuse it for the common beginning of a
+    /// later prompt. Set only for an engine whose capabilities say `prefix_cache`. If `false`,
+    /// nothing that was computed for one request may be kept for another.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prefix_cache: bool,
 }
 
-/// Greedy decoding, EOS ignored, exactly `new_tokens` tokens.
+/// A request to generate exactly `new_tokens` tokens by greedy decoding, ignoring EOS.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generate {
-    /// Chosen by the harness, unique within the process.
+    /// The request's id, chosen by the harness and unique within the process.
     pub id: u64,
-    /// The prompt, never empty.
+    /// Token ids of the prompt; never empty.
     pub prompt_ids: Vec<u32>,
-    /// At least 1.
+    /// Number of tokens to generate, at least 1.
     pub new_tokens: u32,
 }
 
@@ -91,28 +93,29 @@ pub struct Generate {
 /// distribution after `ids[..n − k + 1 + j]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
-    /// As in [`Generate::id`].
+    /// The request's id, as in [`Generate::id`].
     pub id: u64,
-    /// Prompt and forced tokens.
+    /// Token ids of the prompt and of the forced tokens after it.
     pub ids: Vec<u32>,
     /// For each of the last `k` positions, the ids whose log-probability is wanted.
     pub ask: Vec<Vec<u32>>,
-    /// Where not 0: also report the `top` most likely ids of each position (the
-    /// reference does this when goldens are made).
+    /// If not 0, also report the `top` most likely ids of each position (the reference does this
+    /// when goldens are made).
     #[serde(default)]
     pub top: u32,
-    /// `true`: one forward pass over all of `ids` will do, for an engine whose
-    /// capabilities say `parallel_score`; requests of equal `n`, `k` and `top` that are
-    /// queued together may share it. Used to re-check timed outputs cheaply.
+    /// `true`: one forward pass over all of `ids` is enough, for an engine whose capabilities say
+    /// `parallel_score`; queued requests of equal `n`, `k` and `top` may share that pass. Used to
+    /// check timed outputs cheaply.
     #[serde(default)]
     pub parallel: bool,
 }
 
-/// Engine → harness.
+/// A message from an engine to the harness.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ev", rename_all = "snake_case")]
 pub enum Event {
-    /// First answer to [`Request::Load`], before anything is loaded.
+    /// The engine's description of itself: the first answer to [`Request::Load`], before anything
+    /// is loaded.
     Hello(Hello),
     /// The model is ready.
     Loaded(Loaded),
@@ -120,46 +123,49 @@ pub enum Event {
     Done(Done),
     /// A score is complete.
     Scored(Scored),
-    /// Something failed. With `id: None` the process is of no more use.
+    /// Something failed. With `id: None` the whole engine has failed, and the process can't be
+    /// used any more.
     Error(Failure),
 }
 
-/// What an engine says of itself: its name, version, build and capabilities.
+/// An engine's description of itself: its name, version, build and capabilities.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
-    /// [`PROTOCOL`].
+    /// The protocol's version, [`PROTOCOL`].
     pub protocol: u32,
-    /// Engine id, as in `engines.toml`.
+    /// The engine's id, as in `engines.toml`.
     pub engine: String,
-    /// Version of the engine proper (for `candle`: candle-core's).
+    /// Version of the engine itself, not of its adapter (for `candle`: candle-core's).
     pub version: String,
-    /// How this binary was built, e.g. `rustc`, `features`, `target_cpu`,
-    /// `target_features`, `lock_sha256`, `torch`. Free-form, recorded as it is.
+    /// How this binary was built, e.g. `rustc`, `features`, `target_cpu`, `target_features`,
+    /// `lock_sha256`, `torch`. Free-form; recorded unchanged.
     #[serde(default)]
     pub build: BTreeMap<String, String>,
-    /// What it can do.
+    /// The engine's capabilities.
     pub capabilities: Capabilities,
 }
 
 /// What an engine can do; printed beside its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Capabilities {
-    /// How it treats requests that are in flight together.
+    /// How the engine treats requests that are in flight together.
     pub batching: Batching,
-    /// Whether `score` works. Without it only `text` scope can be verified.
+    /// Whether the engine answers `score`. Without it, only the scope `text` can be verified.
     pub score: bool,
     /// Whether `score` with `parallel` is cheaper than the incremental path.
     #[serde(default)]
     pub parallel_score: bool,
-    /// Whether it can keep what it computed of a prompt ([`Load::prefix_cache`]).
+    /// Whether the engine can reuse what it computed for a prompt's beginning
+    /// ([`Load::prefix_cache`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prefix_cache: bool,
-    /// A gap of this engine for this model that shows only at long contexts (e.g.
-    /// RoPE scaling ignored), in one line. A target that declares one may pass the
-    /// gate for short contexts alone; one that doesn't passes whole or not at all.
+    /// A known defect of this engine with this model that shows only at long contexts (e.g. RoPE
+    /// scaling ignored), in one line. A target that declares one may pass the gate for short
+    /// contexts alone; a target that declares none must pass for all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position_gap: Option<String>,
-    /// What a reader of the numbers must know, e.g. a mended gap.
+    /// Remarks that a reader of the numbers must know, e.g. a defect that the adapter works
+    /// around.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -168,76 +174,76 @@ pub struct Capabilities {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Batching {
-    /// One at a time, in order of arrival.
+    /// Requests run one at a time, in order of arrival.
     None,
-    /// What is queued and has equal prompt and output lengths runs as one batch
-    /// to its end.
+    /// Queued requests with equal prompt and output lengths run as one batch to its end.
     StaticEqualLength,
     /// Requests join and leave a running batch between steps.
     Continuous,
 }
 
-/// The model is in memory.
+/// The answer to [`Load`]: the model is in memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loaded {
-    /// From the start of loading to ready.
+    /// Time from the start of loading until the model was ready (ns).
     pub load_ns: u64,
     /// Bytes of weights that one decode step reads (tied embeddings once).
     pub weight_bytes: u64,
-    /// Bytes of key/value cache a token of context takes.
+    /// Bytes of key/value cache for one token of context.
     pub kv_bytes_per_token: u64,
 }
 
 /// A finished generation. `received ≤ started ≤ token[0] ≤ … ≤ token[last]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// The request's.
+    /// The id of the [`Generate`] request.
     pub id: u64,
-    /// The request line was read.
+    /// When the request's line was read.
     pub received_ns: u64,
-    /// Its first work began (it left the queue).
+    /// When the engine began to work on the request (it left the queue).
     pub started_ns: u64,
     /// When each output token was known on the host; `new_tokens` entries.
     pub token_ns: Vec<u64>,
     /// The output tokens; `new_tokens` entries. Empty where the engine hands out
     /// text and no ids ([`Done::output_text`]).
     pub output_ids: Vec<u32>,
-    /// The output as text, from an engine that gives no ids.
+    /// The output as text, from an engine that returns no ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_text: Option<String>,
-    /// Largest number of requests it shared a step with, itself included.
+    /// Largest number of requests that shared a step with this one, itself included.
     pub batch: u32,
 }
 
 /// A finished score; all outer vectors have `ask.len()` entries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scored {
-    /// The request's.
+    /// The id of the [`Score`] request.
     pub id: u64,
     /// Most likely id at each position (lowest id on a tie).
     pub argmax: Vec<u32>,
-    /// Natural-log probabilities of the ids asked for, normalised over the vocabulary.
+    /// Natural logarithms of the probabilities of the ids in `ask`, normalised over the
+    /// vocabulary.
     pub logprobs: Vec<Vec<f64>>,
     /// The `top` most likely ids, most likely first; empty where `top` was 0.
     #[serde(default)]
     pub top_ids: Vec<Vec<u32>>,
-    /// Their log-probabilities.
+    /// Log-probabilities of `top_ids`.
     #[serde(default)]
     pub top_logprobs: Vec<Vec<f64>>,
 }
 
-/// Something failed.
+/// The description of a failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The request's, or `None`: the whole engine failed.
+    /// The id of the request that failed, or `None` if the whole engine failed.
     pub id: Option<u64>,
-    /// What sort.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// What, where, why, what to do; one line.
+    /// What failed, where, why, and what to do about it; one line.
     pub message: String,
 }
 
-/// What sort of failure.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -245,11 +251,11 @@ pub enum FailureKind {
     Oom,
     /// The engine cannot do this (precision, model, length).
     Unsupported,
-    /// Something it needs is not on this machine (a device, a library).
+    /// Something that the engine needs is not on this machine (a device, a library).
     Unavailable,
-    /// The request makes no sense.
+    /// The request is not valid.
     BadRequest,
-    /// Everything else.
+    /// Any other failure.
     Internal,
 }
 
@@ -266,7 +272,7 @@ mod tests {
         });
         let mut load: Load = serde_json::from_value(plain.clone()).unwrap();
         assert!(!load.prefix_cache);
-        // Who doesn't know the field is sent none.
+        // An engine that doesn't know the field must not be sent it.
         assert_eq!(serde_json::to_value(&load).unwrap(), plain);
         load.prefix_cache = true;
         assert_eq!(serde_json::to_value(&load).unwrap()["prefix_cache"], true);

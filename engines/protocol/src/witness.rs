@@ -1,15 +1,15 @@
-//! Tokens committed as they are produced: memory that an engine's process and the harness share,
-//! into which the runtime writes each token as soon as it is known on the host.
+//! A ring buffer in memory that an engine's process and the harness share. The runtime commits
+//! each token to it as soon as the token is known on the host.
 //!
-//! A stamp is only what the engine says: one that stamps a token too early looks faster than it is.
-//! The harness looks at this memory at moments that the engine can't foresee, and sees how many
-//! tokens there are; later it counts how many the stamps claim for that moment. The token's id
-//! stands there too, so that nothing can be committed before it is known.
+//! The engine's time stamps are only its own claim: an engine that stamps a token too early looks
+//! faster than it is. The harness reads this memory at moments that the engine can't foresee and
+//! notes how many tokens are committed; later it counts how many the stamps claim for that moment.
+//! A commit holds the token's id too, so that no token can be committed before it is known.
 //!
-//! A file of 64-bit words in the machine's byte order: the number of commits so far, seven unused
-//! ones, then [`ENTRIES`] places of two words (the request's id; the token's index in the low half and
-//! its id in the high one), of which commit n takes the n-th, round and round. `engines/pytorch/witness.py`
-//! writes the same.
+//! The file consists of 64-bit words in the machine's byte order: the number of commits so far,
+//! seven unused words, then [`ENTRIES`] entries of two words each (the request's id; the token's
+//! index in the low half and its id in the high half). Commit n is stored in entry n modulo
+//! [`ENTRIES`]. `engines/pytorch/witness.py` writes the same format.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,29 +21,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock::now_ns;
 
-/// The variable that names the file to an engine's process; unset where there is no audit.
+/// The environment variable that gives an engine's process the file's path; unset if there is no
+/// audit.
 pub const VARIABLE: &str = "BENCH_WITNESS";
-/// The id of a piece of text for which the number of tokens isn't known yet.
+/// The id that is committed for a piece of text whose number of tokens isn't known yet.
 pub const PIECE: u32 = u32::MAX;
-/// Commits that are kept.
+/// Number of entries in the ring: only the last so many commits are kept.
 pub const ENTRIES: u64 = 1 << 13;
-/// Words before the first place.
+/// Words before the first entry.
 const HEADER: usize = 8;
 const WORDS: usize = HEADER + 2 * ENTRIES as usize;
 const BYTES: usize = WORDS * size_of::<u64>();
 
-/// A token that was committed.
+/// One committed token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The request's id.
     pub request: u64,
-    /// Which token of its output, or which piece of it, from 0.
+    /// Index of the token in the request's output, or of the piece of text, from 0.
     pub index: u32,
-    /// The token, or [`PIECE`].
+    /// The token's id, or [`PIECE`].
     pub id: u32,
 }
 
-/// The shared memory.
+/// The shared memory, mapped into this process.
 pub struct Ring {
     words: NonNull<AtomicU64>,
 }
@@ -54,8 +55,9 @@ unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// Make `file`, which must be empty, the memory; nothing is committed. Fails where there is no room
-    /// for it: a process that touches memory without room behind it is killed.
+    /// Size the empty `file` and map it as a ring with no commits. Fails if the file system has no
+    /// room for it, because a process that touches mapped memory without space behind it is
+    /// killed.
     pub fn create(file: &File) -> io::Result<Self> {
         file.set_len(BYTES as u64)?;
         #[cfg(target_os = "linux")]
@@ -69,7 +71,7 @@ impl Ring {
         Self::map(file)
     }
 
-    /// The memory that another process created at `path`.
+    /// Map the ring that another process created at `path`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         if file.metadata()?.len() != BYTES as u64 {
@@ -102,12 +104,12 @@ impl Ring {
         unsafe { std::slice::from_raw_parts(self.words.as_ptr(), WORDS) }
     }
 
-    /// How many tokens were committed so far.
+    /// Return the number of tokens committed so far.
     pub fn committed(&self) -> u64 {
         self.words()[0].load(Ordering::Acquire)
     }
 
-    /// Commit `n`, from 0: one of the last [`ENTRIES`].
+    /// Return commit `n` (from 0), which must be one of the last [`ENTRIES`].
     pub fn entry(&self, n: u64) -> Entry {
         let at = HEADER + 2 * (n % ENTRIES) as usize;
         let word = |at: usize| self.words()[at].load(Ordering::Relaxed);
@@ -119,7 +121,7 @@ impl Ring {
         }
     }
 
-    /// Commit. Only one thread of one process may do so at a time.
+    /// Store an entry and count it. Only one thread of one process may do so at a time.
     fn commit(&self, entry: Entry) {
         let words = self.words();
         let n = words[0].load(Ordering::Relaxed);
@@ -138,12 +140,13 @@ impl Drop for Ring {
     }
 }
 
-/// The way in for a runtime and its threads; without a ring it does nothing.
+/// A handle through which the runtime and its threads commit tokens; without a ring it does
+/// nothing.
 #[derive(Clone, Default)]
 pub struct Witness(Option<Arc<Mutex<Ring>>>);
 
 impl Witness {
-    /// What [`VARIABLE`] names, if anything.
+    /// Open the ring that [`VARIABLE`] names; if it is unset, return a handle without a ring.
     pub fn from_env() -> io::Result<Self> {
         match std::env::var_os(VARIABLE) {
             Some(path) => Self::open(Path::new(&path)),
@@ -151,13 +154,13 @@ impl Witness {
         }
     }
 
-    /// The ring that another process, or another part of this one, created at `path`.
+    /// Open the ring that another process, or another part of this one, created at `path`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let ring = Ring::open(path)?;
         Ok(Self(Some(Arc::new(Mutex::new(ring)))))
     }
 
-    /// Token `index` of a request is `id`, and known on the host.
+    /// Commit that token `index` of a request is `id`, now that it is known on the host.
     pub fn commit(&self, request: u64, index: usize, id: u32) {
         if let Some(ring) = &self.0 {
             let index = index as u32;
@@ -166,14 +169,14 @@ impl Witness {
         }
     }
 
-    /// For the tokens of one request.
+    /// Return a handle that stamps and commits the tokens of one request.
     pub fn commits(&self, request: u64) -> Commits {
         let witness = self.clone();
         Commits { request, witness }
     }
 }
 
-/// Stamps the tokens of a request, and commits them.
+/// A handle that stamps the tokens of one request and commits them.
 #[derive(Clone, Default)]
 pub struct Commits {
     request: u64,
@@ -181,15 +184,15 @@ pub struct Commits {
 }
 
 impl Commits {
-    /// The time now (ns), when token `index` is known to be `id`.
+    /// Commit that token `index` is `id`; return the time just before (ns).
     pub fn token(&self, index: usize, id: u32) -> u64 {
         let at_ns = now_ns();
         self.witness.commit(self.request, index, id);
         at_ns
     }
 
-    /// The time now (ns), when piece `index` of the answer is here. Stamps of tokens are those of the
-    /// pieces that brought them.
+    /// Commit that piece `index` of the answer has arrived; return the time just before (ns).
+    /// Tokens are stamped with the time of the piece that contained them.
     pub fn piece(&self, index: usize) -> u64 {
         self.token(index, PIECE)
     }

@@ -1,6 +1,6 @@
-//! `config.json` → the shape of a model, checked before anything is sized by it. Whatever would
-//! change the arithmetic without changing a shape is refused by name, unless the engine says that
-//! it computes it.
+//! Reads a `config.json` into the shape of a model, and checks it before anything is sized by it.
+//! A setting that would change the arithmetic without changing a shape is refused by name, unless
+//! the engine says that it computes it.
 
 use crate::{Rope, Scaling};
 use protocol::engine::EngineError;
@@ -8,41 +8,41 @@ use protocol::wire::FailureKind;
 use serde_json::Value;
 use std::path::Path;
 
-/// What an engine computes beyond what all do.
+/// The optional parts of the arithmetic that an engine computes.
 #[derive(Clone, Copy, Debug)]
 pub struct Computes {
-    /// Its name, for messages.
+    /// The engine's name, for messages.
     pub engine: &'static str,
-    /// Biases of the attention's and the feed-forward's projections.
+    /// Whether it computes biases of the attention and feed-forward projections.
     pub biases: bool,
 }
 
-/// The shape of a model.
+/// The shape of a model, and the settings that change its arithmetic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
-    /// Which tensors there are, and what is computed of them.
+    /// Which tensors the model has, and how they are used.
     pub architecture: Architecture,
     /// Width of the residual stream.
     pub dim: usize,
     /// Width of the feed-forward layers.
     pub hidden: usize,
-    /// Layers.
+    /// Number of layers.
     pub layers: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub heads: usize,
-    /// Key/value heads, a divisor of `heads`.
+    /// Number of key/value heads, a divisor of `heads`.
     pub kv_heads: usize,
     /// Dimension of a head, even.
     pub head_dim: usize,
-    /// Token ids.
+    /// Number of token ids.
     pub vocabulary: usize,
     /// ε of the RMS norms.
     pub eps: f64,
     /// Position embeddings.
     pub rope: Rope,
-    /// Positions that a token attends to, where these are not all.
+    /// Number of positions that a token attends to, if it doesn't attend to all.
     pub window: Option<usize>,
-    /// Whether the output head is the embedding.
+    /// Whether the output head shares the embedding's weights.
     pub tied: bool,
     /// Whether the attention's projections have biases.
     pub attention_bias: bool,
@@ -50,14 +50,14 @@ pub struct Shape {
     pub mlp_bias: bool,
 }
 
-/// In what architectures differ.
+/// The supported architectures, by the differences that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
-    /// A Llama, or a Mistral, which is one under another name.
+    /// Llama, or Mistral, which has the same tensors and arithmetic.
     Llama,
-    /// Query, key and value are one tensor, gate and up another.
+    /// Phi-3: one tensor for query, key and value, another for gate and up.
     Phi3,
-    /// Queries and keys are normalised head by head.
+    /// Qwen3: queries and keys are normalised per head.
     Qwen3,
 }
 
@@ -65,7 +65,7 @@ impl Shape {
     /// Read a `config.json`.
     ///
     /// # Errors
-    /// `unavailable` if it can't be read, and those of [`Shape::from_json`].
+    /// `unavailable` if the file can't be read, and the errors of [`Shape::from_json`].
     pub fn read(path: &Path, computes: &Computes) -> Result<Self, EngineError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -75,11 +75,11 @@ impl Shape {
         Self::from_json(&text, &name, computes)
     }
 
-    /// From the text of a `config.json`; `name` is for messages.
+    /// Parse the text of a `config.json`; `name` is used in messages.
     ///
     /// # Errors
-    /// `internal` if it is no JSON, lacks a field or makes no sense, `unsupported` if it asks for
-    /// what the engine does not compute.
+    /// `internal` if it is not JSON, lacks a field or is inconsistent; `unsupported` if it asks
+    /// for something that the engine does not compute.
     pub fn from_json(text: &str, name: &str, computes: &Computes) -> Result<Self, EngineError> {
         let json: Value = serde_json::from_str(text)
             .map_err(|error| EngineError::internal(format!("{name}: not valid JSON: {error}")))?;
@@ -101,10 +101,11 @@ impl Shape {
         shape.checked(name)
     }
 
-    /// The same if it makes sense: every later size is a product of its numbers.
+    /// Check that the shape is consistent, and return it: every later size is a product of its
+    /// numbers.
     ///
     /// # Errors
-    /// `internal`, with what makes none.
+    /// `internal`, with the number that is wrong.
     pub fn checked(self, name: &str) -> Result<Self, EngineError> {
         let bad = |what: String| {
             Err(EngineError::internal(format!(
@@ -147,11 +148,11 @@ impl Shape {
         Ok(self)
     }
 
-    /// For engines that attend to all positions: whether that is the same for contexts of up to
-    /// `max_context` tokens.
+    /// Check, for an engine that attends to all positions, that this gives the same result for
+    /// contexts of up to `max_context` tokens.
     ///
     /// # Errors
-    /// `unsupported` where the window is shorter.
+    /// `unsupported` if the sliding window is shorter.
     pub fn within_window(&self, max_context: usize) -> Result<(), EngineError> {
         match self.window.filter(|window| *window < max_context) {
             None => Ok(()),
@@ -177,23 +178,23 @@ impl Shape {
         self.heads / self.kv_heads
     }
 
-    /// Keys and values of all layers for one position.
+    /// Elements in the keys and values of all layers for one position.
     pub fn kv_elements(&self) -> usize {
         2 * self.layers * self.kv_dim()
     }
 
-    /// Whether projections of one input are stored as one tensor.
+    /// Whether projections of the same input are stored as one tensor.
     pub fn is_fused(&self) -> bool {
         self.architecture == Architecture::Phi3
     }
 
-    /// Whether each query and key head is normalised.
+    /// Whether each query and key head is normalised (RMS norm).
     pub fn has_qk_norm(&self) -> bool {
         self.architecture == Architecture::Qwen3
     }
 }
 
-/// A `config.json` with its name for messages.
+/// A parsed `config.json`, with the file's and the engine's name for messages.
 struct Fields<'a> {
     json: &'a Value,
     name: &'a str,
@@ -247,8 +248,9 @@ impl Fields<'_> {
         })
     }
 
-    /// Positions that a token attends to, as transformers reads them: a Mistral has a window
-    /// unless it says null, a Phi-3 if it has the number, a Qwen3 only where it says so.
+    /// Return the number of positions that a token attends to, with the defaults of transformers:
+    /// a Mistral has a window unless it says null, a Phi-3 if the field is present, a Qwen3 only
+    /// if `use_sliding_window` is true.
     fn window(&self) -> Result<Option<usize>, EngineError> {
         const DEFAULT: usize = 4096;
         let windowed = match self.json["model_type"].as_str() {
@@ -279,7 +281,7 @@ impl Fields<'_> {
         self.optional(key)?.ok_or_else(|| self.missing(key))
     }
 
-    /// `None` where the key is absent or null. 0 is never a size here.
+    /// Return a size, or `None` if the key is absent or null. 0 is an error.
     fn optional(&self, key: &str) -> Result<Option<usize>, EngineError> {
         match &self.json[key] {
             Value::Null => Ok(None),

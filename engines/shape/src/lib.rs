@@ -1,7 +1,7 @@
-//! The shape of a Llama or of one of its relatives (Mistral, Phi-3, Qwen3), as the engines of our
-//! own read it from a Hugging Face `config.json`, and the position embeddings it asks for.
+//! Reads the shape of a Llama or a related model (Mistral, Phi-3, Qwen3) from a Hugging Face
+//! `config.json`, and computes its position embeddings, for this project's own engines.
 //!
-//! It computes nothing of a forward pass: that is each engine's own.
+//! It computes no part of a forward pass; each engine does that itself.
 
 mod config;
 mod rope;

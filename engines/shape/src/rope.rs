@@ -1,20 +1,20 @@
-//! Rotary position embeddings as the engines of our own compute them: from a
-//! `config.json` to the frequencies and the tables of cosines and sines.
+//! Rotary position embeddings (RoPE) for this project's own engines: from a `config.json` to the
+//! frequencies and the tables of cosines and sines.
 //!
-//! Frequencies and angles are rounded to f32 where the Hugging Face reference
-//! rounds them, because at position 8000 the last bit of a frequency turns a
-//! vector visibly. It deliberately rotates nothing: how is each engine's own.
+//! Frequencies and angles are rounded to f32 where the Hugging Face reference rounds them, because
+//! at position 8000 the last bit of a frequency turns a vector visibly. This module deliberately
+//! rotates nothing: each engine does that in its own way.
 
 use serde_json::Value;
 use std::f64::consts::PI;
 
-/// How the frequencies are changed for contexts longer than those trained on.
+/// How the frequencies are scaled for contexts longer than those trained on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scaling {
-    /// Not at all.
+    /// The frequencies are not scaled.
     None,
-    /// Llama 3.1's: low frequencies are divided by `factor`, high ones kept, those
-    /// between are interpolated.
+    /// Scaling as in Llama 3.1: low frequencies are divided by `factor`, high ones are kept, and
+    /// those in between are interpolated.
     Llama3 {
         /// Divisor of the low frequencies.
         factor: f32,
@@ -22,29 +22,29 @@ pub enum Scaling {
         low_freq_factor: f32,
         /// Wavelengths shorter than `original / high_freq_factor` are kept.
         high_freq_factor: f32,
-        /// Context the model was first trained on.
+        /// Context length that the model was first trained on, in tokens.
         original_context: f32,
     },
-    /// A divisor for each frequency, as a GGUF file's `rope_freqs.weight`.
+    /// A divisor for each frequency, as in a GGUF file's `rope_freqs.weight`.
     Divisors(Vec<f32>),
 }
 
-/// Base and scaling.
+/// The base and scaling of the rotary embeddings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rope {
-    /// `θ`.
+    /// The base `θ`.
     pub theta: f32,
-    /// Change of the frequencies.
+    /// The scaling of the frequencies.
     pub scaling: Scaling,
 }
 
 impl Rope {
-    /// `rope_theta` and `rope_scaling` of a `config.json`, or the newer
-    /// `rope_parameters` for both. `number` reads a field of an object;
-    /// `unsupported` is given the kind of a scaling other than Llama 3's, if it has one.
+    /// Read `rope_theta` and `rope_scaling` of a `config.json`, or the newer `rope_parameters`
+    /// that holds both. `number` reads a field of an object; `unsupported` makes the error for a
+    /// scaling other than Llama 3's, of the given kind if it names one.
     ///
     /// # Errors
-    /// Those of the two.
+    /// Returns the errors of `number` and `unsupported`.
     pub fn read<E>(
         config: &Value,
         number: impl Fn(&Value, &str) -> Result<f64, E>,
@@ -80,7 +80,7 @@ impl Rope {
         })
     }
 
-    /// Radians a position, for each of `head_dim / 2` pairs.
+    /// Return the frequencies in radians per position, for each of `head_dim / 2` pairs.
     pub fn frequencies(&self, head_dim: usize) -> Vec<f32> {
         let half = head_dim / 2;
         let plain = (0..half).map(|i| {
@@ -115,10 +115,9 @@ impl Rope {
         }
     }
 
-    /// Cosines and sines, `positions × head_dim`. Both halves of a row hold the
-    /// same angles; the sines of the first half are negated, so that
-    /// `x · cos + swapped(x) · sin` is the rotation, `swapped` exchanging the
-    /// halves of `x`.
+    /// Return tables of cosines and sines, `positions × head_dim` each. Both halves of a row hold
+    /// the same angles; the sines of the first half are negated, so that `x · cos + swapped(x) ·
+    /// sin` is the rotation, where `swapped` exchanges the halves of `x`.
     pub fn tables(&self, head_dim: usize, positions: usize) -> (Vec<f32>, Vec<f32>) {
         let frequencies = self.frequencies(head_dim);
         let half = frequencies.len();

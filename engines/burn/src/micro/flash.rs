@@ -1,14 +1,14 @@
-//! Flash attention of our own: one kernel in CubeCL for every backend that CubeCL has,
-//! as an operation of Burn's. It never holds the scores of more than a tile, so its
-//! memory grows with the positions and not with their square.
+//! This project's flash attention: one kernel in CubeCL for every backend of CubeCL, as an
+//! operation of Burn's. It never stores the scores of more than one tile, so its memory grows with
+//! the number of positions and not with its square.
 //!
-//! What it does not do: other lengths of queries than of keys, masks but the causal one,
-//! heads that share keys, a gradient. The tiles are fixed, not tuned.
+//! It does not support queries and keys of different lengths, masks other than the causal one,
+//! heads that share keys, or gradients. The tile sizes are fixed, not tuned.
 
 mod kernel;
-/// The kernel against the f64 reference, on whichever CubeCL device there is. Without a
-/// GPU that is Mesa's lavapipe, which takes WGSL alone:
-/// `cargo test --release -p burn-bench --no-default-features --features wgpu flash`.
+/// Tests of the kernel against the f64 reference, on any CubeCL device. Without a GPU that is
+/// Mesa's lavapipe, which works only with WGSL: `cargo test --release -p burn-bench
+/// --no-default-features --features wgpu flash`.
 #[cfg(test)]
 mod tests {
     use super::{DIM_STEP, flash_attention};
@@ -21,8 +21,9 @@ mod tests {
 
     const SEED: u64 = 7;
 
-    /// The first CubeCL device that opens at this precision; `None`, said aloud, where there
-    /// is none. Not CubeCL's processor runtime: its cubes are smaller than the kernel's.
+    /// Open the first CubeCL device that supports this precision; if there is none, print why and
+    /// return `None`. CubeCL's CPU runtime is left out, because its cubes are smaller than the
+    /// kernel's.
     fn device(precision: &str) -> Option<Backend> {
         let mut reasons = Vec::new();
         for backend in ["cuda", "metal", "vulkan", "wgpu"] {
@@ -51,7 +52,8 @@ mod tests {
         None
     }
 
-    /// The largest error of any value, relative to the largest of the reference's.
+    /// Return the largest absolute error of any value, relative to the largest value of the
+    /// reference.
     fn error(shape: Shape, backend: &Backend) -> f64 {
         let inputs = Inputs::draw(SEED, &shape);
         let expected = reference::sdpa(&inputs, &shape);
@@ -63,11 +65,11 @@ mod tests {
         let largest = expected.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
         let pairs = got.iter().zip(&expected);
         let worst = pairs.map(|(got, expected)| (f64::from(*got) - expected).abs());
-        // A NaN is no error of 0.
+        // A NaN must not count as an error of 0.
         worst.fold(0.0, |most: f64, x| if x <= most { most } else { x }) / largest
     }
 
-    /// Lengths of one position, below, at and beyond a tile, of several tiles and a part.
+    /// Shapes of one position; below, at and beyond a tile; and of several tiles and a part.
     fn shapes() -> impl Iterator<Item = Shape> {
         let lengths = [1, 31, 32, 33, 128, 200];
         let shape = |seq, causal| Shape {
@@ -101,7 +103,7 @@ mod tests {
         for shape in shapes() {
             let error = error(shape, &backend);
             eprintln!("{shape:?}: {error:.1e}");
-            // Half precision holds the inputs to 5e-4.
+            // Half precision represents the inputs to 5e-4.
             assert!(error < 5e-3, "{shape:?}: {error:e}");
         }
     }
@@ -120,7 +122,8 @@ mod tests {
         let [q, k, v] = [inputs.q, inputs.k, inputs.v];
         let [q, k, v] = [q, k, v].map(|values| upload::<4>(values, shape.dims(), &backend));
         let straight = flash_attention(q.clone(), k.clone(), v.clone(), true);
-        // positions × heads in memory, and dimension × positions, as views of the same shape.
+        // Views of the same shape over positions × heads, and over dimension × positions, in
+        // memory.
         let [b, h, s, d] = shape.dims();
         let by_position = q.swap_dims(1, 2).reshape([b, s, h * d]);
         let q = by_position.reshape([b, s, h, d]).swap_dims(1, 2);
@@ -152,14 +155,14 @@ use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use kernel::{COLUMNS, LINES, TILE, WIDTH};
 
-/// The dimension of a head is a multiple of this: a vector for each of the units that
-/// share a query.
+/// The head dimension must be a multiple of this: one vector for each of the units that share a
+/// query.
 pub const DIM_STEP: usize = COLUMNS * WIDTH;
 
-/// Whether the kernel has tiles for heads of `dim`.
+/// Check that the kernel has tiles for heads of dimension `dim`.
 ///
 /// # Errors
-/// The reason why not.
+/// Fails with the reason if it has none.
 pub fn check(dim: usize) -> Result<(), String> {
     match dim > 0 && dim.is_multiple_of(DIM_STEP) {
         true => Ok(()),
@@ -169,12 +172,12 @@ pub fn check(dim: usize) -> Result<(), String> {
     }
 }
 
-/// `softmax(q·kᵀ/√dim)·v`, each batch × heads × positions × dimension; causal: a position
-/// sees only itself and those before.
+/// Compute `softmax(q·kᵀ/√dim)·v`, each batch × heads × positions × dimension. If `causal`, a
+/// position attends only to itself and those before it.
 ///
 /// # Panics
-/// Where shapes or types differ, [`check`] refuses the dimension, or the tensors are on a
-/// backend that is not CubeCL's; when it runs, where a tile doesn't fit the device.
+/// If shapes or types differ, [`check`] refuses the dimension, or the tensors are not on a backend
+/// of CubeCL's; when it runs, if a tile doesn't fit the device.
 pub fn flash_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, causal: bool) -> Tensor<4> {
     for (name, other) in [("keys", &k), ("values", &v)] {
         assert!(
@@ -193,7 +196,7 @@ pub fn flash_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, causal: bool) -
     Tensor::from_dispatch(Dispatch::flash_attention(q, k, v, causal))
 }
 
-/// The operation, on CubeCL and under Burn's fusion.
+/// The operation, implemented for CubeCL and under Burn's fusion.
 #[backend_extension(Cube, Fusion)]
 trait FlashAttention: Backend {
     #[fusion(dtype = q, shape = q)]
@@ -225,7 +228,7 @@ impl FlashAttention for CubeBackend {
              device has {}",
             hardware.max_shared_memory_size
         );
-        // CubeCL's processor runtime has a unit a core.
+        // CubeCL's CPU runtime has one unit per core.
         assert!(
             COLUMNS * LINES <= hardware.max_units_per_cube as usize,
             "flash attention works with {} units at once; this device has {}",
@@ -263,7 +266,7 @@ impl FlashAttention for CubeBackend {
     }
 }
 
-/// The same values, each row a sequence of whole vectors.
+/// Return the same values with each row stored as a sequence of whole vectors.
 fn in_vectors(tensor: CubeTensor) -> CubeTensor {
     let [outer @ .., inner] = &tensor.meta.strides()[..] else {
         unreachable!("a tensor of four dimensions")

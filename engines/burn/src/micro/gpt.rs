@@ -1,14 +1,14 @@
-//! A small GPT's forward pass: embedding, blocks, head, every token's logits.
+//! The forward pass of a small GPT: embedding, blocks, head, and the logits of every token.
 
 use crate::backend::Backend;
 use crate::linear::upload;
 use burn::tensor::{Bool, Int, Tensor, TensorData, activation};
 use micro_inputs::gpt::{BlockWeights, EPS, GptConfig, LinearWeights, NormWeights};
 
-/// The score of a position that is not looked at; see the model.
+/// The score of a masked position; see the model.
 const HIDDEN: f32 = -1e30;
 
-/// The model and what it is fed.
+/// The model and its input.
 pub(super) struct Gpt {
     config: GptConfig,
     ids: Tensor<1, Int>,     // tokens of all rows
@@ -42,7 +42,7 @@ struct Norm {
 impl Linear {
     fn new(weights: LinearWeights, backend: &Backend) -> Self {
         let LinearWeights { out, input, .. } = weights;
-        // Stored as it is multiplied, which is what Burn's own layer does.
+        // Stored transposed, as it is multiplied; Burn's own layer does the same.
         let transposed = (0..input * out).map(|i| weights.weight[i % out * input + i / out]);
         Self {
             weight: upload(transposed.collect(), [input, out], backend),

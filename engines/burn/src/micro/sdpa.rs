@@ -1,5 +1,5 @@
-//! Attention, composed of plain operations, as Burn's own function, and by the kernel of
-//! our own.
+//! Attention in three ways: composed of plain operations, as Burn's own function, and by this
+//! project's kernel.
 
 use crate::backend::Backend;
 use crate::linear::upload;
@@ -8,17 +8,17 @@ use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Bool, Tensor, activation};
 use micro_inputs::sdpa::{Inputs, Shape};
 
-/// The score of a position that is not looked at; see the model.
+/// The score of a masked position; see the model.
 const HIDDEN: f32 = -1e30;
 
-/// The inputs of a case.
+/// The inputs of a case, on the device.
 pub(super) struct Attention {
     shape: Shape,
     q: Tensor<4>,
     k: Tensor<4>,
     v: Tensor<4>,
-    /// 1 × 1 × positions × positions: what a causal mask hides. Made once, as a model
-    /// makes it once for all its layers.
+    /// The causal mask, 1 × 1 × positions × positions. It is made once, as a model makes it once
+    /// for all its layers.
     hidden: Option<Tensor<4, Bool>>,
 }
 

@@ -1,4 +1,4 @@
-//! From the tensors of a file to the parts of a model: several projections of one input
+//! Makes the parts of a model from the tensors of a file. Several projections of the same input
 //! become one, as Phi-3 stores them anyway.
 
 use super::{Layer, Norm};
@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 use protocol::engine::EngineError;
 use shape::Shape;
 
-/// Reads the parts of a model.
+/// A reader of the parts of a model.
 pub(super) struct Reader<'a> {
     pub(super) tensors: &'a Tensors<'a>,
     pub(super) backend: &'a Backend,
@@ -25,7 +25,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The norms of the query heads, one after another, and of the key heads.
+    /// Read the norms of the query heads, one after another, and then those of the key heads.
     fn qk_norm(&self, q: &str, k: &str) -> Result<Option<Tensor<4>>, EngineError> {
         let &Shape {
             heads,
@@ -52,7 +52,8 @@ impl Reader<'_> {
         self.stacked(&[(name.to_string(), out)], input, bias)
     }
 
-    /// Several projections of one input as one: `(name, outputs)` of each.
+    /// Read several projections of the same input as one; `parts` has the name and outputs of
+    /// each.
     fn stacked(
         &self,
         parts: &[(String, usize)],
@@ -64,7 +65,7 @@ impl Reader<'_> {
             let values = self
                 .tensors
                 .read(&format!("{name}.weight"), &[*out, input])?;
-            // The common single one is moved, not copied.
+            // A single part, the common case, is moved and not copied.
             if weight.is_empty() {
                 weight = values;
             } else {
@@ -90,7 +91,7 @@ impl Reader<'_> {
         let within = |block: &str, part: &str| format!("{name}.{block}.{part}");
         let attention = |part: &str| within("self_attn", part);
         let mlp = |part: &str| within("mlp", part);
-        // Phi-3's fused matrices are these very stacks.
+        // Phi-3 stores the parts already stacked in this order.
         let (qkv, gate_up) = if config.is_fused() {
             (
                 vec![(attention("qkv_proj"), q + 2 * kv)],

@@ -1,4 +1,4 @@
-//! Tiny models with made-up weights, in every shape that the engine reads.
+//! Tiny models with random weights, in every layout that the engine reads.
 
 use half::bf16;
 use safetensors::Dtype;
@@ -11,7 +11,7 @@ pub const HIDDEN: usize = 64;
 pub const INNER: usize = 96;
 pub const HEADS: usize = 4;
 pub const KV_HEADS: usize = 2;
-/// Not hidden / heads: that the two may differ is part of the test.
+/// Deliberately not hidden / heads, because the two may differ.
 pub const HEAD_DIM: usize = 24;
 pub const LAYERS: usize = 2;
 pub const VOCABULARY: usize = 128;
@@ -23,7 +23,7 @@ pub struct Tiny {
 }
 
 impl Tiny {
-    /// A tied Llama without biases, changed as `config` says.
+    /// Create a tied Llama without biases, with the changes in `config`.
     pub fn new(config: Value) -> Self {
         let mut whole = json!({
             "model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": INNER,
@@ -72,8 +72,8 @@ impl Tiny {
         tiny
     }
 
-    /// Numbers within ±0.3 from a linear congruential generator seeded by the
-    /// name; norms lie around 1.
+    /// Add a tensor of random numbers within ±0.3 from a linear congruential generator seeded by
+    /// the name; norms lie around 1.
     fn add(&mut self, name: &str, shape: &[usize]) {
         let mut state = name.bytes().fold(7u64, |state, byte| {
             state.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(byte)
@@ -90,7 +90,7 @@ impl Tiny {
             .insert(name.to_string(), (shape.to_vec(), values));
     }
 
-    /// The same model as Phi-3 stores it.
+    /// Return the same model with the fused tensors of a Phi-3.
     pub fn fused(&self) -> Self {
         let mut fused = Self {
             config: self.config.clone(),
@@ -117,7 +117,7 @@ impl Tiny {
         fused
     }
 
-    /// Round every weight to bf16, as most published files are.
+    /// Round every weight to bf16, the precision of most published files.
     pub fn rounded(mut self) -> Self {
         for (_, values) in self.tensors.values_mut() {
             values
@@ -127,7 +127,7 @@ impl Tiny {
         self
     }
 
-    /// A directory with `config.json` and `model.safetensors`.
+    /// Write `config.json` and `model.safetensors` into a temporary directory.
     pub fn write(&self) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         self.write_config(dir.path());
@@ -139,7 +139,7 @@ impl Tiny {
         std::fs::write(dir.join("config.json"), self.config.to_string()).unwrap();
     }
 
-    /// The tensors whose names pass, as `dtype` (f32 or bf16).
+    /// Write the tensors whose names pass, as `dtype` (f32 or bf16).
     pub fn write_tensors(&self, path: &Path, dtype: Dtype, passes: impl Fn(&str) -> bool) {
         let bytes = |values: &[f32]| -> Vec<u8> {
             match dtype {

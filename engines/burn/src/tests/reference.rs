@@ -1,10 +1,10 @@
-//! The model once more, in f64 and in plain loops: no cache, no batch, nothing
-//! shared with the code under test. Written from the Llama paper's formulas.
+//! A reference of the model, in f64 and plain loops: no cache, no batch, nothing shared with the
+//! code under test. Written from the formulas of the Llama paper.
 
 use super::fixture::{HEAD_DIM, HEADS, HIDDEN, INNER, KV_HEADS, LAYERS, Tiny};
 use std::f64::consts::PI;
 
-/// Logits after the last of `ids`.
+/// Return the logits after the last of `ids`.
 pub fn logits(tiny: &Tiny, ids: &[u32]) -> Vec<f64> {
     let table = tiny.values("model.embed_tokens.weight");
     let mut stream: Vec<Vec<f64>> = ids
@@ -22,7 +22,7 @@ pub fn logits(tiny: &Tiny, ids: &[u32]) -> Vec<f64> {
             let part = name(&format!("self_attn.{part}_proj"));
             let project = |(position, x): (usize, &Vec<f64>)| {
                 let mut y = tiny.linear(&part, x, heads * HEAD_DIM);
-                // Qwen3's queries and keys have one.
+                // Qwen3's query and key heads have a norm.
                 if tiny.tensors.contains_key(&format!("{norm}.weight")) {
                     for head in y.chunks_mut(HEAD_DIM) {
                         head.copy_from_slice(&tiny.norm(&norm, head));
@@ -100,7 +100,7 @@ impl Tiny {
         x.iter().zip(weight).map(|(x, w)| x / scale * w).collect()
     }
 
-    /// Pairs (i, i + half) turned by position · θ^(−2i/d), scaled as Llama 3.1 does.
+    /// Rotate the pairs (i, i + half) by position · θ^(−2i/d), with the scaling of Llama 3.1.
     fn rotate(&self, head: &mut [f64], position: usize) {
         let half = head.len() / 2;
         let scaling = &self.config["rope_scaling"];

@@ -1,4 +1,4 @@
-//! Tiny models with made-up weights, one of each architecture, as safetensors and as GGUF.
+//! Tiny models with random weights, one of each architecture, as safetensors and as GGUF.
 
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
@@ -16,7 +16,7 @@ pub const VOCABULARY: usize = 128;
 /// The architectures, by their `model_type`.
 pub const ALL: [&str; 4] = ["llama", "mistral", "phi3", "qwen3"];
 
-/// Not hidden / heads for the one that may differ.
+/// Return the head dimension, which differs from hidden / heads where the architecture allows it.
 fn head_dim(kind: &str) -> usize {
     match kind {
         "qwen3" => 32,
@@ -28,7 +28,7 @@ fn is_tied(kind: &str) -> bool {
     matches!(kind, "llama" | "qwen3")
 }
 
-/// Name in safetensors, name in GGUF, shape; norms have one dimension.
+/// Return each tensor's name in safetensors, name in GGUF, and shape; norms have one dimension.
 pub fn tensors(kind: &str) -> Vec<(String, String, Vec<usize>)> {
     let (q, kv) = (head_dim(kind) * HEADS, head_dim(kind) * KV_HEADS);
     let mut all = Vec::new();
@@ -72,7 +72,7 @@ pub fn tensors(kind: &str) -> Vec<(String, String, Vec<usize>)> {
     all
 }
 
-/// Numbers within ±0.3 from a linear congruential generator; norms around 1.
+/// Random numbers within ±0.3 from a linear congruential generator; around 1 for norms.
 fn values(seed: u64, shape: &[usize]) -> Tensor {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -88,7 +88,8 @@ fn values(seed: u64, shape: &[usize]) -> Tensor {
     Tensor::from_vec(values, shape, &Device::Cpu).unwrap()
 }
 
-/// Llama's GGUF pairs neighbouring dimensions for RoPE, all else the two halves.
+/// Reorder rows: Llama's GGUF pairs neighbouring dimensions for RoPE, all other files pair the two
+/// halves.
 fn interleaved(weight: &Tensor, heads: usize) -> Tensor {
     let (rows, columns) = weight.dims2().unwrap();
     let halves = weight
@@ -120,8 +121,8 @@ fn config(kind: &str) -> serde_json::Value {
     config
 }
 
-/// A model directory with `config.json`, `model.safetensors`, `model-f32.gguf`,
-/// `model-q8_0.gguf` and, of a Llama, `scaled.gguf` with RoPE factors.
+/// Create a model directory with `config.json`, `model.safetensors`, `model-f32.gguf`,
+/// `model-q8_0.gguf` and, for a Llama, `scaled.gguf` with RoPE factors.
 pub fn model(kind: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let config = config(kind).to_string();
@@ -157,7 +158,7 @@ pub fn model(kind: &str) -> tempfile::TempDir {
     dir
 }
 
-/// Cut `model.safetensors` into two shards and their index.
+/// Split `model.safetensors` into two shards and their index.
 pub fn shard(dir: &Path) {
     let whole = dir.join("model.safetensors");
     let tensors = candle_core::safetensors::load(&whole, &Device::Cpu).unwrap();
@@ -187,7 +188,7 @@ fn write_gguf(
 ) {
     let number = |n: usize| Value::U32(n as u32);
     let named = Value::String(architecture.to_string());
-    // Nothing in it is f16, says the file: quantized_qwen3 goes by that.
+    // The dtype 0 says f32, so that quantized_qwen3 doesn't compute in f16.
     let mut metadata = vec![
         ("general.architecture".to_string(), named),
         ("general.dtype".to_string(), number(0)),

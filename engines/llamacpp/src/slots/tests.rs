@@ -1,5 +1,5 @@
-//! The slots with a scripted decoder: it counts upwards from whatever it is fed,
-//! and writes down every step.
+//! Tests of the slots with a scripted decoder, which counts upwards from the tokens it is fed, and
+//! records every step.
 
 use super::*;
 use protocol::wire::{Done, Event, FailureKind, Generate};
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 const VOCABULARY: u32 = 100;
 
-/// Slot, position, token, whether its logits are wanted.
+/// A token that was fed: slot, position, token, whether its logits are wanted.
 type Fed = (usize, usize, u32, bool);
 
 #[derive(Default)]
@@ -16,12 +16,12 @@ struct Script {
     tokens_max: usize,
     composed: Vec<Fed>,
     steps: Vec<Vec<Fed>>,
-    /// Positions that each slot holds.
+    /// Number of positions that each slot holds.
     held: BTreeMap<usize, usize>,
     logits: Vec<f32>,
-    /// Steps that fail, by number.
+    /// The numbers of the steps that fail.
     failing: BTreeSet<usize>,
-    /// Whether a slot can't be cut short.
+    /// Whether `keep` refuses to discard only a part of a slot.
     forgets_whole: bool,
 }
 
@@ -84,7 +84,7 @@ fn keeping(count: usize) -> Slots<Script> {
     Slots::new(script, count, true)
 }
 
-/// Slot, position and token of what was fed since step `from`.
+/// Return slot, position and token of everything fed since step `from`.
 fn fed(slots: &Slots<Script>, from: usize) -> Vec<(usize, usize, u32)> {
     let fed = slots.decoder.steps[from..].iter().flatten();
     fed.map(|&(slot, position, token, _)| (slot, position, token))
@@ -270,7 +270,7 @@ fn a_prompt_goes_on_from_what_a_slot_holds() {
     let mut slots = keeping(1);
     let _answer1 = generate(&mut slots, &[10, 20, 30], 3);
     finish(&mut slots);
-    // Fed were 10 20 30 31 32; 33 was only chosen.
+    // The tokens 10 20 30 31 32 were fed; 33 was only chosen.
     assert_eq!(slots.held, [[10, 20, 30, 31, 32]]);
     let from = slots.decoder.steps.len();
     let second = generate(&mut slots, &[10, 20, 50, 60], 1);
@@ -279,7 +279,7 @@ fn a_prompt_goes_on_from_what_a_slot_holds() {
     let done = done(&second);
     assert_eq!(done.output_ids, [61]);
     assert!(done.started_ns > 0 && done.started_ns <= done.token_ns[0]);
-    // The same once more: its last token is fed, because its logits are wanted.
+    // The same prompt again: its last token is fed, because its logits are wanted.
     let from = slots.decoder.steps.len();
     let _answer2 = generate(&mut slots, &[10, 20, 50, 60], 2);
     finish(&mut slots);

@@ -1,9 +1,8 @@
-//! The runtime of a micro program: requests in, events out, the clock read around
-//! calls. Nothing is written or allocated between the two readings but what the call
-//! itself does.
+//! The runtime of a micro program: it reads requests, writes events, and reads the clock before
+//! and after calls. Between the two readings nothing is written or allocated except by the call
+//! itself.
 //!
-//! Exit status: 0 after `exit` or the end of input, 101 after a panic, which is
-//! answered first.
+//! Exit status: 0 after `exit` or the end of input, 101 after a panic, which is reported first.
 
 use super::Suite;
 use super::wire::{Event, Load, PROTOCOL, Prepared, Request, Time, Timed};
@@ -15,12 +14,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Write};
 use std::process::ExitCode;
 
-/// More calls than this in one sample tell nothing more.
+/// Largest number of calls in one sample; more would not make it more precise.
 const CALLS_MAX: u64 = 1_000_000;
 
-/// The whole of the `main` of a micro program.
+/// Run a micro program: the whole body of its `main`.
 pub fn main<S: Suite>() -> ExitCode {
-    // First of all, so that nothing a library prints can get into the stream.
+    // This comes first, so that nothing a library prints can get into the stream.
     let stream = match claim_stdout() {
         Ok(stream) => stream,
         Err(err) => {
@@ -47,7 +46,7 @@ const USAGE: &str = "\
 A micro program behind the benchmark's protocol: JSON Lines in, JSON Lines out, no arguments.
 Requests: load, prepare, output, time, exit (engines/README.md).";
 
-/// Answer requests until they end; the exit status.
+/// Answer requests until the input ends; return the exit status.
 fn serve<S: Suite>(input: impl BufRead, mut out: impl Write) -> io::Result<u8> {
     let mut suite: Option<S> = None;
     for line in input.lines() {
@@ -82,7 +81,7 @@ fn serve<S: Suite>(input: impl BufRead, mut out: impl Write) -> io::Result<u8> {
     Ok(0)
 }
 
-/// The answer that says why, and the status to exit with where that is the last.
+/// Return the error event, and the exit status if the process must end after it.
 fn refusal(stop: Stop) -> (Event, Option<u8>) {
     let (error, ends) = stop.of_call();
     let event = Event::Error {
@@ -153,7 +152,7 @@ fn timed<S: Suite>(suite: &mut S, time: &Time) -> Result<Timed, EngineError> {
     })
 }
 
-/// Call untimed for a while; how many calls make a sample.
+/// Make untimed calls for a while; return how many calls make a sample.
 fn warm_up<S: Suite>(suite: &mut S, time: &Time) -> Result<u64, EngineError> {
     let start_ns = now_ns();
     let mut done = 0;
@@ -185,7 +184,7 @@ mod tests {
     use super::super::wire::{Hello, Prepare};
     use super::*;
 
-    /// Doubles what it has; panics where told.
+    /// A suite that doubles its parameter, and panics if that is 13.
     struct Doubler {
         value: f64,
         calls: u64,
@@ -220,7 +219,7 @@ mod tests {
 
     const LOAD: &str = r#"{"op":"load","suite":"s","variant":"double","backend":"cpu","precision":"f32","threads":1,"model_dir":"","seed":1}"#;
 
-    /// What it answers, and its exit status.
+    /// Send requests; return the events and the exit status.
     fn talk(lines: &[&str]) -> (Vec<Event>, u8) {
         let mut out = Vec::new();
         let input = [&[LOAD], lines].concat().join("\n");
@@ -246,7 +245,7 @@ mod tests {
         assert_eq!(events[2], Event::Written { values: 2 });
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(bytes[..8], 42.0_f64.to_le_bytes());
-        // Once when it was prepared, and not yet timed.
+        // `prepare` called once, and `time` came after the output was written.
         assert_eq!(bytes[8..], 1.0_f64.to_le_bytes());
         let Event::Timed(timed) = &events[3] else {
             panic!("{events:?}")

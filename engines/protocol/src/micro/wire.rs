@@ -1,4 +1,4 @@
-//! The messages of a micro program: one JSON object a line, one answer a request.
+//! The messages of a micro program: one JSON object per line, one answer per request.
 //!
 //! All times are integer nanoseconds on `CLOCK_MONOTONIC`. Unknown fields are ignored.
 
@@ -6,117 +6,119 @@ use crate::wire::FailureKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The number in [`Hello::protocol`].
+/// The version of the protocol, sent in [`Hello::protocol`].
 pub const PROTOCOL: u32 = 1;
 
-/// Harness → program.
+/// A message from the harness to a micro program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Request {
-    /// Always first, exactly once. Answered by [`Event::Hello`].
+    /// Open a suite's variant. Always first, exactly once. Answered by [`Event::Hello`].
     Load(Load),
     /// Make a case ready and call it once. Answered by [`Event::Prepared`].
     Prepare(Prepare),
     /// Write the last call's output into a file. Answered by [`Event::Written`].
     Output {
-        /// A file that isn't there yet. It gets every value as a little-endian `f64`.
+        /// Path of a file that doesn't exist yet. Every value is written to it as a little-endian
+        /// `f64`.
         path: String,
     },
-    /// Time the case that was prepared. Answered by [`Event::Timed`].
+    /// Time the case that was prepared last. Answered by [`Event::Timed`].
     Time(Time),
     /// Exit with status 0. End of input means the same.
     Exit,
 }
 
-/// What will be asked for.
+/// The suite and variant to open, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Suite id, without `micro/`.
     pub suite: String,
     /// The program's name for what it runs.
     pub variant: String,
-    /// `cpu`, `flex`, `cuda`, …
+    /// The backend: `cpu`, `flex`, `cuda`, …
     pub backend: String,
-    /// `f32`, `f16`, `exact` …
+    /// The precision: `f32`, `f16`, `exact`, …
     pub precision: String,
-    /// Compute threads.
+    /// Number of compute threads.
     pub threads: u32,
-    /// Directory of the run's model, for what reads one of its files.
+    /// Directory of the run's model, for programs that read one of its files.
     pub model_dir: String,
-    /// Seed of all inputs: equal for every variant.
+    /// Seed of all inputs, the same for every variant.
     pub seed: u64,
 }
 
-/// A case.
+/// A case to prepare.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prepare {
-    /// Its id.
+    /// The case's id.
     pub case: String,
-    /// Its sizes; a switch is 0 or 1.
+    /// The case's parameters by name: sizes, or 0 or 1 for a switch.
     pub params: BTreeMap<String, u64>,
 }
 
-/// How to time.
+/// How to time the prepared case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Time {
-    /// How many samples.
+    /// Number of samples.
     pub samples: u32,
-    /// What a sample should take about: as many calls as that is by the warm-up's mean,
-    /// so that one may take a little less.
+    /// Intended duration of a sample (ns). The number of calls per sample is derived from the mean
+    /// of the warm-up, so a sample may take a little less.
     pub sample_ns: u64,
-    /// Least duration of the untimed calls before; at least one is made.
+    /// Least duration of the untimed calls before the samples (ns); at least one call is made.
     pub warmup_ns: u64,
 }
 
-/// Program → harness.
+/// A message from a micro program to the harness.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ev", rename_all = "snake_case")]
 pub enum Event {
-    /// It is ready.
+    /// The program is ready to prepare cases.
     Hello(Hello),
     /// A case is ready and was called once.
     Prepared(Prepared),
-    /// The output is in the file.
+    /// The last output is in the file.
     Written {
-        /// How many values.
+        /// Number of values in it.
         values: u64,
     },
     /// The samples.
     Timed(Timed),
-    /// Something failed. The process goes on unless it says or shows otherwise.
+    /// Something failed. The process goes on unless `is_last` is set or the process ends.
     Error {
-        /// What sort.
+        /// The kind of failure.
         kind: FailureKind,
-        /// One line.
+        /// What failed, in one line.
         message: String,
-        /// After a panic: what is left is anybody's guess, so the process ends.
+        /// `true` after a panic: the program's state is unknown, so the process ends.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_last: bool,
     },
 }
 
-/// What the program says of itself.
+/// A micro program's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
-    /// [`PROTOCOL`]; the runtime sets it.
+    /// The protocol's version, [`PROTOCOL`]; the runtime sets it.
     #[serde(default)]
     pub protocol: u32,
-    /// Version of what is measured.
+    /// Version of the code that is measured.
     pub version: String,
     /// How this program was built.
     #[serde(default)]
     pub build: BTreeMap<String, String>,
-    /// What a reader of the numbers must know.
+    /// Remarks that a reader of the numbers must know.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// A case is ready.
+/// The answer to [`Prepare`]: the case is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prepared {
     /// Work of one call, in the suite's unit.
     pub work: f64,
-    /// The first call: what is compiled, tuned or allocated once is in it.
+    /// Duration of the first call, which includes everything that is compiled, tuned or allocated
+    /// once.
     pub first_call_ns: u64,
 }
 
@@ -125,10 +127,10 @@ pub struct Prepared {
 pub struct Timed {
     /// Calls per sample.
     pub calls: u64,
-    /// When the first sample began.
+    /// When the first sample began (ns).
     pub start_ns: u64,
-    /// When the last one ended.
+    /// When the last sample ended (ns).
     pub end_ns: u64,
-    /// Duration of each sample: all its calls.
+    /// Duration of each sample, that is of all its calls together.
     pub ns: Vec<u64>,
 }

@@ -1,9 +1,9 @@
-//! One batch from its first prompt token to its last output token, on the
-//! clock. Everything is allocated before the clock starts and answered after it
-//! stops; between two stamps stands one call into the engine, and the commit of what it gave.
+//! This module runs and times one batch from its first prompt token to its last output token. All
+//! memory is allocated before the clock starts, and answers are written after it stops; between
+//! two time stamps there is one call into the engine, and the commit of the tokens it returned.
 //!
-//! An [`Engine`] as an adapter: requests of one shape run together to their end,
-//! and nothing is read, written or decided while they do.
+//! It also makes an adapter of an [`Engine`]: requests of one shape run together to their end, and
+//! nothing is read, written or decided while they do.
 
 use super::input::Lines;
 use super::queue::{Queue, Waiting, Work};
@@ -15,21 +15,21 @@ use crate::witness::Witness;
 use std::io;
 use std::io::{Read, Write};
 
-/// What a batch did and when; rows share all times.
+/// The time stamps and output of a batch; all rows share the times.
 #[derive(Debug)]
 pub struct Timeline {
-    /// The engine began.
+    /// When the engine began (ns).
     pub started_ns: u64,
-    /// Each step's tokens were on the host; `new_tokens` entries.
+    /// When each step's tokens were on the host (ns); `new_tokens` entries.
     pub token_ns: Vec<u64>,
-    /// `new_tokens × rows`, step by step. Empty where there is text and no ids.
+    /// Output ids, `new_tokens × rows`, step by step. Empty if the engine returns text and no ids.
     pub tokens: Vec<u32>,
-    /// The output as text, from an engine that gives no ids.
+    /// The output as text, from an engine that returns no ids.
     pub text: Option<String>,
 }
 
 impl Timeline {
-    /// The output of one row.
+    /// Return the output ids of one row.
     pub fn row(&self, row: usize) -> Vec<u32> {
         let rows = self.tokens.len() / self.token_ns.len();
         self.tokens
@@ -41,7 +41,7 @@ impl Timeline {
     }
 }
 
-/// Run requests of one shape together; their answers, in the same order. Each token is
+/// Run requests of one shape as one batch; return their answers in the same order. Each token is
 /// committed when it is known.
 pub fn run(
     engine: &mut impl Engine,
@@ -71,8 +71,8 @@ pub fn run(
     Ok(batch.iter().enumerate().map(done).collect())
 }
 
-/// Prefill `prompts` and decode until every row has `new_tokens` (≥ 1) tokens; each step's go
-/// to `commit` as soon as they are stamped.
+/// Prefill `prompts` and decode until every row has `new_tokens` (≥ 1) tokens. Each step's tokens
+/// are passed to `commit` as soon as they are stamped.
 pub fn time(
     engine: &mut impl Engine,
     prompts: &[&[u32]],
@@ -114,7 +114,7 @@ fn check_rows(next: &[u32], rows: usize) -> Result<(), EngineError> {
     )))
 }
 
-/// The adapter.
+/// The adapter of an [`Engine`].
 pub struct Batched<E> {
     engine: E,
     max_batch: usize,

@@ -1,5 +1,5 @@
-//! How this binary was built, for `hello.build`. What the machine can do is the
-//! harness's to find out; this is what the compiler was allowed to use.
+//! How this binary was built, for `hello.build`. The harness finds out which instructions the
+//! machine has; this module reports which ones the compiler was allowed to use.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ macro_rules! enabled {
     }};
 }
 
-/// `rustc`, `profile`, `target`, `target_cpu`, `target_features`, `lock_sha256`.
+/// Return `rustc`, `profile`, `target`, `target_cpu`, `target_features` and `lock_sha256`.
 pub fn collect() -> BTreeMap<String, String> {
-    // Read off the compiler itself, here, and not off the flags: what `native`
-    // meant on the building machine is what decides the numbers.
+    // Asked of the compiler here, not read from the flags: what counts for the numbers is what
+    // `native` meant on the machine that built this.
     let target_features = enabled!(
         "sse4.2" "avx" "avx2" "fma" "f16c" "avxvnni" "avx512f" "avx512bw" "avx512dq" "avx512vl"
         "avx512vnni" "avx512bf16" "avx512fp16" "neon" "dotprod" "i8mm" "fp16" "bf16" "sve"

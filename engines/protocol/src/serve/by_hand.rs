@@ -1,12 +1,12 @@
-//! A request made by a person: load, run, print one JSON object, end.
+//! Answers a request made by hand: load the model, run the prompt, print one JSON object, exit.
 //!
 //! ```text
 //! echo '{"prompt":"Hello","iterations":50,"model_path":"models/tiny-llama"}' | candle-bench
 //! ```
 //!
-//! It runs through the same engine calls and the same clock as the harness's
-//! requests, one at a time. It deliberately verifies nothing and keeps nothing but a log of
-//! errors where one is wanted: its numbers are for looking at, not for publishing.
+//! It runs through the same engine calls and the same clock as the harness's requests, one at a
+//! time. It deliberately verifies nothing and keeps nothing except a log of errors if the user
+//! wants one: its numbers are for a quick look, not for publishing.
 
 use super::batch::Timeline;
 use super::defaults::{Choice, Device};
@@ -23,7 +23,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tokenizers::Tokenizer;
 
-/// What a person may say; all but the prompt and the model has a default.
+/// The fields of a request made by hand; all except the prompt and the model have defaults.
 #[derive(Debug, Deserialize)]
 struct Ask {
     prompt: Option<String>,
@@ -42,7 +42,7 @@ struct Ask {
     backend: Option<String>,
     device: Option<Device>,
     threads: Option<u32>,
-    /// Anything else: reported, since it may be a misspelled field.
+    /// Any other fields. They are reported, since one may be a misspelled field.
     #[serde(flatten)]
     ignored: BTreeMap<String, Value>,
 }
@@ -59,7 +59,7 @@ fn sixty_four() -> u32 {
     64
 }
 
-/// Answer a request without `op`; the exit status.
+/// Answer a request without `op`; return the exit status.
 pub fn answer<A: Adapter>(ask: Value, out: &mut impl Write) -> io::Result<u8> {
     let (result, status) = match guarded(|| measure::<A>(ask)) {
         Ok(result) => (result, 0),
@@ -69,13 +69,13 @@ pub fn answer<A: Adapter>(ask: Value, out: &mut impl Write) -> io::Result<u8> {
             (error(FailureKind::Internal, &message), PANICKED)
         }
     };
-    // One line, as everything else this program says: it pipes into anything.
+    // One line, like everything else this program prints, so that it can be piped into any tool.
     writeln!(out, "{result}")?;
     out.flush()?;
     Ok(status)
 }
 
-/// An error as the person gets it, who may want it in a log too.
+/// Return the error to print, and write it to the log of errors too.
 fn error(kind: FailureKind, message: &str) -> Value {
     note("error", message);
     json!({ "error": { "kind": kind, "message": message } })
@@ -162,7 +162,7 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
     }))
 }
 
-/// A model in memory.
+/// A loaded model, with how and on what it was loaded.
 struct Opened<A> {
     load: Load,
     hello: Hello,
@@ -171,7 +171,7 @@ struct Opened<A> {
     load_ns: u64,
 }
 
-/// Load on the first choice whose device is there. Why a better one isn't used is said.
+/// Load on the first choice whose device is present. For each that is skipped, print the reason.
 fn open<A: Adapter>(mut load: Load, choices: &[Choice]) -> Result<Opened<A>, EngineError> {
     let mut absent = EngineError::internal("this build has no backend");
     for (number, choice) in choices.iter().enumerate() {
@@ -203,7 +203,7 @@ fn open<A: Adapter>(mut load: Load, choices: &[Choice]) -> Result<Opened<A>, Eng
     Err(absent)
 }
 
-/// Into the log of errors, if the user wants one; one without a name is in the working
+/// Append to the log of errors, if the user wants one; its default directory is the working
 /// directory.
 fn note(severity: &str, text: &str) {
     let Some(path) = error_log::path(|name| std::env::var_os(name), PathBuf::new) else {

@@ -1,11 +1,10 @@
-//! What a request made by hand means where it does not say.
+//! Defaults for the fields that a request made by hand leaves out.
 //!
-//! Which weight file, at which precision, a request made by hand means when it
-//! does not say. It reads directory listings and names, never a file: what a
-//! file really holds is the engine's to check.
+//! One part chooses the weight file and its precision. It reads directory listings and file names,
+//! never a file: the engine checks what a file really holds.
 //!
-//! Which backend and device a request made by hand means, in the many ways of naming one. It
-//! doesn't know whether a device is there: the engine says so.
+//! The other chooses the backend and device, which can be named in several ways. It doesn't check
+//! whether a device is present: the engine reports that.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -17,14 +16,14 @@ pub struct Weights {
     pub model_dir: PathBuf,
     /// File name inside it.
     pub file: String,
-    /// As in [`crate::wire::Load::precision`].
+    /// The weights' precision, as in [`crate::wire::Load::precision`].
     pub precision: String,
 }
 
-/// Longest first, since `f16` is in `bf16`.
+/// The precisions that a file name may contain, longest first, since `f16` is in `bf16`.
 const PRECISIONS: [&str; 5] = ["q4_k_m", "q8_0", "bf16", "f16", "f32"];
 
-/// Complete what a person left out. `model_path` is a directory or a weight file.
+/// Complete what the user left out. `model_path` is a directory or a weight file.
 pub fn choose(
     model_path: &Path,
     weights: Option<&str>,
@@ -63,7 +62,7 @@ pub fn choose(
     })
 }
 
-/// The precision that a file name speaks of; plain names are f32.
+/// Return the precision that a file name contains, or `f32`.
 fn of_name(file: &str) -> &'static str {
     let name = file.to_lowercase();
     PRECISIONS
@@ -72,7 +71,8 @@ fn of_name(file: &str) -> &'static str {
         .unwrap_or("f32")
 }
 
-/// `model.safetensors` for a plain precision or none, else the GGUF file of it.
+/// Return the safetensors file (or index) for no precision or an unquantised one, else the GGUF
+/// file of that precision.
 fn search(dir: &Path, precision: Option<&str>) -> Result<String, String> {
     let entries = std::fs::read_dir(dir).map_err(|err| format!("{}: {err}", dir.display()))?;
     let mut names: Vec<String> = entries
@@ -107,29 +107,29 @@ fn search(dir: &Path, precision: Option<&str>) -> Result<String, String> {
     })
 }
 
-/// `1`, `"cuda"` and `"cuda:1"` are all ways to name a device.
+/// A device as the user names it: `1`, `"cuda"` and `"cuda:1"` are all accepted.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Device {
     /// An index on the default backend.
     Index(u32),
-    /// A backend, and an index behind a colon.
+    /// A backend, optionally followed by a colon and an index.
     Name(String),
 }
 
 /// A backend to load on.
 #[derive(Debug, PartialEq)]
 pub struct Choice {
-    /// As in [`crate::wire::Load::backend`].
+    /// The backend, as in [`crate::wire::Load::backend`].
     pub backend: String,
-    /// As in [`crate::wire::Load::device`].
+    /// The device's index, as in [`crate::wire::Load::device`].
     pub device: u32,
 }
 
-/// What to load on: what was named, or else each of `built` until one is there.
+/// Return the backends to try, in order: the named one, or else all of `built`.
 ///
 /// # Errors
-/// If what stands behind a colon is no index.
+/// Fails if the text after a colon is not an index.
 pub fn choices(
     backend: Option<&str>,
     device: Option<&Device>,

@@ -1,10 +1,9 @@
-//! Requests as they arrive: lines off standard input, each with the time at
-//! which it was read. A thread of its own reads, because a request that arrives
-//! during a batch must be stamped then and not when the batch is over. It
-//! deliberately does not judge a request; the queue does.
+//! This module reads requests: lines from standard input, each with the time at which it was read.
+//! A separate thread reads, because a request that arrives during a batch must be stamped then and
+//! not when the batch is over. It deliberately does not judge a request; the queue does.
 //!
-//! Which requests make sense for what was loaded. It deliberately knows nothing
-//! of the engine: what that cannot do, it says itself.
+//! It also checks whether requests fit what was loaded ([`Bounds`]). It deliberately knows nothing
+//! of the engine, which reports itself what it cannot do.
 
 use crate::clock::now_ns;
 use crate::wire::{Generate, Request, Score};
@@ -16,8 +15,8 @@ use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Standard input without the standard library's own buffer, whose reads we
-/// could not stamp.
+/// Open standard input without the standard library's own buffer, whose reads could not be
+/// stamped.
 pub fn stdin() -> impl Read + Send + 'static {
     struct Stdin(ManuallyDrop<File>);
     impl Read for Stdin {
@@ -29,30 +28,29 @@ pub fn stdin() -> impl Read + Send + 'static {
     Stdin(ManuallyDrop::new(unsafe { File::from_raw_fd(0) }))
 }
 
-/// What the inbox delivers. The end of input, and `exit`, close it.
+/// A message from the inbox. The end of input, and `exit`, close the inbox.
 #[derive(Debug)]
 pub enum Inbound {
-    /// A request, and when its line was read.
+    /// A request, with the time when its line was read (ns).
     Request(u64, Request),
-    /// A line that is no request, and why.
+    /// A line that is not a request, with the reason.
     Malformed(String),
 }
 
-/// The first thing on standard input tells a harness from a person.
+/// The first message on standard input, which shows whether a harness or a person sent it.
 #[derive(Debug)]
 pub enum First {
-    /// A request of the protocol. Nothing that comes first is timed, so it bears
-    /// no time.
+    /// A request of the protocol. It has no time stamp, because no first request is timed.
     Request(Request),
-    /// A JSON object without `op`, possibly over several lines.
+    /// A request made by hand: a JSON object without `op`, possibly over several lines.
     ByHand(Value),
-    /// Neither.
+    /// A line that is neither, with the reason.
     Malformed(String),
-    /// Nothing (more) to read.
+    /// The end of input.
     End,
 }
 
-/// Lines, each stamped with the time of the read that completed it.
+/// A reader of lines, each stamped with the time of the read that completed it.
 pub struct Lines<R> {
     reader: BufReader<Stamped<R>>,
 }
@@ -65,15 +63,15 @@ struct Stamped<R> {
 impl<R: Read> Read for Stamped<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buf);
-        // Here and not after parsing: lines that arrive in one read were all
-        // received now, however long the first of them takes to parse.
+        // Stamped here and not after parsing: lines that arrive in one read were all received now,
+        // however long the first of them takes to parse.
         self.read_ns = now_ns();
         count
     }
 }
 
 impl<R: Read + Send + 'static> Lines<R> {
-    /// Lines of `input`.
+    /// Create a reader of the lines of `input`.
     pub fn new(input: R) -> Self {
         // Larger than any usual burst, so that a burst takes one system call.
         Self {
@@ -87,7 +85,7 @@ impl<R: Read + Send + 'static> Lines<R> {
         }
     }
 
-    /// The next line that is not blank, without its end; `None` at the end.
+    /// Return the next line that is not blank, and when it was read; `None` at the end of input.
     fn next(&mut self) -> Option<(u64, Vec<u8>)> {
         loop {
             let mut line = Vec::new();
@@ -103,8 +101,8 @@ impl<R: Read + Send + 'static> Lines<R> {
         }
     }
 
-    /// The first message. An object may go on over several lines; whether it is
-    /// complete is the JSON parser's to say.
+    /// Read the first message. An object may span several lines; the JSON parser decides whether
+    /// it is complete.
     pub fn first(&mut self) -> First {
         let Some((received_ns, mut text)) = self.next() else {
             return First::End;
@@ -128,15 +126,15 @@ impl<R: Read + Send + 'static> Lines<R> {
         }
     }
 
-    /// Read on in a thread; the channel closes at the end of input.
+    /// Read the rest in a thread and return its channel, which closes at the end of input.
     pub fn into_inbox(self) -> Receiver<Inbound> {
         let (sender, inbox) = channel();
         self.forward(sender, |message| message);
         inbox
     }
 
-    /// Read on in a thread, into a channel that others write to as well: each
-    /// message as `wrap` makes it. The sender is dropped at the end of input.
+    /// Read the rest in a thread, and send each message, converted by `wrap`, into a channel that
+    /// others write to as well. The sender is dropped at the end of input.
     pub fn forward<T: Send + 'static>(
         mut self,
         sender: Sender<T>,
@@ -170,18 +168,18 @@ fn complaint(line: &[u8], err: &serde_json::Error) -> String {
     format!("not a request: {err}; the line begins with {start:?}")
 }
 
-/// The answer to a second `load`.
+/// The error message for a second `load`.
 pub const LOADED_ALREADY: &str = "a model is loaded already; start another process";
 
-/// What was loaded for.
+/// The limits that were given when the model was loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// [`crate::wire::Load::max_context`].
+    /// Longest sequence in tokens, as in [`crate::wire::Load::max_context`].
     pub max_context: u32,
 }
 
 impl Bounds {
-    /// Whether a generation fits; otherwise why not.
+    /// Check that a generation fits the limits; the error is the reason why it doesn't.
     pub fn generate(&self, generate: &Generate) -> Result<(), String> {
         let total = generate.prompt_ids.len() + generate.new_tokens as usize;
         if generate.prompt_ids.is_empty() {
@@ -193,7 +191,7 @@ impl Bounds {
         }
     }
 
-    /// Whether a score fits; otherwise why not.
+    /// Check that a score fits the limits; the error is the reason why it doesn't.
     pub fn score(&self, score: &Score) -> Result<(), String> {
         let (n, k) = (score.ids.len(), score.ask.len());
         if k == 0 || k > n {

@@ -1,12 +1,12 @@
-//! Standard output belongs to the protocol alone. It deliberately does not
-//! format anything.
+//! This module reserves standard output for the protocol, and ends the process when nobody reads
+//! it. It deliberately does not format anything.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 
-/// Take file descriptor 1 for events and give every other writer standard error
-/// instead, C and C++ libraries included.
+/// Take over file descriptor 1 for events, and redirect every other writer to standard error, C
+/// and C++ libraries included.
 pub fn claim_stdout() -> io::Result<File> {
     // SAFETY: duplicating a descriptor touches no memory. Close-on-exec, so that
     // no child of an engine can hold the harness's pipe open.
@@ -26,10 +26,10 @@ pub fn claim_stdout() -> io::Result<File> {
 /// middle of a batch that takes minutes: a harness that dies must not leave an engine
 /// behind that disturbs the next measurement.
 ///
-/// `PR_SET_PDEATHSIG` would do it on Linux, but it fires when the *thread* that
-/// started us ends, which a harness may well do in good health. A pipe without
-/// readers reports an error to `poll`, no matter who closed it; a terminal or a file
-/// never does. The thread sleeps in the kernel and costs nothing.
+/// On Linux `PR_SET_PDEATHSIG` could do this, but it fires when the *thread* that started this
+/// process ends, which may happen while the harness is running well. A pipe without readers
+/// reports an error to `poll`, whoever closed it; a terminal or a file never does. The thread
+/// sleeps in the kernel and costs nothing.
 pub fn exit_when_unheard(stream: &File) {
     let Ok(watched) = stream.as_fd().try_clone_to_owned() else {
         return;

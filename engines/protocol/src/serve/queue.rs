@@ -1,5 +1,5 @@
-//! What runs next: requests in order of arrival, with those of equal shape
-//! joined to one batch. It deliberately does not run anything.
+//! This module decides what runs next: requests run in order of arrival, and those of equal shape
+//! are joined into one batch. It deliberately does not run anything.
 
 use super::input::{Bounds, Inbound, LOADED_ALREADY};
 use crate::wire::{Failure, FailureKind, Generate, Request, Score};
@@ -9,19 +9,18 @@ use std::time::{Duration, Instant};
 
 /// How long a batch may wait for the clients that were just answered.
 ///
-/// Clients of a closed loop answer a finished batch within microseconds, one
-/// after the other. Without a wait the first of them would run alone and the
-/// other n − 1 after it, for ever: the engine would be measured at a batch size
-/// that wasn't asked for. So the next batch waits for as many as were just answered,
-/// if anything else was answered with them or is waiting still: a single user
-/// never waits, and two that got out of step find together again. What it costs
-/// an open loop is at most this much, once per batch.
+/// Clients of a closed loop reply to a finished batch within microseconds, one after the other.
+/// Without a wait, the first of them would run alone and the other n − 1 after it, again and
+/// again: the engine would be measured at a batch size that wasn't asked for. So the next batch
+/// waits for as many requests as were just answered, if that batch had several rows or other
+/// requests are still waiting: a single user never waits, and two users that got out of step are
+/// batched together again. An open loop loses at most this much time per batch.
 const GATHER: Duration = Duration::from_millis(1);
 
 /// A request to generate, and when its line was read.
 #[derive(Debug)]
 pub struct Waiting {
-    /// [`crate::wire::Done::received_ns`].
+    /// When the request's line was read, as in [`crate::wire::Done::received_ns`].
     pub received_ns: u64,
     /// The request.
     pub generate: Generate,
@@ -33,20 +32,20 @@ impl Waiting {
         self.generate.id
     }
 
-    /// Rows of a batch must agree in this.
+    /// Prompt length and number of new tokens, in which all rows of a batch must agree.
     fn shape(&self) -> (usize, u32) {
         (self.generate.prompt_ids.len(), self.generate.new_tokens)
     }
 }
 
-/// The next thing to do.
+/// The next piece of work.
 #[derive(Debug)]
 pub enum Work {
     /// Requests of one shape, never empty, in order of arrival.
     Batch(Vec<Waiting>),
-    /// A score, alone.
+    /// One score, which runs alone.
     Score(Score),
-    /// Nothing: the request makes no sense.
+    /// A request that is not valid, with the error to answer.
     Reject(Failure),
 }
 
@@ -62,16 +61,16 @@ pub struct Queue {
     waiting: VecDeque<Item>,
     max_batch: usize,
     bounds: Bounds,
-    /// Rows of the batch that finished last; 0 after anything else.
+    /// Rows of the batch that finished last; 0 if the last work was not a batch.
     answered: usize,
-    /// What was waiting when it finished.
+    /// Number of requests that were waiting when that batch finished.
     left_over: usize,
-    /// Requests to generate that came in since.
+    /// Number of generate requests that arrived since.
     arrived: usize,
 }
 
 impl Queue {
-    /// A queue over `inbox` that forms batches of up to `max_batch` rows.
+    /// Create a queue over `inbox` that forms batches of up to `max_batch` rows.
     pub fn new(inbox: Receiver<Inbound>, max_batch: usize, max_context: u32) -> Self {
         Self {
             inbox,
@@ -84,8 +83,8 @@ impl Queue {
         }
     }
 
-    /// Wait for something to do; `None` when everything is answered and no more
-    /// will come. To be called as soon as the last answer is written.
+    /// Wait for the next piece of work; `None` when everything is answered and the input has
+    /// ended. Must be called as soon as the last answer is written.
     pub fn next(&mut self) -> Option<Work> {
         let deadline = Instant::now() + GATHER;
         self.drain();
@@ -101,8 +100,8 @@ impl Queue {
         })
     }
 
-    /// A batch of `rows` (0: something else) is finished; to be called before it
-    /// is answered, so that what came in earlier is not taken for a reply.
+    /// Record that a batch of `rows` (0: other work) is finished. Must be called before it is
+    /// answered, so that a request that arrived earlier is not taken for a reply to that answer.
     pub fn finished(&mut self, rows: usize) {
         self.drain();
         self.answered = rows;
@@ -115,8 +114,8 @@ impl Queue {
             return;
         }
         while self.arrived < self.answered && self.joinable() < self.max_batch {
-            // A score in front does not wait; and a late first request is not
-            // held up: the time runs from the last answer.
+            // A score at the front does not wait. A late first request is not held up either,
+            // because the deadline counts from the last answer.
             if !matches!(self.waiting.front(), Some(Item::Generate(_))) {
                 return;
             }
@@ -128,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// How many could run together with the first in line, itself included.
+    /// Return how many waiting requests could run together with the first one, itself included.
     fn joinable(&self) -> usize {
         let Some(Item::Generate(first)) = self.waiting.front() else {
             return 0;
@@ -137,7 +136,7 @@ impl Queue {
         self.waiting.iter().filter(equal).count()
     }
 
-    /// `first` and every waiting request of its shape, up to `max_batch`.
+    /// Return `first` and every waiting request of its shape, up to `max_batch`.
     fn join(&mut self, first: Waiting) -> Vec<Waiting> {
         let shape = first.shape();
         let mut batch = vec![first];
@@ -253,8 +252,8 @@ mod tests {
             sender.send(generate(2, 4, 8)).unwrap();
             sender
         });
-        // Whether the second made it within the wait is the scheduler's to say;
-        // none may be lost or doubled either way.
+        // Whether the second arrives within the wait depends on thread scheduling; none may be
+        // lost or doubled either way.
         let mut seen = ids(queue.next());
         let sender = late.join().unwrap();
         if seen.len() == 1 {

@@ -1,6 +1,6 @@
-//! A [`Scheduler`] as an adapter: requests are handed on as they come and
-//! answered as they finish, on one thread that otherwise sleeps. It deliberately
-//! forms no batches and keeps no request back.
+//! This module makes an adapter of a [`Scheduler`]: requests are passed on as they arrive and
+//! answered as they finish, on one thread that otherwise sleeps. It deliberately forms no batches
+//! and holds no request back.
 
 use super::batch::Timeline;
 use super::input::{Bounds, Inbound, LOADED_ALREADY, Lines};
@@ -13,13 +13,13 @@ use crate::witness::Witness;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Sender, channel};
 
-/// The adapter.
+/// The adapter of a [`Scheduler`].
 pub struct Scheduled<S> {
     scheduler: S,
     bounds: Bounds,
 }
 
-/// What the one thread waits for.
+/// A message to the thread that answers.
 enum Message {
     In(Inbound),
     InputEnded,
@@ -108,11 +108,11 @@ impl<S: Scheduler> Adapter for Scheduled<S> {
     }
 }
 
-/// What became of a message.
+/// The result of admitting a message.
 enum Admitted {
-    /// This is all there is to say to it.
+    /// The message is answered by this event.
     Answered(Event),
-    /// The scheduler has it.
+    /// The scheduler has taken the request.
     InFlight,
 }
 
@@ -152,7 +152,7 @@ impl<S: Scheduler> Scheduled<S> {
                     Err(stop) => Err(stop),
                 }
             }
-            // The reader keeps `exit` to itself: it is the end of input.
+            // The reader does not forward `exit`: it treats it as the end of input.
             Inbound::Request(_, Request::Load(_) | Request::Exit) => {
                 refused(None, LOADED_ALREADY.to_string())
             }
@@ -160,7 +160,8 @@ impl<S: Scheduler> Scheduled<S> {
     }
 }
 
-/// Says that the input ended, when the reader lets go of it.
+/// Sends the message that the input ended when it is dropped, that is when the reader's closure
+/// is.
 struct AtDrop(Sender<Message>);
 
 impl Drop for AtDrop {

@@ -1,14 +1,14 @@
-//! Teacher-forced scoring for the parity gate, out of the same steps that are
-//! timed. It deliberately has no fast path: a `score` that ran other code than
-//! `generate` would verify other code.
+//! Teacher-forced scoring for the parity gate, made of the same steps that are timed. It
+//! deliberately has no fast path: if `score` ran other code than `generate`, the gate would verify
+//! other code.
 
 use crate::engine::{Engine, EngineError};
 use crate::scheduler::Scheduler;
 use crate::wire::{FailureKind, Score, Scored};
 
-/// How far below the highest logit the engine's own choice may lie, relative to
-/// it: where an engine computes `logits` apart from its choice, the last bits
-/// may differ. More, and `generate` and `score` are not the same model.
+/// How far below the highest logit the engine's own choice may lie, relative to that logit: if an
+/// engine computes `logits` separately from its choice, the last bits may differ. A larger
+/// difference means that `generate` and `score` don't compute the same model.
 const CHOICE_SLACK: f32 = 1e-4;
 
 /// Answer `request` through an [`Engine`]; its bounds have been checked.
@@ -46,14 +46,14 @@ pub fn run_forced(engine: &mut impl Scheduler, request: &Score) -> Result<Scored
     Ok(answer.scored)
 }
 
-/// What is prefilled, and what is then forced, one token a step.
+/// Split the ids into those that are prefilled, and those that are then forced, one per step.
 fn split(request: &Score) -> (&[u32], &[u32]) {
     request
         .ids
         .split_at(request.ids.len() - request.ask.len() + 1)
 }
 
-/// An answer as it grows, position by position.
+/// An answer that grows position by position.
 struct Answer<'a> {
     request: &'a Score,
     scored: Scored,
@@ -90,17 +90,17 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// One position's logits and what normalises them.
+/// The logits of one position, with their argmax and normalisation.
 struct View<'a> {
     logits: &'a [f32],
     argmax: u32,
-    /// ln Σ exp(logit), in f64: over a hundred thousand terms f32 loses digits
-    /// that the f32 gate needs.
+    /// ln Σ exp(logit), in f64: over a hundred thousand terms, f32 loses digits that the f32 limit
+    /// of the gate needs.
     log_sum: f64,
 }
 
 impl<'a> View<'a> {
-    /// `None` for no logits, or where one is not finite.
+    /// Create a view; `None` if there are no logits or one is not finite.
     fn new(logits: &'a [f32]) -> Option<Self> {
         let mut argmax = 0;
         for (id, &logit) in logits.iter().enumerate() {
@@ -132,7 +132,7 @@ impl<'a> View<'a> {
         Ok(f64::from(*logit) - self.log_sum)
     }
 
-    /// The `count` most likely ids, most likely first, lowest id first on a tie.
+    /// Return the `count` most likely ids, most likely first, lowest id first on a tie.
     fn top(&self, count: usize) -> Vec<u32> {
         let mut ids: Vec<u32> = (0..self.logits.len() as u32).collect();
         ids.sort_by(|&a, &b| self.logits[b as usize].total_cmp(&self.logits[a as usize]));
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn logprobs_are_normalised_and_the_lowest_id_wins_a_tie() {
-        // softmax of ln 1, ln 2, ln 2, ln 3 over 8; an added constant changes nothing
+        // The softmax of ln 1, ln 2, ln 2, ln 3 has parts of 8; an added constant changes nothing.
         let logits: Vec<f32> = [1.0f32, 2.0, 2.0, 3.0]
             .iter()
             .map(|x| x.ln() + 100.0)

@@ -1,31 +1,30 @@
-//! The few numbers that a request made by hand prints about its samples. The
-//! real statistics, with intervals, are the `stats` crate's; this deliberately
-//! stays a description.
+//! The summary that a request made by hand prints about its samples. The real statistics, with
+//! intervals, are in the `stats` crate; this is deliberately only a description.
 
 use serde::Serialize;
 
-/// What samples look like, in milliseconds.
+/// A summary of durations, in milliseconds.
 #[derive(Debug, Serialize)]
 pub struct Summary {
     n: usize,
     mean: f64,
     median: f64,
-    /// Percentiles are `null` unless ten samples or more lie beyond them: with
-    /// fewer, they are a name for one or two outliers.
+    /// Percentiles are `null` unless ten samples or more lie beyond them: with fewer, a percentile
+    /// would only report one or two outliers.
     p90: Option<f64>,
     p95: Option<f64>,
     p99: Option<f64>,
     min: f64,
     max: f64,
-    /// The standard deviation of the sample (n − 1); `null` for a single value.
+    /// The sample standard deviation (n − 1); `null` for a single value.
     stddev: Option<f64>,
 }
 
-/// Samples beyond a percentile before it is printed.
+/// Number of samples that must lie beyond a percentile for it to be printed.
 const BEYOND: usize = 10;
 
 impl Summary {
-    /// The summary of durations in nanoseconds; `None` where there are none.
+    /// Summarise durations given in nanoseconds; `None` if there are none.
     pub fn of_ns(samples_ns: &[u64]) -> Option<Self> {
         let mut sorted: Vec<f64> = samples_ns.iter().map(|&ns| ns as f64 / 1e6).collect();
         sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! The runtime as the harness meets it: a process, lines in, lines out. The
-//! adapter is `examples/echo-bench.rs`. What runs when is the queue's own test;
+//! Tests of the runtime as the harness uses it: a process, requests in, events out. The adapter is
+//! `examples/echo-bench.rs`. The order in which requests run is tested in the queue's own tests;
 //! nothing here asserts how long anything takes.
 
 use crate::{events, generate, load, spawn};
@@ -151,7 +151,7 @@ fn ends_when_nobody_listens() {
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
     drop(lines);
-    // The input stays open: only the closed output can end it.
+    // The input stays open, so only the closed output can end the process.
     assert!(child.wait().unwrap().success());
     drop(stdin);
 }
@@ -179,7 +179,7 @@ fn a_person_gets_one_result_with_statistics() {
     assert!(result["output_tok_per_s"].as_f64().unwrap() > 0.0);
 }
 
-/// A model directory, and a request by hand for `prompt_ids` on it.
+/// Create a model directory, and a request by hand for `prompt_ids` on it.
 fn by_hand(prompt_ids: &[u32], backend: Option<&str>) -> (tempfile::TempDir, String) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("model.safetensors"), "").unwrap();
@@ -210,7 +210,7 @@ fn the_first_backend_of_the_build_is_used_or_why_not_is_said() {
 #[test]
 fn what_goes_wrong_by_hand_is_logged_where_that_is_wanted() {
     let logged = |name: &str, value: &str, file: &str| {
-        let (dir, ask) = by_hand(&[1, 1, 1], None); // three are more than it has memory for
+        let (dir, ask) = by_hand(&[1, 1, 1], None); // three tokens run out of memory
         let mut command = crate::command("echo-bench");
         for (variable, _) in protocol::error_log::VARIABLES {
             command.env_remove(variable);

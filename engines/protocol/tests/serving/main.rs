@@ -1,7 +1,7 @@
-//! The runtime that adapters share, under stand-in adapters: a batched one and one that
-//! schedules by itself.
+//! Tests of the runtime that adapters share, with two stand-in adapters: one that the runtime
+//! batches for, and one that schedules by itself.
 //!
-//! A process of one of the examples, spoken to over its pipes.
+//! Each test starts a process of one of the examples, and talks to it over its pipes.
 
 mod adapter;
 mod scheduled;
@@ -17,7 +17,7 @@ fn spawn(example: &str) -> Child {
         .expect("an example, which a plain `cargo test` builds")
 }
 
-/// The example, to be started with all of its streams as pipes.
+/// Create the example's command, with all of its standard streams as pipes.
 fn command(example: &str) -> Command {
     // Cargo builds examples beside `deps`, where this test's binary lies.
     let deps = std::env::current_exe().unwrap();
@@ -30,14 +30,14 @@ fn command(example: &str) -> Command {
     command
 }
 
-/// Everything the example says to `input`.
+/// Run the example with `input`, and return its output.
 fn talk(example: &str, input: &str) -> Output {
     finish(spawn(example), input)
 }
 
-/// Everything it says to `input`, to its end.
+/// Send `input` to the child, and return its output once it ends.
 fn finish(mut child: Child, input: &str) -> Output {
-    // An adapter that has already given up reads no further; that is no failure.
+    // An adapter that has already ended reads no further; that is no failure.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }

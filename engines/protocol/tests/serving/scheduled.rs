@@ -1,6 +1,6 @@
-//! The runtime around an engine with a scheduler of its own, as the harness meets
-//! it. The adapter is `examples/relay-bench.rs`; nothing here asserts how long
-//! anything takes, nor which requests happened to share a step.
+//! Tests of the runtime around an engine with a scheduler of its own. The adapter is
+//! `examples/relay-bench.rs`; nothing here asserts how long anything takes, nor which requests
+//! happened to share a step.
 
 use crate::{events, generate, load};
 use protocol::wire::{Batching, Event, FailureKind};
@@ -39,7 +39,7 @@ fn every_request_is_answered_with_times_in_order_before_the_process_ends() {
     assert_eq!(ids, (1..=20).collect::<Vec<_>>());
 }
 
-/// Both runtimes: what an engine steps through, and what a scheduler stamps.
+/// Tokens are committed under both runtimes, the batched one and the scheduled one.
 #[test]
 fn tokens_are_committed_for_whoever_looks() {
     for (example, request) in [("relay-bench", [1, 2]), ("echo-bench", [1, 2])] {

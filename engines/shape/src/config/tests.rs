@@ -1,4 +1,4 @@
-//! What is read of a `config.json`, and what is refused by name.
+//! Tests of what is read from a `config.json`, and what is refused by name.
 
 use super::*;
 use serde_json::json;

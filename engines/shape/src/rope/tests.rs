@@ -1,5 +1,5 @@
-//! Frequencies and tables against numbers worked out by hand. Not here: whether a
-//! model is right, which is the parity gate's to say.
+//! Tests of frequencies and tables against numbers worked out by hand. Whether a model's output is
+//! right is checked by the parity gate, not here.
 
 use super::*;
 
@@ -87,7 +87,7 @@ fn llama3_divides_by_at_most_the_factor() {
         plain(Scaling::None).frequencies(64),
         plain(scaling).frequencies(64),
     );
-    // Wavelengths: 2π is under 512/4; that of the last is far above 512.
+    // The first wavelength, 2π, is under 512/4; the last one is far above 512.
     assert_eq!(before[0], after[0]);
     assert_eq!(before[31] / 32.0, after[31]);
     let between = before.iter().zip(&after);
@@ -117,7 +117,8 @@ fn short_waves_stay_and_long_ones_are_stretched() {
     assert_eq!(plain[0], 1.0);
     assert_eq!(scaled[0], 1.0);
     assert_eq!(scaled[31], plain[31] / 32.0);
-    // Between: 2π / 0.00136 = 4 634 tokens, of 2 048 to 8 192.
+    // Pair 16 lies in between: its wavelength is 2π / 0.00136 = 4 634 tokens, between 2 048 and 8
+    // 192.
     let (between, before) = (scaled[16], plain[16]);
     assert!(between < before && between > before / 32.0);
 }
@@ -129,7 +130,7 @@ fn a_row_of_the_table() {
         scaling: Scaling::None,
     };
     let (cos, sin) = rope.tables(4, 3);
-    // Frequencies 1 and 1/10; the row of position 2.
+    // The frequencies are 1 and 1/10; this is the row of position 2.
     for (found, expected) in cos[8..].iter().zip([2f32, 0.2, 2.0, 0.2]) {
         assert!((found - expected.cos()).abs() < 1e-6);
     }
