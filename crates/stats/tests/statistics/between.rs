@@ -263,7 +263,7 @@ fn other_questions_are_not_compared() {
         b.run.launches.retain(|log| log.launch.invocation == 0);
         b.run.header.plan.launches.retain(|l| l.invocation == 0);
     });
-    assert!(single.contains("b has one invocation"), "{single}");
+    assert!(single.contains("b has only one invocation"), "{single}");
 
     let hashed = |made: &mut Made, file: &str, prompts: &str| {
         let provenance = &mut made.run.header.provenance;
