@@ -1,7 +1,7 @@
-//! Writes down which libtorch this binary is linked to: its folder as a run
-//! path, so that the binary starts by hand without `LD_LIBRARY_PATH` (which still
-//! goes first, where it is set), and its version for `hello`. Finding it, and
-//! refusing another version than the one `tch` binds, is torch-sys' own.
+//! Records which libtorch this binary is linked to: its directory as a run path, so that the
+//! binary starts by hand without `LD_LIBRARY_PATH` (which still takes precedence if it is set),
+//! and its version for `hello`. torch-sys finds libtorch, and refuses another version than the one
+//! that `tch` binds.
 
 use std::path::Path;
 
@@ -16,7 +16,8 @@ fn main() {
     println!("cargo::rustc-env=BENCH_LIBTORCH={version}");
 }
 
-/// `build-version` of a plain libtorch, or `version.py` of Python's package.
+/// Read the version from `build-version` of a plain libtorch, or from `version.py` of Python's
+/// package.
 fn version(lib: &Path) -> Option<String> {
     let root = lib.parent()?;
     if let Ok(text) = std::fs::read_to_string(root.join("build-version")) {

@@ -1,13 +1,13 @@
-//! From a backend's name to Burn's device, with gradients. One that this build lacks is an error
-//! that says which build has it.
+//! Opens Burn's device for a backend's name, with gradients. A backend that this build lacks is an
+//! error that says how to build with it.
 
 use anyhow::{Result, bail};
 use burn::tensor::Device;
 
-/// The device of `backend`, ready to train on.
+/// Return the device of `backend`, ready to train on.
 ///
 /// # Errors
-/// If this program was built for another one.
+/// Fails if this program was built without that backend.
 pub fn device(backend: &str) -> Result<Device> {
     Ok(connect(backend)?.autodiff())
 }

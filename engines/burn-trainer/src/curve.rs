@@ -1,7 +1,7 @@
-//! The run's curve: a metric of Burn's that writes every loss it is shown into `curve.jsonl`, and
-//! says some of them on stderr where no dashboard does.
+//! The run's curve: a metric of Burn's that writes every loss into `curve.jsonl`, and prints some
+//! of them on stderr if there is no dashboard.
 //!
-//! A metric and not a logger, because loggers are given text in Burn's own rounding.
+//! It is a metric and not a logger, because Burn passes loggers text that it has rounded.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -20,18 +20,18 @@ use crate::data::Batch;
 use crate::model::Llama;
 use crate::schedule::Schedule;
 
-/// About as many lines are said of a run's steps.
+/// Approximate number of lines that are printed for the steps of a run.
 const LINES: usize = 50;
 
-/// What a step says of itself.
+/// The result of a step.
 #[derive(Clone, Debug)]
 pub struct Loss {
-    /// Mean over the batch, nats.
+    /// Mean loss over the batch (nats).
     loss: Tensor<1>,
-    /// Rows of the batch.
+    /// Number of rows in the batch.
     rows: usize,
     step: usize,
-    /// In a validation: whether this is its last batch. `None` while training.
+    /// In a validation, whether this is its last batch; `None` while training.
     validation: Option<bool>,
 }
 
@@ -84,7 +84,7 @@ impl Adaptor<Loss> for Loss {
     }
 }
 
-/// The curve. Clones write the same file.
+/// The curve's metric. Clones write to the same file.
 #[derive(Clone)]
 pub struct Curve(Arc<Mutex<Writer>>);
 
@@ -94,18 +94,18 @@ struct Writer {
     steps: usize,
     lines: bool,
     began: Instant,
-    /// Steps taken since.
+    /// Number of steps made since `began`.
     taken: usize,
-    /// The validation under way: the sum of its rows' losses, and the number of rows.
+    /// The sum of the losses of the rows in the current validation, and their number.
     validation: (f64, usize),
     fault: Option<String>,
 }
 
 impl Curve {
-    /// Appends to the curve of `run`; `lines`: says on stderr how it goes.
+    /// Open the curve of `run` for appending. `lines`: print progress on stderr.
     ///
     /// # Errors
-    /// If the file can't be opened.
+    /// Fails if the file can't be opened.
     pub fn open(run: &RunDir, schedule: Schedule, steps: usize, lines: bool) -> Result<Self> {
         let path = run.curve();
         let file = OpenOptions::new().create(true).append(true).open(&path);
@@ -122,10 +122,10 @@ impl Curve {
         }))))
     }
 
-    /// What went wrong while it was written.
+    /// Check that everything was written.
     ///
     /// # Errors
-    /// If something did.
+    /// Fails if a write failed.
     pub fn fault(&self) -> Result<()> {
         let writer = self.0.lock().expect("nobody panics while writing");
         match &writer.fault {
@@ -179,7 +179,8 @@ impl Writer {
         }
     }
 
-    /// A line a write: a kill tears no line but the last.
+    /// Append a point. Each line is one write, so that only the last line can be incomplete after
+    /// a kill.
     fn put(&mut self, point: &Point) {
         let line = serde_json::to_string(point).expect("plain numbers serialise") + "\n";
         if let Err(error) = self.file.write_all(line.as_bytes()) {
@@ -213,7 +214,7 @@ impl Metric for Curve {
     fn clear(&mut self) {}
 }
 
-/// Burn shows and logs the loss by a metric of its own.
+/// Returns an empty entry, because Burn shows and logs the loss with a metric of its own.
 fn nothing_to_show() -> SerializedEntry {
     SerializedEntry::not_available(None)
 }

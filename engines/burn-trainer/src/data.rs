@@ -1,5 +1,5 @@
-//! Batches for Burn's `Learner`: which window stands where is a function of the job and the step, so
-//! a run that is taken up gets the very batches it would have had.
+//! Batches for Burn's `Learner`. The windows of a batch are a function of the job and the step, so
+//! that a resumed run gets the same batches as an uninterrupted one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,32 +9,32 @@ use burn::data::dataset::DatasetError;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use models::training::{Job, Split, Windows};
 
-/// What a step is given.
+/// The input of a step.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// `rows × context`.
+    /// The ids, `rows × context`.
     pub ids: Tensor<2, Int>,
-    /// The ids that follow each, `rows·context`.
+    /// The id that follows each of `ids`, `rows·context`.
     pub targets: Tensor<1, Int>,
-    /// Number of the step, from 1; of a validation, the steps so far.
+    /// Number of the step, from 1; in a validation, the number of steps so far.
     pub step: usize,
-    /// Whether a validation ends with it.
+    /// Whether this is the last batch before the next checkpoint or of a validation.
     pub last: bool,
 }
 
-/// Gives batches. An "epoch" of Burn's is the steps up to the next checkpoint: text is unlimited, so
-/// nothing is seen twice.
+/// A source of batches. An "epoch" of Burn's is the steps up to the next checkpoint: text is
+/// unlimited, so no window is seen twice.
 pub struct Loader {
     windows: Arc<Windows>,
     job: Arc<Job>,
     split: Split,
     device: Device,
-    /// Steps done, shared by the loaders of both splits.
+    /// Number of steps made, shared by the loaders of both splits.
     done: Arc<AtomicUsize>,
 }
 
 impl Loader {
-    /// The loader of a run that has already made `done` steps.
+    /// Create the loader of a run that has already made `done` steps.
     pub fn new(
         windows: Arc<Windows>,
         job: Arc<Job>,
@@ -51,7 +51,7 @@ impl Loader {
         }
     }
 
-    /// The numbers of the batches that come next.
+    /// Return the numbers of the batches that come next.
     fn range(&self) -> std::ops::Range<usize> {
         let done = self.done.load(Ordering::SeqCst);
         match self.split {
@@ -63,7 +63,7 @@ impl Loader {
         }
     }
 
-    /// The windows of batch number `number`, and their length (tokens).
+    /// Return the windows of batch `number`, and their length (tokens).
     fn windows(&self, number: usize) -> (std::ops::Range<u64>, usize) {
         let job = &self.job;
         match self.split {
@@ -76,7 +76,7 @@ impl Loader {
         }
     }
 
-    /// Batch number `number` of the split.
+    /// Make batch `number` of the split.
     fn batch(&self, number: usize, last: bool) -> Batch {
         let (windows, context) = self.windows(number);
         let (mut ids, mut targets) = (Vec::new(), Vec::new());
@@ -131,7 +131,7 @@ impl DataLoader<Batch> for Loader {
         Arc::new(self.on(device))
     }
 
-    /// Splitting over devices isn't offered, so this is never asked for a part.
+    /// Splitting over devices isn't supported, so this is never called for a part.
     fn slice(&self, _start: usize, _end: usize) -> Arc<dyn DataLoader<Batch>> {
         Arc::new(self.on(&self.device))
     }

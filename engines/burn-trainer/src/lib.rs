@@ -1,8 +1,9 @@
-//! Trains a Llama of this project's own shapes with Burn's `Learner`, on stories made as it goes.
+//! Trains a Llama of one of this project's shapes with Burn's `Learner`, on stories that are
+//! generated during training.
 //!
-//! A run is a directory ([`RunDir`]): its job is read from there, checkpoints, curve and weights are
-//! written there, and it can be taken up after a kill. What the weights become is `cargo xtask
-//! train`'s business.
+//! A run is a directory ([`RunDir`]): its job is read from there, checkpoints, curve and weights
+//! are written there, and it can be resumed after a kill. `cargo xtask train` makes a model of the
+//! weights.
 
 mod backend;
 mod curve;
@@ -29,15 +30,17 @@ use data::Loader;
 use model::Llama;
 use schedule::Schedule;
 
-/// Checkpoints that are kept: a curve may be a little behind the last one when a run is killed.
+/// Number of checkpoints that are kept; several, because the curve may be behind the last one
+/// after a kill.
 const CHECKPOINTS_KEPT: usize = 3;
 /// The files of a checkpoint, as Burn's checkpointer names them.
 const CHECKPOINT_PARTS: [&str; 3] = ["model", "optim", "scheduler"];
 
-/// Trains what `run` says, from its last whole checkpoint on; `tui`: with Burn's dashboard.
+/// Train as the job of `run` says, from its last complete checkpoint on; `tui`: with Burn's
+/// dashboard.
 ///
 /// # Errors
-/// If the job makes no sense, the backend isn't there, or a file can't be written.
+/// Fails if the job is not valid, the backend isn't available, or a file can't be written.
 pub fn run(run: &RunDir, tui: bool) -> Result<()> {
     let job = run.read_job()?;
     let spec = ModelSpec::named(&job.model)
@@ -90,8 +93,8 @@ pub fn run(run: &RunDir, tui: bool) -> Result<()> {
     write_weights(&result.model, &run.weights())
 }
 
-/// The newest checkpoint whose files are all there, and whose curve is written as far: 0 for none.
-/// A file has its name only once it is whole.
+/// Return the newest checkpoint whose files are all present and which the curve reaches; 0 if
+/// there is none. A file gets its name only once it is complete.
 fn last_checkpoint(run: &RunDir, job: &Job) -> Result<usize> {
     let curve = match run.curve().exists() {
         true => run.read_curve()?,
@@ -111,7 +114,7 @@ fn last_checkpoint(run: &RunDir, job: &Job) -> Result<usize> {
     Ok((1..=job.checkpoints()).rev().find(whole).unwrap_or(0))
 }
 
-/// Writes all weights in f32, under a name of their own until they are whole.
+/// Write all weights in f32, under a temporary name until the file is complete.
 fn write_weights(model: &Llama, path: &Path) -> Result<()> {
     use safetensors::tensor::{Dtype, TensorView};
     let weights = model.weights();

@@ -1,5 +1,5 @@
-//! What stands in for Burn's dashboard where it isn't asked for: nothing. What there is to say is
-//! said with the curve, a line at a time (see `curve`).
+//! A renderer that replaces Burn's dashboard if it isn't wanted, and shows nothing. Progress is
+//! printed by `curve`, line by line.
 
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
 use burn::train::metric::MetricDefinition;

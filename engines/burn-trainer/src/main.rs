@@ -1,6 +1,6 @@
-//! `burn-trainer RUN_DIR [--tui]`: trains what `RUN_DIR/job.json` says, from the last checkpoint there
-//! if there is one, and leaves `curve.jsonl` and `trained.safetensors`. `cargo xtask train` makes the
-//! directory and starts it.
+//! `burn-trainer RUN_DIR [--tui]`: trains as `RUN_DIR/job.json` says, from the last checkpoint
+//! there if there is one, and writes `curve.jsonl` and `trained.safetensors`. `cargo xtask train`
+//! makes the directory and starts this program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

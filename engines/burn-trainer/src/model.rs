@@ -1,7 +1,7 @@
 //! The Llama that is trained: the forward pass of `models::reference`, differentiable, over whole
-//! windows. Weights are kept as files have them (`out × in`), so that exporting copies them.
+//! windows. Weights have the layout of the files (`out × in`), so that exporting only copies them.
 //!
-//! It has no key/value cache: generating is the engines' business.
+//! It has no key/value cache, because generating is done by the engines.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use models::weights::{Role, TensorDef, tensors};
 use models::{ModelSpec, prng, reference};
 
-/// The score of a position that is not looked at. Finite, because not every shading language can
-/// write an infinity; e to this is 0 all the same.
+/// The score of a masked position. Finite, because not every shading language can write an
+/// infinity; e to the power of it is 0 all the same.
 const HIDDEN: f32 = -1e30;
-/// Queries whose scores are computed at once: what lies between two products then stays in the
-/// cache, and nearly half of a long window's scores are never computed.
+/// Number of queries whose scores are computed at once: the intermediate results of a block stay
+/// in the cache, and nearly half of a long window's scores are never computed.
 const BLOCK: usize = 128;
 
-/// The model.
+/// The model's weights and shape.
 #[derive(Module, Debug)]
 pub struct Llama {
     embedding: Param<Tensor<2>>, // vocabulary × hidden, also the output matrix
@@ -40,16 +40,17 @@ struct Layer {
     down: Param<Tensor<2>>, // hidden × intermediate
 }
 
-/// What isn't learned.
+/// The parts of the model that are not learned.
 #[derive(Clone, Debug)]
 struct Shape {
     spec: Arc<ModelSpec>,
-    /// Positions × head_dim, both halves of a row alike; the sines of the first half negated.
+    /// Positions × head_dim, with both halves of a row alike; the sines of the first half are
+    /// negated.
     cos: Arc<Vec<f32>>,
     sin: Arc<Vec<f32>>,
 }
 
-/// Constants of a batch.
+/// The constants for a batch.
 struct Positions {
     cos: Tensor<4>,  // 1 × 1 × tokens × head_dim
     sin: Tensor<4>,  // 1 × 1 × tokens × head_dim
@@ -57,8 +58,8 @@ struct Positions {
 }
 
 impl Llama {
-    /// With first weights from `seed`: the same on every backend, because no generator of a
-    /// backend's is asked. `context`: the longest window.
+    /// Create a model with initial weights from `seed`: the same on every backend, because no
+    /// backend's random generator is used. `context`: the longest window.
     pub fn new(spec: &ModelSpec, seed: u64, context: usize, device: &Device) -> Self {
         let defs = tensors(spec);
         let first = |def: &TensorDef| first_weights(spec, seed, def);
@@ -70,7 +71,7 @@ impl Llama {
             let data = TensorData::new(first(def), [def.cols]);
             Param::from_data(data, device)
         };
-        // In the order of the files: the embedding, nine tensors a layer, the last norm.
+        // In the order of the files: the embedding, nine tensors per layer, the last norm.
         let layers = defs[1..defs.len() - 1].chunks_exact(9);
         let layers = layers.map(|defs| Layer {
             attention_norm: vector(&defs[0]),
@@ -91,7 +92,7 @@ impl Llama {
         }
     }
 
-    /// Logits after each token: `rows × tokens` ids give `rows·tokens × vocabulary`.
+    /// Return the logits after each token: `rows × tokens` ids give `rows·tokens × vocabulary`.
     pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<2> {
         let [rows, tokens] = ids.dims();
         let embedding = self.embedding.val();
@@ -104,7 +105,8 @@ impl Llama {
         x.matmul(embedding.transpose())
     }
 
-    /// Mean cross-entropy (nats) of `targets` (`rows·tokens`) after `ids`: one number.
+    /// Return the mean cross-entropy (nats) of `targets` (`rows·tokens`) after `ids`, a single
+    /// number.
     pub fn loss(&self, ids: Tensor<2, Int>, targets: Tensor<1, Int>) -> Tensor<1> {
         let logits = self.forward(ids);
         let count = targets.dims()[0];
@@ -113,7 +115,7 @@ impl Llama {
         picked.mean().neg()
     }
 
-    /// Every weight by its name in safetensors, with its shape, as f32.
+    /// Return every weight as f32, with its name in safetensors and its shape.
     pub fn weights(&self) -> Vec<(TensorDef, Vec<f32>)> {
         let mut values = vec![read(self.embedding.val())];
         for layer in &self.layers {
@@ -137,7 +139,7 @@ fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 }
 
 impl Layer {
-    /// `x`: rows·tokens × hidden.
+    /// Apply the layer to `x`: rows·tokens × hidden.
     fn forward(&self, x: Tensor<2>, spec: &ModelSpec, rows: usize, at: &Positions) -> Tensor<2> {
         let eps = spec.rms_norm_eps;
         let normed = norm(x.clone(), self.attention_norm.val(), eps);
@@ -157,7 +159,8 @@ impl Layer {
         let q = rotate(split(&self.query, heads), at) / (dim as f64).sqrt();
         let k = rotate(split(&self.key, kv), at);
         let v = split(&self.value, kv);
-        // A block of queries reads no key behind it, so none is asked for.
+        // A block of queries attends to no key after it, so the scores of those keys are not
+        // computed.
         let blocks = (0..tokens).step_by(BLOCK).map(|from| {
             let to = (from + BLOCK).min(tokens);
             let queries = to - from;
@@ -178,18 +181,18 @@ impl Layer {
     }
 }
 
-/// x · Wᵀ
+/// Compute x · Wᵀ.
 fn linear(x: Tensor<2>, weight: &Param<Tensor<2>>) -> Tensor<2> {
     x.matmul(weight.val().transpose())
 }
 
-/// RMSNorm of each row.
+/// Apply RMSNorm to each row.
 fn norm(x: Tensor<2>, weight: Tensor<1>, eps: f64) -> Tensor<2> {
     let mean = (x.clone() * x.clone()).mean_dim(1);
     x / (mean + eps).sqrt() * weight.unsqueeze::<2>()
 }
 
-/// `x` (rows × heads × tokens × dim) turned by its positions' angles.
+/// Rotate `x` (rows × heads × tokens × dim) by its positions' angles.
 fn rotate(x: Tensor<4>, at: &Positions) -> Tensor<4> {
     let [rows, heads, tokens, dim] = x.dims();
     let half = |from: usize, to: usize| x.clone().slice([0..rows, 0..heads, 0..tokens, from..to]);
@@ -232,9 +235,10 @@ impl Shape {
     }
 }
 
-/// Normal, scaled so that the sum of a row's products has about the size of one of its inputs; what
-/// goes into the residual stream is smaller the more layers there are (Radford et al. 2019). An
-/// embedding has the length of one, so that what a token is isn't drowned by what the layers add.
+/// Return initial weights: normal, scaled so that the sum of a row's products has about the size
+/// of one of its inputs. The weights of outputs into the residual stream are smaller the more
+/// layers there are (Radford et al. 2019). An embedding has length one, so that the layers'
+/// outputs don't drown the token.
 fn first_weights(spec: &ModelSpec, seed: u64, def: &TensorDef) -> Vec<f32> {
     let std = match def.role {
         Role::Norm | Role::FinalNorm => return vec![1.0; def.cols],
@@ -255,7 +259,7 @@ mod tests {
     use super::*;
     use models::reference::{Cache, Layer as ReferenceLayer, Reference};
 
-    /// The reference with the very weights of `model`.
+    /// Return the reference with the same weights as `model`.
     fn reference(spec: &ModelSpec, model: &Llama) -> Reference {
         let mut values = model.weights().into_iter().map(|(_, values)| values);
         let mut next = || values.next().unwrap();

@@ -1,11 +1,11 @@
-//! The learning rate by the step: linear warm-up over a tenth of the run, then half a cosine down to
-//! a tenth of the highest. Burn's own schedulers begin at their end of the curve and can't be joined
-//! without a state of their own; here the number of the step is all there is to save.
+//! The learning rate at each step: a linear warm-up over a tenth of the run, then half a cosine
+//! down to a tenth of the highest rate. Burn's own schedulers can't be joined without keeping a
+//! state of their own; here the number of the step is all that must be saved.
 
 use burn::lr_scheduler::{LrScheduler, LrSchedulerRecord};
 use models::training::Job;
 
-/// Where a run is in its schedule.
+/// The schedule of a run, and its current step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
     highest: f64,
@@ -13,12 +13,12 @@ pub struct Schedule {
     done: usize,
 }
 
-/// The share of the steps that warm up, as a divisor; and what is left of the rate at the end.
+/// The warm-up's share of the steps, as a divisor; and the share of the highest rate at the end.
 const WARM_UP: usize = 10;
 const LEFT: f64 = 0.1;
 
 impl Schedule {
-    /// At the beginning of `job`.
+    /// Create the schedule at the beginning of `job`.
     pub fn new(job: &Job) -> Self {
         Self {
             highest: job.learning_rate,
@@ -27,7 +27,7 @@ impl Schedule {
         }
     }
 
-    /// The rate of step number `step`, from 1.
+    /// Return the rate of step `step`, from 1.
     pub fn rate(&self, step: usize) -> f64 {
         let warm_up = (self.steps / WARM_UP).max(1);
         if step <= warm_up {

@@ -1,4 +1,5 @@
-//! A run is a function of its job: twice the same, and the same again after a kill.
+//! Tests that a run depends only on its job: it gives the same result twice, and again after a
+//! kill.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -79,7 +80,7 @@ fn a_run_is_the_same_twice_and_after_a_kill() {
     whole(&second);
     same(&second);
 
-    // Killed somewhere behind its first checkpoint; where exactly must not matter.
+    // Killed at some time after its first checkpoint; the exact time must not matter.
     let killed = begin(&dir.path().join("killed"));
     let mut child = trainer(&killed).spawn().unwrap();
     while !killed.0.join("checkpoint/scheduler-1.bpk").exists() {

@@ -26,7 +26,7 @@ pub enum Kind {
     Flex,
     /// burn-ndarray: the predecessor of burn-flex.
     NdArray,
-    /// burn-tch: libtorch.
+    /// burn-tch: the operators of libtorch.
     LibTorch,
     /// CubeCL: kernels compiled at run time, for CUDA, Vulkan, Metal or the CPU.
     Cube,

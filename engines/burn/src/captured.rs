@@ -84,7 +84,7 @@ impl Captured {
             capture(device, step)
         });
         // SAFETY: what the step reads and writes lives in `self.state`, which outlives the graphs;
-        // this thread alone uses it, and its refreshes are queued on the stream that is replayed on.
+        // only this thread uses it, and its updates are queued on the stream that is replayed on.
         let (logits, next) = unsafe { graph.replay() };
         (logits.clone(), next.clone())
     }

@@ -1,5 +1,5 @@
-//! The adapter proper: token ids in, greedy ids out, and what `hello` says of
-//! the backend that was asked for.
+//! The adapter: it takes token ids, returns greedy ids, and describes the chosen backend in
+//! `hello`.
 
 use crate::backend::{self, Backend, Kind};
 use crate::captured::Captured;
@@ -21,20 +21,20 @@ pub(crate) const COMPUTES: Computes = Computes {
     biases: true,
 };
 
-/// The variant whose steps of one row are recorded.
+/// The name of the variant that records the decode steps of one row.
 const GRAPH: &str = "graph";
 
-/// The engine.
+/// A loaded model with its limits.
 pub struct Burn {
     llama: Llama,
-    /// The variant `graph`: it decodes a batch of one row.
+    /// The recorded decode steps for a batch of one row, in the variant `graph`.
     captured: Option<Captured>,
     vocabulary: usize,
     max_batch: usize,
     max_context: usize,
-    /// Tokens fed so far in each row.
+    /// Number of tokens fed so far in each row.
     position: usize,
-    /// After the last step, rows × vocabulary, where they were computed.
+    /// The logits of the last step, rows × vocabulary; `None` before the first.
     logits: Option<Tensor<2>>,
 }
 
@@ -47,7 +47,7 @@ impl Burn {
                 self.max_batch, self.max_context
             )));
         }
-        // On a GPU a wrong index reads anything.
+        // On a GPU, an index outside the table would read arbitrary memory.
         if let Some(id) = ids.iter().find(|id| **id as usize >= self.vocabulary) {
             return Err(EngineError::new(
                 FailureKind::BadRequest,
@@ -64,7 +64,7 @@ impl Burn {
                     (logits, next)
                 }
             };
-            // Reading the few ids back is what waits for a GPU to finish.
+            // Reading the few ids back waits for the GPU to finish.
             (logits, next.try_into_vec_as::<i64>())
         };
         let (logits, next) = caught(forward).map_err(|said| EngineError::of_library(&said))?;
@@ -74,8 +74,8 @@ impl Burn {
         Ok(next.into_iter().map(|id| id as u32).collect())
     }
 
-    /// Compile and tune the kernels that requests will need: the time that takes
-    /// belongs to loading. Autotuning goes by lengths rounded to powers of two.
+    /// Compile and tune the kernels that requests will need, because that time belongs to loading.
+    /// The key of autotuning has lengths rounded to powers of two.
     fn warm_up(&mut self, kind: Kind) -> Result<(), EngineError> {
         let longest = self.max_context.saturating_sub(1).max(1);
         let lengths: Vec<usize> = match kind {
@@ -101,7 +101,7 @@ impl Burn {
         Ok(())
     }
 
-    /// Record a step for each window of positions.
+    /// Record a decode step for each number of visible positions.
     fn record(&mut self) -> Result<(), EngineError> {
         let Some(one) = &mut self.captured else {
             return Ok(());
@@ -147,7 +147,7 @@ impl Engine for Burn {
         let config = Shape::read(&dir.join("config.json"), &COMPUTES)?;
         let (max_batch, max_context) = (load.max_batch.max(1) as usize, load.max_context as usize);
         config.within_window(max_context)?;
-        // Weights are cut into a batch of products: see `linear`.
+        // In every variant the weights are cut into a batch of products, see `linear`.
         if !["", GRAPH].contains(&load.variant.as_str()) {
             return Err(EngineError::unsupported(format!(
                 "no variant {:?}; there is {GRAPH}",
@@ -258,8 +258,8 @@ fn notes(load: &Load) -> Vec<String> {
     notes
 }
 
-/// Elements of all weights that a decode step reads: of an embedding that is not also the output
-/// head only single rows.
+/// Return the number of weights that a decode step reads. Of an embedding that is not also the
+/// output head, only single rows are read.
 fn weights_read(shape: &Shape) -> u64 {
     let (q, kv) = (shape.q_dim(), shape.kv_dim());
     let products = shape.dim * (2 * q + 2 * kv + 3 * shape.hidden);

@@ -4,7 +4,6 @@
 //! flex and ndarray multiply one row by a matrix on one thread, but spread a batch of products
 //! over all threads. So for them a matrix is cut into `parts` groups of output columns, and the
 //! product is a batch. For the other backends it stays whole.
-//! output columns, and the product is a batch. Everywhere else it stays whole.
 
 use crate::backend::{Backend, Kind};
 use burn::tensor::{DType, Tensor, TensorData};

@@ -1,5 +1,5 @@
-//! The whole engine on tiny models: against a plain reference, alone and in
-//! company, in every layout of files, and with everything that is refused.
+//! Tests of the whole engine with tiny models: against a plain reference, alone and in batches,
+//! with every layout of files, and with everything that must be refused.
 
 mod fixture;
 mod reference;
@@ -13,7 +13,7 @@ use safetensors::Dtype;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Those of this build that compute on a processor.
+/// The backends of this build that compute on a CPU.
 fn backends() -> &'static [&'static str] {
     if WITH_LIBTORCH {
         &["tch"]
@@ -57,7 +57,8 @@ fn refusal(dir: &Path, change: impl FnOnce(&mut Load)) -> EngineError {
 
 const IDS: [u32; 9] = [1, 90, 3, 17, 64, 8, 127, 0, 5];
 
-/// Logits after every position: one prefill of `first` ids, the others one by one.
+/// Return the logits after every position, from one prefill of `first` ids, then the others one by
+/// one.
 fn incremental(engine: &mut Burn, first: usize) -> Vec<Vec<f32>> {
     engine.prefill(&[&IDS[..first]]).unwrap();
     let mut all = vec![engine.logits(0).unwrap()];
@@ -107,7 +108,7 @@ fn every_position_is_the_references() {
     }
 }
 
-/// Six greedy tokens of each row.
+/// Generate six greedy tokens per row.
 fn generate(engine: &mut Burn, prompts: &[&[u32]]) -> Vec<Vec<u32>> {
     let mut next = engine.prefill(prompts).unwrap();
     let mut rows: Vec<Vec<u32>> = next.iter().map(|id| vec![*id]).collect();
@@ -123,7 +124,7 @@ fn generate(engine: &mut Burn, prompts: &[&[u32]]) -> Vec<Vec<u32>> {
 #[test]
 fn rows_see_neither_each_other_nor_the_last_batch() {
     let dir = Tiny::new(json!({})).write();
-    // Together they are more rows than flex multiplies one by one, alone fewer.
+    // Together they are more rows than flex multiplies one by one; alone they are fewer.
     let prompts: [&[u32]; 3] = [&IDS[..6], &IDS[3..], &[7; 6]];
     for backend in backends() {
         let (mut engine, _) = load(dir.path(), |load| load.backend = backend.to_string()).unwrap();
@@ -133,8 +134,8 @@ fn rows_see_neither_each_other_nor_the_last_batch() {
     }
 }
 
-/// Where nothing can be recorded, the step's code runs again: positions that a kernel reads from a
-/// buffer, and the caches, are tried all the same.
+/// If a backend can't record, the step's code runs again; the positions that a kernel reads from a
+/// buffer, and the separate cache, are tested all the same.
 #[test]
 fn a_recorded_step_is_the_plain_one() {
     let dir = Tiny::new(json!({"rope_scaling": llama3()})).write();
@@ -149,7 +150,7 @@ fn a_recorded_step_is_the_plain_one() {
             load(dir.path(), change).unwrap().0
         };
         let (mut plain, mut graph) = (of(""), of("graph"));
-        // A row alone, a batch between, and a prompt shorter than what the cache still holds.
+        // One row, then a batch, then a prompt shorter than what the cache still holds.
         for (prompts, tokens) in [(&prompts[..1], 140), (&prompts[..], 4), (&prompts[1..], 70)] {
             let mut next = plain.prefill(prompts).unwrap();
             assert_eq!(graph.prefill(prompts).unwrap(), next);

@@ -1,6 +1,6 @@
-//! Safetensors files, memory-mapped: one `model.safetensors` or the shards of a
-//! `model.safetensors.index.json`. It gives each tensor as f32, checked against
-//! the shape that the model expects; what becomes of it is not known here.
+//! Memory-mapped safetensors files: one `model.safetensors` or the shards of a
+//! `model.safetensors.index.json`. This module returns each tensor as f32, checked against the
+//! shape that the model expects; it doesn't know how the tensors are used.
 
 use memmap2::Mmap;
 use protocol::engine::EngineError;
@@ -16,7 +16,7 @@ impl Files {
     /// Map the file `weights` in `model_dir`, or its shards.
     ///
     /// # Errors
-    /// If a file is missing or is of a format that is not read here.
+    /// Fails if a file is missing or has a format that is not read here.
     pub fn map(model_dir: &Path, weights: &str) -> Result<Self, EngineError> {
         if !weights.ends_with(".safetensors") && !weights.ends_with(".safetensors.index.json") {
             return Err(EngineError::unsupported(format!(
@@ -35,10 +35,10 @@ impl Files {
         Ok(Self(files))
     }
 
-    /// Read the headers.
+    /// Read the headers of all files.
     ///
     /// # Errors
-    /// If one is damaged.
+    /// Fails if a header is damaged.
     pub fn tensors(&self) -> Result<Tensors<'_>, EngineError> {
         let mut tensors = Vec::new();
         for (path, map) in &self.0 {
@@ -53,10 +53,10 @@ impl Files {
 pub struct Tensors<'a>(Vec<(&'a Path, SafeTensors<'a>)>);
 
 impl Tensors<'_> {
-    /// The values of the tensor `name`, row by row.
+    /// Return the values of the tensor `name`, in row-major order.
     ///
     /// # Errors
-    /// If there is none, its shape is another, or its type is not floating point.
+    /// Fails if there is no such tensor, its shape differs, or its type is not floating point.
     pub fn read(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
         let (path, view) = self.find(name)?;
         if view.shape() != shape {

@@ -23,7 +23,7 @@ pub trait Model {
 
 /// A loaded model, with the sizes to report for it.
 pub struct Loading {
-    /// The model.
+    /// The loaded model.
     pub model: Box<dyn Model>,
     /// Bytes of weights that a decode step reads, as in [`protocol::wire::Loaded::weight_bytes`].
     pub weight_bytes: u64,

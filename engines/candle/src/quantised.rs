@@ -55,7 +55,7 @@ impl<'a> Header<'a> {
     /// Dimension of a head.
     ///
     /// # Errors
-    /// As for [`Header::number`].
+    /// The same as those of [`Header::number`].
     pub fn head_dim(&self) -> Result<u64, String> {
         match self.value("attention.key_length") {
             Some(_) => self.number("attention.key_length"),
@@ -153,7 +153,7 @@ impl<'a> Header<'a> {
     /// Number of positions in the model's RoPE table.
     ///
     /// # Errors
-    /// As for [`Header::number`].
+    /// The same as those of [`Header::number`].
     pub fn positions(&self) -> Result<usize, String> {
         match self.architecture {
             "llama" => Ok(MAX_SEQ_LEN),

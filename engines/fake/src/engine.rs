@@ -1,5 +1,5 @@
-//! The engine behind the common runtime: known timing, and every fault that an
-//! engine can have without touching the stream.
+//! An engine behind the common runtime, with known timing and every fault that an engine can have
+//! without corrupting the stream.
 
 use crate::fault::Fault;
 use crate::model::Row;
@@ -12,36 +12,36 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-/// Where there is no `config.json`: tests of the harness need no model.
+/// The vocabulary if there is no `config.json`, since tests of the harness need no model.
 const DEFAULT_VOCABULARY: u32 = 512;
-/// Beyond this many positions the faults of long contexts show.
+/// Number of positions beyond which the faults of long contexts occur.
 const POSITIONS: u32 = 1200;
 
-/// The engine.
+/// The engine's fault and state.
 pub struct Fake {
     fault: Fault,
-    /// Batch in which the fault strikes, from 1.
+    /// Number of the batch in which the fault occurs, from 1.
     fault_at: u32,
     schedule: Schedule,
     vocabulary: u32,
     rows: Vec<Row>,
-    /// Batches begun so far.
+    /// Number of batches begun so far.
     batches: u32,
     prompt_tokens: usize,
-    /// The prompt before, where it was alone and is kept.
+    /// The previous prompt, if it was alone; `None` if prompts are not kept.
     kept: Option<Vec<u32>>,
-    /// How many tokens of the prompt were kept of the one before.
+    /// Number of this prompt's tokens that were kept from the previous one.
     reused: usize,
-    /// Every prompt that was alone, for the fault that keeps them all.
+    /// Every prompt that was alone, for the fault that caches them all.
     asked: HashSet<Vec<u32>>,
     started_ns: u64,
-    /// Tokens emitted in this batch.
+    /// Number of tokens emitted in this batch.
     steps: u32,
     truth: Truth,
 }
 
 impl Fake {
-    /// The next token of each row, at the time it is due.
+    /// Return the next token of each row, at the time it is due.
     fn emit(&mut self) -> Vec<u32> {
         let next = self.rows.iter().map(|&row| self.next(row)).collect();
         let prefilled = self.prompt_tokens - self.reused;
@@ -57,7 +57,7 @@ impl Fake {
             Fault::Wrong => true,
             Fault::WrongAfter4n => self.prompt_tokens.is_multiple_of(4),
             Fault::WrongAfter37 => self.prompt_tokens % 64 == 37,
-            // What every prompt begins with is no fault.
+            // A token at the beginning, which every prompt shares, is no fault.
             Fault::WrongReuse => self.reused > 1,
             Fault::WrongFar => row.position() > POSITIONS,
             _ => false,
@@ -65,7 +65,7 @@ impl Fake {
         (row.next(self.vocabulary) + u32::from(is_wrong)) % self.vocabulary
     }
 
-    /// Whether the fault strikes in this batch.
+    /// Whether the fault occurs in this batch.
     fn strikes(&self) -> bool {
         self.batches == self.fault_at
     }
@@ -105,7 +105,7 @@ impl Engine for Fake {
             Fault::Unavailable => return fail(FailureKind::Unavailable),
             _ => {}
         }
-        // It reads no weights, but a weight file that is named must be there.
+        // It reads no weights, but a weight file that is named must exist.
         let dir = Path::new(&load.model_dir);
         let weights = dir.join(&load.weights);
         let are_there = protocol::safetensors_files(dir, &load.weights).is_ok();
@@ -222,7 +222,7 @@ impl Drop for Fake {
 
 fn kill_self(signal: &str) -> ! {
     let me = std::process::id().to_string();
-    // A program that every Unix has saves this one a dependency.
+    // The program `kill`, which every Unix has, saves this crate a dependency.
     let _ = std::process::Command::new("kill")
         .args([signal, &me])
         .status();
@@ -240,7 +240,7 @@ fn hang() -> ! {
     }
 }
 
-/// `vocab_size` of the model whose part we play.
+/// Return the `vocab_size` of the model that this engine stands for.
 fn vocabulary(model_dir: &Path) -> Result<u32, EngineError> {
     let path = model_dir.join("config.json");
     let Ok(text) = std::fs::read_to_string(&path) else {

@@ -1,11 +1,10 @@
-//! The kinds of failure, by the name of the variant that asks for each. What
-//! each one does stands where it strikes: in `engine` or, for faults of the
-//! stream, here.
+//! The kinds of failure, by the name of the variant that asks for each. Each fault is implemented
+//! where it occurs: in `engine` or, for faults of the stream, here.
 //!
-//! Faults of the stream, which no engine behind the runtime can have: the
-//! runtime's lines pass through here, and answers to `generate` come out spoilt.
-//! It deliberately leaves every other event alone, so that such a target passes
-//! the gate and is caught where it is timed.
+//! Faults of the stream can't be made by an engine behind the runtime. Instead the runtime's
+//! output passes through [`Spoiler`], which corrupts the answers to `generate`. It deliberately
+//! leaves every other event alone, so that such a target passes the gate and fails only where it
+//! is timed.
 
 use protocol::wire::{Done, Event};
 use protocol::witness::{self, Witness};
@@ -14,28 +13,28 @@ use std::io::Write;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// What goes wrong.
+/// A kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing. Variants `""` and `ok`.
+    /// No fault. Variants `""` and `ok`.
     None,
-    /// Nothing but time: everything takes 10 % longer.
+    /// No fault, but everything takes 10 % longer.
     Slow,
-    /// A prompt that was asked before costs nothing for its length, though nobody asks for a cache.
+    /// A prompt that was asked before takes no prefill time, although no cache was asked for.
     Caches,
     /// Declares no prefix cache, and keeps nothing.
     Forgets,
-    /// Wrong tokens, and logits to match.
+    /// Wrong tokens, with matching logits.
     Wrong,
-    /// The same, after prompts of 4·n tokens.
+    /// Wrong tokens after prompts of 4·n tokens.
     WrongAfter4n,
-    /// The same, after prompts of 64·n + 37 tokens.
+    /// Wrong tokens after prompts of 64·n + 37 tokens.
     WrongAfter37,
-    /// The same, after prompts of which more than a token was kept of the one before.
+    /// Wrong tokens after prompts of which more than one token was kept from the previous one.
     WrongReuse,
-    /// The same, beyond 1 200 positions.
+    /// Wrong tokens beyond 1 200 positions.
     WrongFar,
-    /// `unsupported` beyond 1 200 positions.
+    /// `unsupported` for prompts beyond 1 200 positions.
     Short,
     /// `abort` while loading.
     CrashLoad,
@@ -43,61 +42,62 @@ pub enum Fault {
     CrashPrefill,
     /// `abort` while decoding.
     Crash,
-    /// `abort` once everything is answered and it is told to exit.
+    /// `abort` once everything is answered and it was told to exit.
     CrashExit,
-    /// What the kernel does to it when memory runs out: SIGKILL, while decoding.
+    /// SIGKILL while decoding, as from the kernel when memory runs out.
     OomKill,
     /// An illegal instruction while decoding, unless `FAKE_MAX_ISA` is set.
     Sigill,
-    /// The same whatever is set.
+    /// An illegal instruction while decoding, whatever is set.
     SigillAlways,
-    /// A child of its own outlives it and holds its standard error open.
+    /// Exits while decoding, leaving a child process that holds its standard error open.
     Orphan,
     /// Exit status 3 while decoding.
     Exit,
-    /// Never answers.
+    /// Never answers, from a decode step on.
     Hang,
-    /// Never loads.
+    /// Never finishes loading.
     HangLoad,
-    /// Answers a byte at a time, and never comes to the end of the line.
+    /// Answers one byte at a time, and never ends the line.
     Drip,
-    /// Out of memory in a batch; the process lives on.
+    /// Out of memory in a batch; the process goes on.
     Oom,
     /// Out of memory while loading.
     OomLoad,
-    /// Load answers `unsupported`.
+    /// `unsupported` while loading.
     Unsupported,
-    /// Load answers `unavailable`.
+    /// `unavailable` while loading.
     Unavailable,
-    /// A line that is not JSON, before each answer.
+    /// Writes a line that is not JSON before each answer.
     Garbage,
-    /// A line that is not UTF-8, before each answer.
+    /// Writes a line that is not UTF-8 before each answer.
     Binary,
-    /// A line of 64 MiB, before the first answer.
+    /// Writes a line of 64 MiB before the first answer.
     HugeLine,
-    /// Answers have an id that no request has.
+    /// Answers with an id that no request has.
     WrongId,
-    /// Every answer twice.
+    /// Writes every answer twice.
     Duplicate,
-    /// The last token is missing.
+    /// Leaves out the last token of an answer.
     TooFew,
-    /// The last token is earlier than the first.
+    /// Stamps the last token earlier than the first.
     Backwards,
-    /// A clock at half speed: latencies look twice as good as they are.
+    /// Its clock runs at half speed: latencies look twice as good as they are.
     Liar,
-    /// All tokens but the last are stamped a microsecond apart, as soon as work begins.
+    /// All tokens except the last are stamped a microsecond apart, from the beginning of the work
+    /// on.
     StampsEarly,
-    /// All tokens are stamped at equal distances, so that the first seems to come soon.
+    /// All tokens are stamped at equal distances, so that the first seems to come early.
     StampsSpread,
-    /// Tokens are stamped truly and committed late: all of them as the answer is written.
+    /// Tokens are stamped correctly but committed late: all of them when the answer is written.
     HeldBack,
-    /// Answers, and never stops answering.
+    /// Writes its answer again and again without end.
     Flood,
-    /// A mebibyte of standard error per batch, to fill a pipe that isn't drained.
+    /// Writes a mebibyte to standard error per batch, to fill a pipe that isn't drained.
     FloodStderr,
 }
 
-/// Every fault and its variant.
+/// Every variant's name, with its fault.
 const NAMES: [(&str, Fault); 40] = [
     ("", Fault::None),
     ("ok", Fault::None),
@@ -141,14 +141,14 @@ const NAMES: [(&str, Fault); 40] = [
     ("flood_stderr", Fault::FloodStderr),
 ];
 
-/// Chosen once, when the load request names it.
+/// The process's fault, set once when the load request names it.
 static CHOSEN: OnceLock<Fault> = OnceLock::new();
 
-/// Where tokens are committed that are held back.
+/// The handle with which tokens are committed late.
 static HELD: OnceLock<Witness> = OnceLock::new();
 
 impl Fault {
-    /// The fault that a variant asks for.
+    /// Return the fault that a variant asks for; `None` if there is no such variant.
     pub fn from_variant(variant: &str) -> Option<Self> {
         NAMES
             .iter()
@@ -156,27 +156,27 @@ impl Fault {
             .map(|(_, fault)| *fault)
     }
 
-    /// All variants, for a message.
+    /// Return all variants, for a message.
     pub fn variants() -> String {
         NAMES.map(|(name, _)| name).join(" ")
     }
 
-    /// Make this the process's fault, for the stream to know.
+    /// Make this the process's fault, so that the output stream applies it.
     pub fn choose(self) {
-        // A second choice cannot be: `load` comes once.
+        // It can't be set twice, because `load` comes once.
         let _ = CHOSEN.set(self);
         if self == Fault::HeldBack {
             take_witness();
         }
     }
 
-    /// The process's fault.
+    /// Return the process's fault.
     pub fn chosen() -> Self {
         CHOSEN.get().copied().unwrap_or(Fault::None)
     }
 }
 
-/// Keep the way to commit tokens from the runtime, which looks for it after `hello`.
+/// Take the shared memory for commits away from the runtime, which looks for it after `hello`.
 fn take_witness() {
     if let Ok(witness) = Witness::from_env() {
         let _ = HELD.set(witness);
@@ -186,20 +186,20 @@ fn take_witness() {
     unsafe { std::env::remove_var(witness::VARIABLE) };
 }
 
-/// The harness has to survive a line of this length without keeping it.
+/// Length of a line that the harness must survive without keeping it.
 const HUGE_LINE_BYTES: usize = 64 << 20;
 
-/// Between two bytes of an answer that never ends.
+/// Time between two bytes of an answer that never ends.
 const DRIP: Duration = Duration::from_millis(20);
 
-/// A writer that spoils.
+/// A writer that corrupts the stream.
 pub struct Spoiler<W> {
     inner: W,
     answers: u64,
 }
 
 impl<W: Write> Spoiler<W> {
-    /// Around the real stream.
+    /// Wrap the real stream.
     pub fn new(inner: W) -> Self {
         Self { inner, answers: 0 }
     }
@@ -240,7 +240,7 @@ impl<W: Write> Spoiler<W> {
     }
 }
 
-/// `done` as the fault has it.
+/// Return `done`, changed as the fault demands.
 fn bend(fault: Fault, mut done: Done) -> Done {
     match fault {
         Fault::WrongId => done.id += 1_000_000,
@@ -285,7 +285,8 @@ impl<W: Write> Write for Spoiler<W> {
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         let fault = Fault::chosen();
         if fault == Fault::None {
-            // Untouched in one call, as any engine's: this one calibrates.
+            // Written unchanged in one call, like any engine's, because this variant calibrates
+            // the harness.
             self.inner.write_all(lines)?;
             return Ok(lines.len());
         }

@@ -1,9 +1,8 @@
-//! Tokens that depend on the last two ids and the position, and logits that
-//! agree with them: enough that a stale cache, a shifted position or a mixed-up
-//! row shows. There are no weights.
+//! Tokens that depend on the last two ids and the position, and logits that agree with them, so
+//! that a stale cache, a shifted position or a mixed-up row is noticed. There are no weights.
 
 use splitmix::SplitMix64;
-/// One row's state.
+/// The state of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     previous: u32,
@@ -11,12 +10,12 @@ pub struct Row {
     position: u32,
 }
 
-/// The most likely id stands this far above all others, which lie within 1: no
-/// position is ever near a tie.
+/// How far the logit of the most likely id lies above all others, which lie within 1; no position
+/// is near a tie.
 const MARGIN: f32 = 8.0;
 
 impl Row {
-    /// After a prompt.
+    /// Return the state after a prompt.
     pub fn new(prompt: &[u32]) -> Self {
         let empty = Self {
             previous: 0,
@@ -26,7 +25,7 @@ impl Row {
         prompt.iter().fold(empty, |row, &id| row.feed(id))
     }
 
-    /// After one more id.
+    /// Return the state after one more id.
     pub fn feed(self, id: u32) -> Self {
         Self {
             previous: self.last,
@@ -35,7 +34,7 @@ impl Row {
         }
     }
 
-    /// Ids fed so far.
+    /// Return how many ids were fed so far.
     pub fn position(self) -> u32 {
         self.position
     }
@@ -45,12 +44,12 @@ impl Row {
         mix(mix(ids) ^ u64::from(self.position))
     }
 
-    /// The greedy next id.
+    /// Return the greedy next id.
     pub fn next(self, vocabulary: u32) -> u32 {
         (self.seed() % u64::from(vocabulary.max(1))) as u32
     }
 
-    /// Logits with their maximum at `next`.
+    /// Return logits with their maximum at `next`.
     pub fn logits(self, vocabulary: u32, next: u32) -> Vec<f32> {
         let seed = self.seed();
         let noise = |id: u32| (mix(seed ^ u64::from(id)) >> 40) as f32 / (1u64 << 24) as f32;
@@ -59,7 +58,7 @@ impl Row {
     }
 }
 
-/// The first output of SplitMix64 seeded with `value`.
+/// Return the first output of SplitMix64 seeded with `value`.
 fn mix(value: u64) -> u64 {
     SplitMix64(value).next_u64()
 }

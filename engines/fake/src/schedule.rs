@@ -1,14 +1,14 @@
-//! The timing that is known: when each step is due, and when it was really emitted.
+//! The known timing: when each token is due, and a file of when it was really emitted.
 //!
-//! When each step is due, and waiting for it. Deadlines are absolute, counted
-//! from the start of the batch, so that lateness never adds up.
+//! Each step waits until it is due. Deadlines are absolute, counted from the start of the batch,
+//! so that delays don't add up.
 //!
-//! What was really emitted when, by readings of the clock that the runtime has
-//! no part in: the harness is calibrated against this file.
+//! The file holds the times at which tokens were really emitted, by readings of the clock that are
+//! independent of the runtime: the harness is calibrated against it.
 //!
-//! One JSON object a line and batch, in order: `batch` (from 1, scores
-//! included), `rows`, `prompt_ids` of each row, `started_ns`, `due_ns` and
-//! `token_ns` of each step.
+//! It has one JSON object per batch, on a line of its own, in order: `batch` (from 1, scores
+//! included), `rows`, `prompt_ids` of each row, `started_ns`, and `due_ns` and `token_ns` of each
+//! step.
 
 use crate::number;
 use protocol::clock::now_ns;
@@ -17,25 +17,25 @@ use std::fs::File;
 use std::io::Write;
 use std::time::Duration;
 
-/// Closer than this to a deadline it spins: a sleep may end this late.
+/// Closer than this to a deadline it spins, because a sleep may end this late (ns).
 const SPIN_NS: u64 = 200_000;
 
-/// The known timing.
+/// The durations that make up the known timing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
-    /// Before the first token, whatever the prompt.
+    /// Time before the first token, for any prompt.
     prefill_ns: f64,
-    /// For each token of a prompt.
+    /// Additional time before the first token, for each token of the prompt.
     prefill_token_ns: f64,
-    /// Between tokens.
+    /// Time between tokens.
     decode_ns: f64,
-    /// Between tokens, for each row of the batch.
+    /// Additional time between tokens, for each row of the batch.
     row_ns: f64,
 }
 
 impl Schedule {
-    /// 2 ms + 0.02 ms a prompt token, then 1 ms a step however many rows there are, unless the
-    /// environment says otherwise; all times `factor`.
+    /// Read the timing from the environment; by default 2 ms + 0.02 ms per prompt token, then 1 ms
+    /// per step for any number of rows. All times are multiplied by `factor`.
     pub fn from_env(factor: f64) -> Self {
         let ns = |name, default_us| number(name).unwrap_or(default_us) * 1_000.0 * factor;
         Self {
@@ -46,7 +46,8 @@ impl Schedule {
         }
     }
 
-    /// When the token of `step` (0: the first) is due, from the start of a batch of so many rows.
+    /// Return when the token of `step` (from 0) is due, relative to the start of a batch of `rows`
+    /// rows (ns).
     pub fn due_ns(&self, prompt_tokens: usize, rows: usize, step: u32) -> u64 {
         let prefill = self.prefill_ns + self.prefill_token_ns * prompt_tokens as f64;
         let decode = self.decode_ns + self.row_ns * rows as f64;
@@ -54,7 +55,7 @@ impl Schedule {
     }
 }
 
-/// Return at `deadline_ns` on the common clock, or at once where it has passed.
+/// Return at `deadline_ns` on the common clock, or at once if it has passed.
 pub fn wait_until(deadline_ns: u64) {
     loop {
         let left_ns = deadline_ns.saturating_sub(now_ns());
@@ -69,31 +70,31 @@ pub fn wait_until(deadline_ns: u64) {
     }
 }
 
-/// Where the truth goes, and the batch under way.
+/// The file of true times, and the batch in progress.
 pub struct Truth {
-    /// `None` where the truth wasn't asked for. It is noted all the same, so that asking doesn't
-    /// change the timing.
+    /// `None` if the file wasn't asked for. The times are recorded all the same, so that asking
+    /// for them doesn't change the timing.
     file: Option<File>,
     batch: Batch,
 }
 
-/// One batch.
+/// The true times of one batch.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// From 1.
+    /// The batch's number, from 1.
     pub number: u32,
     /// The prompt of each row.
     pub prompt_ids: Vec<Vec<u32>>,
-    /// `prefill` was entered.
+    /// When `prefill` was entered (ns).
     pub started_ns: u64,
-    /// When each step should have ended.
+    /// When each step should have ended (ns).
     pub due_ns: Vec<u64>,
-    /// When each step did end.
+    /// When each step did end (ns).
     pub token_ns: Vec<u64>,
 }
 
 impl Truth {
-    /// Append to the file named by `FAKE_TRUTH`, if any.
+    /// Append to the file that `FAKE_TRUTH` names, if it is set.
     pub fn from_env() -> std::io::Result<Self> {
         let file = match std::env::var_os("FAKE_TRUTH") {
             None => None,
@@ -105,7 +106,7 @@ impl Truth {
         })
     }
 
-    /// Begin a batch, with room for many steps: the next allocation is far off.
+    /// Begin a batch, with room for many steps, so that usually no step allocates.
     pub fn begin(&mut self, number: u32, prompts: &[&[u32]], started_ns: u64) {
         self.batch = Batch {
             number,
@@ -116,13 +117,13 @@ impl Truth {
         };
     }
 
-    /// A step ended.
+    /// Record that a step ended.
     pub fn step(&mut self, due_ns: u64, ended_ns: u64) {
         self.batch.due_ns.push(due_ns);
         self.batch.token_ns.push(ended_ns);
     }
 
-    /// Write the batch down; nothing where there is none.
+    /// Append the batch to the file; do nothing if there is no file or no batch.
     pub fn write(&mut self) {
         let batch = std::mem::take(&mut self.batch);
         let Some(file) = self.file.as_mut().filter(|_| !batch.token_ns.is_empty()) else {
@@ -155,7 +156,7 @@ mod tests {
             row_ns: 0.0,
         };
         assert_eq!(schedule.due_ns(50, 1, 0), 3_000_000);
-        // Rounded once, from the exact sum: 10 × 0.4 ns are not lost.
+        // The exact sum is rounded once, so that 10 × 0.4 ns are not lost.
         assert_eq!(schedule.due_ns(50, 1, 10), 13_000_004);
         assert_eq!(schedule.due_ns(50, 8, 10), 13_000_004, "a perfect batch");
         let by_row = Schedule {

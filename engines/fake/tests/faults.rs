@@ -1,5 +1,5 @@
-//! Every variant as the harness meets it. Timing is set to almost nothing and
-//! never asserted, except that no token may come before it is due.
+//! Tests of every variant as the harness uses it. The timing is set to almost nothing and never
+//! asserted, except that no token may come before it is due.
 
 use protocol::wire::{Event, FailureKind};
 use protocol::witness::{self, Ring};
@@ -21,7 +21,7 @@ fn command() -> Command {
     command
 }
 
-/// Load `variant`, then five requests of which each has another prompt.
+/// Return the input that loads `variant`, then sends five requests with different prompts.
 fn input(variant: &str) -> String {
     let load = json!({
         "op": "load", "model_dir": "none", "weights": "none", "precision": "f32",
@@ -49,7 +49,7 @@ fn run_command(command: &mut Command, variant: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// The lines that are events, and how many are not.
+/// Return the lines that are events, and the number of lines that are not.
 fn events(output: &Output) -> (Vec<Event>, usize) {
     let lines = output
         .stdout
@@ -209,7 +209,7 @@ fn a_flood_of_answers_ends_with_its_reader() {
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(input("flood").as_bytes()).unwrap();
     let stdout = BufReader::new(child.stdout.take().unwrap());
-    // Five were asked for, after two lines of loading.
+    // Five answers were asked for, after two lines of loading.
     assert_eq!(
         stdout.lines().take(1000).filter(Result::is_ok).count(),
         1000
@@ -273,7 +273,7 @@ fn a_liar_claims_what_the_truth_denies() {
 
 #[test]
 fn what_is_kept_of_the_prompt_before_takes_no_time() {
-    // When the first token of each of three prompts was due after its start.
+    // When the first token of each of three prompts was due, relative to its start.
     let due_ns = |variant: &str, keeps: bool| -> Vec<u64> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("truth.jsonl");
@@ -305,10 +305,10 @@ fn what_is_kept_of_the_prompt_before_takes_no_time() {
             })
             .collect()
     };
-    // 10 µs, and 10 µs for each token that isn't kept; the last is never kept.
+    // It takes 10 µs, and 10 µs for each token that isn't kept; the last is never kept.
     assert_eq!(due_ns("", false), [50_000, 50_000, 50_000]);
     assert_eq!(due_ns("", true), [50_000, 30_000, 20_000]);
     assert_eq!(due_ns("forgets", true), [50_000, 50_000, 50_000]);
-    // All of a prompt that was asked before is kept by one that was not told to.
+    // This variant reuses the whole of an earlier prompt, although it was not told to.
     assert_eq!(due_ns("caches", false), [50_000, 50_000, 10_000]);
 }

@@ -1,4 +1,4 @@
-//! The first GPU, its memory, and how work on it is timed.
+//! The first GPU: its memory, and the timing of work on it.
 
 use crate::READINGS;
 use cudarc::driver::result::DriverError;
@@ -6,20 +6,21 @@ use cudarc::driver::sys::{CUdevice_attribute, CUevent_flags};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, sys};
 use std::sync::Arc;
 
-/// A reading is meant to last this long (s): far longer than a launch, whose time is not the work's.
+/// Intended duration of a reading (s): far longer than a launch, whose time is not part of the
+/// work.
 const READING_S: f64 = 5e-3;
-/// Repetitions in a reading at most, where one of them takes no time at all.
+/// Largest number of repetitions in a reading, in case one of them takes no measurable time.
 const REPETITIONS_MAX: u32 = 10_000;
-/// Bytes copied at once, where the card has memory for it: far more than any cache holds.
+/// Bytes per copy, if the card has memory for it: far more than any cache holds.
 const COPY_BYTES: usize = 1 << 30;
 
-/// The card that programs compute on unless told otherwise.
+/// The GPU that programs compute on by default.
 pub struct Card {
     pub stream: Arc<CudaStream>,
 }
 
 impl Card {
-    /// The first card; why there is none.
+    /// Open the first GPU; the error is the reason why there is none.
     pub fn open() -> Result<Self, String> {
         // SAFETY: opening the library runs its own initialisers and nothing else.
         if !unsafe { sys::is_culib_present() } {
@@ -31,7 +32,7 @@ impl Card {
         })
     }
 
-    /// The cache that all multiprocessors share (bytes).
+    /// Return the size of the cache that all multiprocessors share (bytes).
     pub fn last_level_cache_bytes(&self) -> Result<u64, String> {
         let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE;
         let bytes = self.stream.context().attribute(attribute);
@@ -40,7 +41,7 @@ impl Card {
             .map_err(|_| format!("the driver says that its cache has {bytes} bytes"))
     }
 
-    /// Bytes read and written per second by a copy within the card's memory.
+    /// Return the bytes per second that a copy within the card's memory reads and writes.
     pub fn memory_bandwidth_bytes_per_s(&self) -> Result<f64, String> {
         let copy = |error| said("a copy", &error);
         let (free, _) = self.stream.context().mem_get_info().map_err(copy)?;
@@ -51,10 +52,10 @@ impl Card {
         Ok(2.0 * bytes as f64 / seconds)
     }
 
-    /// Seconds that `work` takes at best, by the card's own clock.
+    /// Return the shortest time that `work` takes (s), by the card's own clock.
     pub fn best_s(&self, mut work: impl FnMut() -> Result<(), String>) -> Result<f64, String> {
-        // The first call loads kernels and raises clocks, so its time is thrown away; the second says how
-        // long one takes.
+        // The first call loads kernels and raises clocks, so its time is discarded; the second
+        // shows how long one call takes.
         self.seconds(1, &mut work)?;
         let once = self.seconds(1, &mut work)?;
         let repetitions = (READING_S / once.max(1e-9)).ceil() as u32;
@@ -71,7 +72,7 @@ impl Card {
         }
     }
 
-    /// Seconds that each of `repetitions` of `work` takes.
+    /// Return the time of one of `repetitions` repetitions of `work` (s).
     fn seconds(
         &self,
         repetitions: u32,
@@ -92,7 +93,7 @@ impl Card {
     }
 }
 
-/// What the driver refused, in its words.
+/// Format the driver's error with what was attempted.
 pub fn said(what: &str, error: &DriverError) -> String {
     let text = error
         .error_string()

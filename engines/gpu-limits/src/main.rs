@@ -1,10 +1,11 @@
-//! What an NVIDIA GPU can do at best: the denominators of MBU and MFU for targets that compute on it.
+//! Measures the limits of an NVIDIA GPU: the denominators of MBU and MFU for targets that compute
+//! on it.
 //!
-//! It prints one JSON object: `memory_bandwidth_bytes_per_s`; `flops_f32_per_s`, `flops_tf32_per_s`,
-//! `flops_f16_per_s`, `flops_bf16_per_s` and `ops_int8_per_s` (multiply-adds counted as two), each where
-//! the device has such arithmetic; and `last_level_cache_bytes`. Every rate is the best of several
-//! readings, as the processor's limits are. Where there is no GPU, one line on stderr says why, and the
-//! exit status is 1.
+//! It prints one JSON object: `memory_bandwidth_bytes_per_s`; `flops_f32_per_s`,
+//! `flops_tf32_per_s`, `flops_f16_per_s`, `flops_bf16_per_s` and `ops_int8_per_s` (multiply-adds
+//! counted as two), each if the device supports the format; and `last_level_cache_bytes`. Every
+//! rate is the best of several readings, as for the processor's limits. If there is no GPU, one
+//! line on stderr says why, and the exit status is 1.
 
 mod card;
 mod products;
@@ -13,11 +14,12 @@ use card::Card;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
 
-/// Readings of each rate.
+/// Number of readings of each rate.
 const READINGS: usize = 10;
 
 fn main() -> ExitCode {
-    // The bindings panic where a library lacks a function. The last line says why, as of any failure.
+    // The bindings panic if a library lacks a function. As for any failure, the last line says
+    // why.
     std::panic::set_hook(Box::new(|panic| eprintln!("gpu-limits: {panic}")));
     match measure() {
         Ok(limits) => {
@@ -48,7 +50,7 @@ fn measure() -> Result<Map<String, Value>, String> {
     for format in products::FORMATS {
         match products::rate(&card, &blas, &format) {
             Ok(rate) => drop(limits.insert(format.limit.into(), rate.into())),
-            // Older cards lack a format; the other limits stand.
+            // Older cards lack a format; the other limits are still reported.
             Err(why) => eprintln!("gpu-limits: no {}: {why}", format.limit),
         }
     }

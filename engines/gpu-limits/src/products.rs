@@ -1,4 +1,5 @@
-//! Matrix products by cuBLAS in every number format: how much arithmetic the card does at best.
+//! Measures the best rate of arithmetic of the card, with cuBLAS matrix products in every number
+//! format.
 
 use crate::card::{Card, said};
 use cudarc::cublas::CudaBlas;
@@ -13,20 +14,21 @@ use std::ffi::c_void;
 
 /// Rows and columns of the square matrices: large enough to keep every multiprocessor busy.
 const SIZE: usize = 8192;
-/// Numbers of a matrix that are drawn; the rest repeats them.
+/// Number of random elements of a matrix; the rest of it repeats them.
 const DRAWN: usize = 1 << 16;
 
 /// A number format, as cuBLAS takes it.
 pub struct Format {
-    /// The limit's name in what this program prints.
+    /// The limit's name in the output of this program.
     pub limit: &'static str,
-    /// What is multiplied, and the bytes of one such number for a value between -1 and 1.
+    /// Type of the factors, and the conversion of a value between -1 and 1 to the bytes of this
+    /// type.
     of: cudaDataType_t,
     bytes: fn(f32) -> Vec<u8>,
-    /// What comes out, in 4 bytes or 2.
+    /// Type of the result, and its size in bytes.
     to: cudaDataType_t,
     to_bytes: usize,
-    /// What is computed in.
+    /// Type of the computation.
     within: cublasComputeType_t,
 }
 
@@ -73,7 +75,7 @@ pub const FORMATS: [Format; 5] = [
     },
 ];
 
-/// cuBLAS on the card; why it can't be had.
+/// Open cuBLAS on the card; the error is the reason why it can't be opened.
 pub fn library(card: &Card) -> Result<CudaBlas, String> {
     // SAFETY: opening the library runs its own initialisers and nothing else.
     if !unsafe { sys::is_culib_present() } {
@@ -88,7 +90,7 @@ fn refused(error: CublasError) -> String {
     format!("cuBLAS says {error:?}")
 }
 
-/// Multiply-adds per second, counted as two each.
+/// Return the multiply-adds per second, counted as two each.
 pub fn rate(card: &Card, blas: &CudaBlas, format: &Format) -> Result<f64, String> {
     let memory = |error| said("three matrices", &error);
     let a = upload(card, format, 1)?;
@@ -108,12 +110,12 @@ pub fn rate(card: &Card, blas: &CudaBlas, format: &Format) -> Result<f64, String
         let (a, _read_a) = a.device_ptr(&card.stream);
         let (b, _read_b) = b.device_ptr(&card.stream);
         let (c, _written) = c.device_ptr_mut(&card.stream);
-        // SAFETY: the three lie on this card and hold SIZE × SIZE numbers of their formats; the scales
-        // are on the host, which is where cuBLAS looks for them unless told otherwise.
+        // SAFETY: the three are on this card and hold SIZE × SIZE numbers of their formats; the
+        // scales are on the host, where cuBLAS looks for them unless told otherwise.
         unsafe {
             gemm_ex(
                 *blas.handle(),
-                // The one order of rows and columns in which tensor cores take 8-bit integers.
+                // The only order of rows and columns for which tensor cores accept 8-bit integers.
                 cublasOperation_t::CUBLAS_OP_T,
                 cublasOperation_t::CUBLAS_OP_N,
                 size,
@@ -139,8 +141,8 @@ pub fn rate(card: &Card, blas: &CudaBlas, format: &Format) -> Result<f64, String
     Ok(2.0 * (SIZE as f64).powi(3) / seconds)
 }
 
-/// A matrix of numbers between -1 and 1 on the card: zeros would draw less power, and so be
-/// multiplied faster than any weights are.
+/// Upload a matrix of random numbers between -1 and 1: zeros would draw less power, and so be
+/// multiplied faster than real weights.
 fn upload(card: &Card, format: &Format, seed: u64) -> Result<CudaSlice<u8>, String> {
     let mut random = SplitMix64(seed);
     let drawn = (0..DRAWN).map(|_| random.below(255) as f32 / 127.0 - 1.0);

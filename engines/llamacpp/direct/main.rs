@@ -1,7 +1,7 @@
 //! llama.cpp driven directly, without the adapter, as its `llama-bench` does it: one sequence
-//! through `llama_decode` with threads that persist between steps, and a greedy choice. `cargo
-//! xtask bench-adapters` runs it beside `llamacpp-bench` to measure what the adapter costs. It
-//! reads the same request by hand as `llamacpp-bench` and prints one JSON object with
+//! through `llama_decode` with threads that persist between steps, and a greedy choice.
+//! `cargo xtask bench-adapters` runs it beside `llamacpp-bench` to measure what the adapter costs.
+//! It reads the same request by hand as `llamacpp-bench` and prints one JSON object with
 //! `output_tok_per_s`.
 
 use llama_cpp_sys_2 as sys;

@@ -67,7 +67,7 @@ pub struct Slots<D> {
     wanted: Vec<(usize, usize)>,
 }
 
-/// A sequence in a slot.
+/// A running sequence, which occupies a slot.
 struct Sequence {
     work: Work,
     /// Number of its tokens that were fed.

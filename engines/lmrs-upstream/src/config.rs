@@ -1,10 +1,10 @@
-//! What of a model's `config.json` goes into an LMRS header, and what lm.rs would
-//! silently compute otherwise.
+//! Reads the part of a model's `config.json` that goes into an LMRS header, and finds the settings
+//! that lm.rs would silently compute differently.
 
 use serde_json::Value;
 use std::path::Path;
 
-/// lm.rs has Llama 3.2's RoPE scaling in its code, not in its files.
+/// Llama 3.2's RoPE scaling, which lm.rs has in its code and not in its files.
 const BUILT_IN_SCALING: [(&str, f64); 4] = [
     ("factor", 32.0),
     ("low_freq_factor", 1.0),
@@ -12,7 +12,7 @@ const BUILT_IN_SCALING: [(&str, f64); 4] = [
     ("original_max_position_embeddings", 8192.0),
 ];
 
-/// The header's numbers, in its order.
+/// The numbers of the header, in its order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub hidden_size: u32,
@@ -25,7 +25,7 @@ pub struct Config {
     pub max_position: u32,
     pub rms_norm_eps: f32,
     pub rope_theta: f32,
-    /// What lm.rs does otherwise at long positions, if anything.
+    /// How lm.rs deviates at long positions, if it does.
     pub position_gap: Option<String>,
 }
 
@@ -44,7 +44,7 @@ fn parse(raw: &Value) -> Result<Config, String> {
             .map(|n| n as u32)
             .ok_or_else(|| format!("no number {key:?} in it"))
     };
-    // Newer configs keep everything about RoPE in one table.
+    // Newer configs keep all RoPE settings in one table.
     let rope = raw.get("rope_parameters").unwrap_or(raw);
     let theta = rope.get("rope_theta").and_then(Value::as_f64);
     let scaling = raw

@@ -1,6 +1,6 @@
-//! safetensors → LMRS, lm.rs's own format (version 4), as its `export.py` writes
-//! it: a 256-byte header, then tensors by kind, layer by layer. Each quantised
-//! tensor is its int8 values followed by its f32 scales, one per group.
+//! Converts safetensors to LMRS, lm.rs's own format (version 4), as its `export.py` writes it: a
+//! 256-byte header, then tensors by kind, layer by layer. Each quantised tensor is its int8 values
+//! followed by its f32 scales, one per group.
 
 use crate::config::Config;
 use half::{bf16, f16};
@@ -13,20 +13,21 @@ use std::path::{Path, PathBuf};
 const MAGIC: u32 = 0x7372_6d6c;
 const VERSION: u32 = 4;
 const HEADER_BYTES: usize = 256;
-/// In the header: the model is a Llama.
+/// The header's code for a Llama.
 const LLAMA: u8 = 1;
 
 /// How the weights are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// As they are.
+    /// f32 values.
     F32,
     /// Symmetric int8 with one f32 scale for each group of this many weights.
     Q8_0 { group: u32 },
 }
 
 impl Storage {
-    /// `precision` for a model of this width; groups as large as `export.py`'s.
+    /// Return the storage for `precision` and a model of this width, with groups as large as
+    /// `export.py`'s.
     pub fn new(precision: &str, hidden_size: u32) -> Option<Self> {
         match precision {
             "f32" => Some(Self::F32),
@@ -41,7 +42,7 @@ impl Storage {
         }
     }
 
-    /// Bytes that `count` weights take.
+    /// Return the bytes that `count` weights take.
     pub fn bytes(self, count: u64) -> u64 {
         match self {
             Self::F32 => 4 * count,
@@ -50,8 +51,8 @@ impl Storage {
     }
 }
 
-/// Convert the weights of `sources`, a file or its shards, into `target`, which is there
-/// whole or not at all.
+/// Convert the weights of `sources`, a file or its shards, into `target`. On failure no incomplete
+/// `target` is left.
 pub fn convert(
     sources: &[PathBuf],
     config: &Config,
@@ -90,7 +91,7 @@ fn map(path: &Path) -> Result<Mmap, String> {
     unsafe { Mmap::map(&file) }.map_err(|e| in_file(path, e))
 }
 
-/// The values of a tensor, whichever file it is in.
+/// Return the values of a tensor, from whichever file it is in.
 fn find(files: &[(&Path, SafeTensors)], name: &str) -> Result<Vec<f32>, String> {
     let mut all = files.iter();
     let found = all.find_map(|(path, tensors)| Some((*path, tensors.tensor(name).ok()?)));
@@ -134,7 +135,7 @@ fn header(config: &Config, storage: Storage) -> Vec<u8> {
     header
 }
 
-/// Every tensor in the file's order, and whether it is one that is quantised.
+/// Return every tensor in the file's order, and whether it is quantised.
 fn order(layers: u32) -> Vec<(String, bool)> {
     let mut names = vec![("model.embed_tokens.weight".to_string(), true)];
     let kinds = [
@@ -185,7 +186,7 @@ fn encode(values: &[f32], storage: Storage) -> Vec<u8> {
     let mut scales = Vec::with_capacity(4 * values.len() / group as usize);
     for group in values.chunks(group as usize) {
         let scale = group.iter().fold(0f32, |max, v| max.max(v.abs())) / 127.0;
-        // A group of zeros: any scale will do, but not one that divides by zero.
+        // In a group of zeros any scale works, but must not divide by zero.
         let divisor = if scale == 0.0 { 1.0 } else { scale };
         bytes.extend(
             group

@@ -1,4 +1,4 @@
-//! The adapter proper: an LMRS file, made on first use, and token ids through
+//! The adapter: it converts the weights to an LMRS file on first use, and feeds token ids to
 //! `Transformer`.
 
 use crate::config::{self, Config};
@@ -15,12 +15,12 @@ use upstream::transformer::Transformer;
 
 /// The date and revision of the commit in `Cargo.toml`.
 const VERSION: &str = "2024-10-19 aa6db5c";
-/// It caps every context at this.
+/// Largest number of positions: lm.rs caps every context at this.
 const POSITIONS_MAX: u32 = 8192;
 
-/// The engine.
+/// A loaded model with the state of its sequence.
 pub struct Upstream {
-    /// Never dropped: its destructor frees what it did not allocate that way.
+    /// Never dropped: its destructor frees memory that was not allocated in the matching way.
     model: ManuallyDrop<Transformer<'static>>,
     position: u32,
     logits: Vec<f32>,
@@ -43,7 +43,7 @@ impl Upstream {
 
 impl Engine for Upstream {
     fn hello(load: &Load) -> Hello {
-        // What is wrong with a config that can't be read, `load` will say.
+        // If the config can't be read, `load` reports why.
         let config = config::read(Path::new(&load.model_dir)).ok();
         Hello {
             protocol: PROTOCOL,
@@ -122,8 +122,8 @@ impl Engine for Upstream {
     }
 }
 
-/// The LMRS file of some weights, beside them, made where it isn't there. Its name
-/// has the weights' size and time of change, so that new weights get a new file.
+/// Return the LMRS file of the weights, which is made beside them if it doesn't exist. Its name
+/// contains the weights' size and modification time, so that new weights get a new file.
 fn lmrs_file(
     model_dir: &Path,
     sources: &[PathBuf],

@@ -1,5 +1,5 @@
-//! `lmrs-upstream-bench`: lm.rs itself, at a pinned revision, behind the protocol.
-//! It deliberately mends nothing: where the library falls short, `hello` says so.
+//! `lmrs-upstream-bench`: lm.rs itself, at a pinned revision, behind the protocol. It deliberately
+//! fixes nothing; `hello` reports the library's defects.
 
 mod config;
 mod convert;

@@ -1,10 +1,10 @@
-//! How fast the kernels are on this machine, one thread, for trying a change:
+//! Measures how fast the kernels are on this machine, on one thread, to try out a change:
 //!
 //!     cargo run --release -p lmrs-bench --example kernels
 //!
-//! Time is the thread's own CPU time, so that a busy machine disturbs it little.
-//! It deliberately measures no memory: the weights stay in the second-level
-//! cache. What counts in the end is a decode step of a whole model.
+//! The time is the thread's own CPU time, so that a busy machine has little effect on it. Memory
+//! speed is deliberately not measured: the weights stay in the second-level cache. What counts in
+//! the end is a decode step of a whole model.
 
 use lmrs_bench::kernels::attention::Attend;
 use lmrs_bench::kernels::quant::{Activations, TILE_BYTES, TILE_DEPTH, TILE_ROWS};
@@ -35,7 +35,7 @@ fn main() {
     }
 }
 
-/// The best of some runs, in operations a nanosecond.
+/// Return the best of several runs, in operations per nanosecond.
 fn best(operations: usize, mut run: impl FnMut()) -> f64 {
     let repeats = (20_000_000 / operations).max(1);
     let once = (0..15).map(|_| {

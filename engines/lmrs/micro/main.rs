@@ -1,6 +1,6 @@
-//! `lmrs-micro`: this engine's attention by itself, for the micro suites: one query
-//! after the other against keys and values that each call lays out as its cache has
-//! them, spread over its own threads, as a prefill does it.
+//! `lmrs-micro`: this engine's attention by itself, for the micro suites. As in a prefill, one
+//! query after the other attends to keys and values, which each call writes in the layout of the
+//! engine's cache, and the work is spread over the engine's own threads.
 
 use lmrs_bench::kernels::Kernels;
 use lmrs_bench::kernels::attention::{Attend, KEY_BLOCK};
@@ -25,13 +25,13 @@ struct Attention {
 struct Case {
     shape: Shape,
     inputs: Inputs,
-    /// The keys of each head, [position / 16][padded dimension][16], written anew by every call.
+    /// The keys of each head, [position / 16][padded dimension][16], rewritten by every call.
     k: Vec<f32>,
-    /// The values of each head, [position][padded dimension], likewise.
+    /// The values of each head, [position][padded dimension], rewritten by every call.
     v: Vec<f32>,
-    /// How many elements of `k`, and of `v`, one head takes.
+    /// Number of elements of `k`, and of `v`, for one head.
     cached: usize,
-    /// Each thread's scores.
+    /// Scratch memory for the scores of each thread.
     scores: Vec<f32>,
     /// The output of the last call.
     output: Vec<f32>,
@@ -88,7 +88,7 @@ impl Case {
         Self {
             shape,
             inputs: Inputs::draw(seed, &shape),
-            // A cache is allocated once for all prompts, so these are made here.
+            // Made here and not per call, since a real cache is allocated once for all prompts.
             k: vec![0.0; heads * cached],
             v: vec![0.0; heads * cached],
             cached,
@@ -97,7 +97,7 @@ impl Case {
         }
     }
 
-    /// Lay keys and values out as the cache has them, a block of positions a task.
+    /// Write keys and values in the cache's layout, with one block of positions per task.
     fn store(&mut self, pool: &Pool) {
         let Shape { seq, dim, .. } = self.shape;
         let padded = dim.next_multiple_of(KEY_BLOCK);
@@ -130,7 +130,7 @@ impl Case {
         } = self.shape;
         let room = seq.next_multiple_of(KEY_BLOCK);
         let heads = self.shape.batch * self.shape.heads;
-        // New in every call, as every other variant's is.
+        // Allocated in every call, as every other variant's output is.
         self.output = vec![0.0; self.shape.values()];
         let outputs = SharedMut::new(&mut self.output);
         let scratch = SharedMut::new(&mut self.scores);
@@ -167,7 +167,7 @@ impl Case {
 mod tests {
     use super::*;
 
-    /// Two heads of 24 over 20 positions: neither is a multiple of a block.
+    /// The test has two heads of 24 over 20 positions, neither of which is a multiple of a block.
     #[test]
     fn every_call_lays_out_its_inputs_and_gives_a_new_output() {
         let shape = Shape {

@@ -1,6 +1,7 @@
-//! The engine behind the benchmark's protocol: options in, errors and facts out.
+//! The adapter of the engine for the benchmark's protocol: it converts options, errors and
+//! capabilities.
 //!
-//! It deliberately times nothing and forms no batches; the runtime does.
+//! It deliberately times nothing and forms no batches; the runtime does that.
 
 use crate::kernels::{Isa, Kernels};
 use crate::model::{Model, Options};
@@ -11,7 +12,7 @@ use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded, PROTOCOL};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The adapter.
+/// A loaded model, with the handicap of its variant.
 pub struct Lmrs {
     model: Model,
     slowdown: Slowdown,

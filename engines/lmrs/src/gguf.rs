@@ -1,21 +1,20 @@
-//! A reader of GGUF files: header, metadata, and where each tensor's bytes lie.
+//! A reader of GGUF files: the header, the metadata, and the location of each tensor's bytes.
 //!
-//! Every number in the file is doubted before it is used: a truncated or
-//! damaged file gives an error that names what is wrong, never a panic and never
-//! a slice beyond the mapping. It deliberately decodes no tensor; token lists
-//! and other arrays are skipped.
+//! Every number in the file is checked before it is used: a truncated or damaged file gives an
+//! error that names what is wrong, never a panic and never a slice beyond the mapping. The reader
+//! deliberately decodes no tensor; token lists and other arrays are skipped.
 
 use protocol::engine::EngineError;
 use std::collections::HashMap;
 
-/// Element types this engine reads.
+/// The element types that this engine reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// 32-bit floats.
     F32,
     /// Blocks of an f16 scale and 32 int8 values.
     Q8_0,
-    /// Some other type, by its number.
+    /// Another type, by its number.
     Other(u32),
 }
 
@@ -29,34 +28,34 @@ impl Type {
     }
 }
 
-/// A tensor: its shape, and its bytes in the file.
+/// A tensor's shape, and its bytes in the file.
 #[derive(Clone, Debug)]
 pub struct Tensor<'a> {
     /// Element type.
     pub kind: Type,
-    /// Rows (1 for a vector).
+    /// Number of rows (1 for a vector).
     pub rows: usize,
-    /// Columns, contiguous in memory.
+    /// Number of columns, which are contiguous in memory.
     pub cols: usize,
-    /// Exactly the tensor's bytes; empty for a type this engine does not read.
+    /// Exactly the tensor's bytes; empty for a type that this engine does not read.
     pub bytes: &'a [u8],
 }
 
 /// A metadata value; arrays are skipped.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Any unsigned or non-negative integer, or a bool.
+    /// An unsigned or non-negative integer, or a bool.
     Integer(u64),
-    /// Any float.
+    /// A float of any width.
     Float(f64),
     /// A short string.
     Text(String),
-    /// A negative integer, an array or a long text: nothing this engine asks for.
+    /// A negative integer, an array or a long text, none of which this engine reads.
     Other,
 }
 
 impl Value {
-    /// The integer, if it is one.
+    /// Return the integer, if it is one.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Value::Integer(value) => Some(*value),
@@ -64,7 +63,7 @@ impl Value {
         }
     }
 
-    /// The float, if it is one.
+    /// Return the float, if it is one.
     pub fn as_f32(&self) -> Option<f32> {
         match self {
             Value::Float(value) => Some(*value as f32),
@@ -72,7 +71,7 @@ impl Value {
         }
     }
 
-    /// The string, if it is one.
+    /// Return the string, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Value::Text(value) => Some(value),
@@ -88,14 +87,14 @@ pub struct Gguf<'a> {
     tensors: HashMap<String, Tensor<'a>>,
 }
 
-/// Why the bytes are no GGUF file, without the file's name.
+/// The reason why the bytes are not a GGUF file, without the file's name.
 type Fault = String;
 
 impl<'a> Gguf<'a> {
     /// Read the header of `bytes`; `name` is for messages.
     ///
     /// # Errors
-    /// If the bytes are not a whole and consistent GGUF file.
+    /// Fails if the bytes are not a complete and consistent GGUF file.
     pub fn open(bytes: &'a [u8], name: &str) -> Result<Self, EngineError> {
         let (values, tensors) = read(bytes).map_err(|fault| {
             EngineError::internal(format!(
@@ -109,35 +108,35 @@ impl<'a> Gguf<'a> {
         })
     }
 
-    /// The file's name, for messages.
+    /// Return the file's name, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A metadata value.
+    /// Return a metadata value, if the file has it.
     pub fn value(&self, key: &str) -> Option<&Value> {
         self.values.get(key)
     }
 
-    /// A tensor, if the file has it.
+    /// Return a tensor, if the file has it.
     pub fn find(&self, tensor: &str) -> Option<&Tensor<'a>> {
         self.tensors.get(tensor)
     }
 
-    /// A tensor the file must have.
+    /// Return a tensor that the file must have.
     ///
     /// # Errors
-    /// If it has none of that name.
+    /// Fails if the file has no tensor of that name.
     pub fn tensor(&self, tensor: &str) -> Result<&Tensor<'a>, EngineError> {
         self.find(tensor).ok_or_else(|| {
             EngineError::internal(format!("{}: it has no tensor `{tensor}`", self.name))
         })
     }
 
-    /// Rows of a tensor the file must have.
+    /// Return the number of rows of a tensor that the file must have.
     ///
     /// # Errors
-    /// If it has none of that name.
+    /// Fails if the file has no tensor of that name.
     pub fn rows(&self, tensor: &str) -> Result<usize, EngineError> {
         Ok(self.tensor(tensor)?.rows)
     }
@@ -199,7 +198,7 @@ fn read(bytes: &[u8]) -> Result<Contents<'_>, Fault> {
     Ok((values, tensors))
 }
 
-/// The tensor, or `None` where its bytes do not lie inside `data`.
+/// Return the tensor, or `None` if its bytes do not lie inside `data`.
 fn locate(data: &[u8], shape: [u64; 4], kind: Type, offset: u64) -> Option<Tensor<'_>> {
     let cols = usize::try_from(shape[0]).ok()?;
     let rows = shape[1..]
@@ -210,7 +209,7 @@ fn locate(data: &[u8], shape: [u64; 4], kind: Type, offset: u64) -> Option<Tenso
         Type::F32 => cols.checked_mul(4)?,
         Type::Q8_0 if cols.is_multiple_of(32) => (cols / 32).checked_mul(34)?,
         Type::Q8_0 => return None,
-        // Not ours to size; asking for it is refused by type.
+        // Its size is unknown; the caller refuses the type if it needs the tensor.
         Type::Other(_) => 0,
     };
     let start = usize::try_from(offset).ok()?;
@@ -258,7 +257,8 @@ impl<'a> Reader<'a> {
         usize::try_from(self.u64()?).map_err(|_| "a length beyond memory".to_owned())
     }
 
-    /// A string that is fit to be a name: short, and printable in a message.
+    /// Read a string; `None` if it is not fit to be a name, that is short and printable in a
+    /// message.
     fn short_text(&mut self) -> Result<Option<String>, Fault> {
         let length = self.length()?;
         let text = std::str::from_utf8(self.take(length)?).ok();
@@ -305,8 +305,8 @@ impl<'a> Reader<'a> {
             2 | 3 => 2,
             4..=6 => 4,
             10..=12 => 8,
-            // Strings and arrays must be walked; each takes at least 8 bytes, so
-            // a false count runs into the end of the file soon.
+            // Strings and arrays must be walked; each takes at least 8 bytes, so a wrong count
+            // soon runs into the end of the file.
             8 => {
                 for _ in 0..count {
                     let length = self.length()?;

@@ -1,20 +1,21 @@
-//! The shape of a model from the metadata of a GGUF file, checked before anything is sized by it.
-//! Whatever would silently change the arithmetic (experts, other RoPE scalings) is refused by name.
+//! Reads the shape of a model from the metadata of a GGUF file, and checks it before anything is
+//! sized by it. A setting that would silently change the arithmetic (experts, other RoPE scalings)
+//! is refused by name.
 
 use crate::gguf::{Gguf, Value};
 use protocol::engine::EngineError;
 use shape::{Architecture, Rope, Scaling, Shape};
 
-/// What this engine computes, for messages.
+/// The architectures that this engine computes, for messages.
 const ARCHITECTURES: &str = "`llama`, `mistral`, `phi3` and `qwen3`";
 
-/// From the metadata of a GGUF file; `divisors` is its `rope_freqs.weight`.
+/// Read the shape from the metadata of a GGUF file; `divisors` is its `rope_freqs.weight`.
 ///
 /// # Errors
-/// As [`Shape::from_json`]'s.
+/// The same as those of [`Shape::from_json`].
 pub fn read(gguf: &Gguf<'_>, divisors: Option<Vec<f32>>) -> Result<Shape, EngineError> {
     let name = gguf.name();
-    // A Mistral is a `llama` here.
+    // Mistral's files say `llama`.
     let found = gguf.value("general.architecture").and_then(Value::as_str);
     let (prefix, architecture) = match found {
         Some("llama") => ("llama", Architecture::Llama),

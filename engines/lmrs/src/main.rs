@@ -1,4 +1,4 @@
-//! The adapter's binary; everything is in the library.
+//! The adapter's binary; all of its code is in the library.
 
 use std::process::ExitCode;
 

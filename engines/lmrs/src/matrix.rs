@@ -1,14 +1,14 @@
-//! A weight matrix as the kernels read it: f32 rows as they are in the file, or
-//! int8 tiles packed at load.
+//! Weight matrices in the form that the kernels read: f32 rows as in the file, or int8 tiles that
+//! are packed while loading.
 //!
-//! The tile layout is in [`crate::kernels::quant`].
+//! The layout of the tiles is described in [`crate::kernels::quant`].
 //!
-//! Products are of several matrices with one input, split over the pool.
+//! A product multiplies several matrices with one input, split over the pool.
 //!
-//! Matrices that share an input (query, key and value; gate and up) are one
-//! parallel phase, their outputs side by side. A task is a stripe of rows of
-//! one matrix with all tokens, so weights are read from memory once, however
-//! many tokens there are, and no element of the output depends on the split.
+//! Matrices that share an input (query, key and value; gate and up) are multiplied in one parallel
+//! phase, with their outputs side by side. A task is a stripe of rows of one matrix with all
+//! tokens, so that weights are read from memory once for any number of tokens, and no element of
+//! the output depends on the split.
 
 use crate::kernels::quant::{
     Activations, BLOCK, GGUF_BLOCK_BYTES, TILE_BYTES, TILE_DEPTH, TILE_ROWS, pack_tile_row,
@@ -20,11 +20,11 @@ use crate::pool::{Pool, SharedMut};
 use memmap2::Mmap;
 use std::sync::Arc;
 
-/// Numbers in f32, in the file or in memory of our own.
+/// F32 numbers, in a mapped file or in memory of their own.
 pub struct F32Data(Source);
 
 enum Source {
-    /// `count` aligned elements from byte `start` of a mapping.
+    /// A number of aligned elements (`count`) from byte `start` of a mapping.
     Mapped {
         map: Arc<Mmap>,
         start: usize,
@@ -34,9 +34,8 @@ enum Source {
 }
 
 impl F32Data {
-    /// `count` little-endian numbers from byte `start` of a mapping, in place.
-    /// `None` where they are misaligned, out of bounds or this machine is
-    /// big-endian.
+    /// Wrap `count` little-endian numbers from byte `start` of a mapping, in place. `None` if they
+    /// are misaligned or out of bounds, or if this machine is big-endian.
     pub fn mapped(map: &Arc<Mmap>, start: usize, count: usize) -> Option<Self> {
         let end = start.checked_add(count.checked_mul(4)?)?;
         let aligned = (map.get(start..end)?.as_ptr() as usize).is_multiple_of(4);
@@ -49,12 +48,12 @@ impl F32Data {
         })
     }
 
-    /// Numbers in memory of our own.
+    /// Wrap numbers in memory of their own.
     pub fn owned(values: Buffer<f32>) -> Self {
         Self(Source::Owned(values))
     }
 
-    /// The numbers.
+    /// Return the numbers.
     pub fn values(&self) -> &[f32] {
         match &self.0 {
             Source::Mapped { map, start, count } => {
@@ -67,26 +66,26 @@ impl F32Data {
     }
 }
 
-/// A weight matrix, `rows × cols`; a token's input has `cols` values.
+/// A weight matrix, `rows × cols`; the input of a token has `cols` values.
 pub struct Matrix {
-    /// Rows: values of the output.
+    /// Number of rows, which is the number of values in the output.
     pub rows: usize,
-    /// Columns: values of the input.
+    /// Number of columns, which is the number of values in the input.
     pub cols: usize,
-    /// The weights.
+    /// The weights, as the kernels read them.
     pub weights: Weights,
 }
 
 /// The weights of a matrix.
 pub enum Weights {
-    /// Row after row.
+    /// F32 rows, one after the other.
     F32(F32Data),
-    /// Rows of tiles, see [`crate::kernels::quant`].
+    /// Rows of int8 tiles, see [`crate::kernels::quant`].
     Q8(Buffer<u8>),
 }
 
 impl Matrix {
-    /// A matrix of f32.
+    /// Create a matrix of f32.
     ///
     /// # Panics
     /// If there are not `rows · cols` numbers.
@@ -99,14 +98,14 @@ impl Matrix {
         }
     }
 
-    /// Pack rows of Q8_0 blocks as they are in a GGUF file. Row `r` of the
-    /// matrix is row `source(r)` of the file.
+    /// Pack rows of Q8_0 blocks as they are in a GGUF file. Row `r` of the matrix is row
+    /// `source(r)` of the file.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// Fails if there is not enough memory.
     ///
     /// # Panics
-    /// If `bytes` is not exactly `rows × cols` in Q8_0, or `source` leaves it.
+    /// If `bytes` is not exactly `rows × cols` in Q8_0, or `source` returns a row outside it.
     pub fn q8(
         rows: usize,
         cols: usize,
@@ -135,12 +134,12 @@ impl Matrix {
         })
     }
 
-    /// Tiles in a tile row, where the matrix is of int8.
+    /// Return the number of tiles in a tile row of an int8 matrix.
     pub fn tiles_per_row(&self) -> usize {
         self.cols.div_ceil(TILE_DEPTH)
     }
 
-    /// Bytes a product reads.
+    /// Return the bytes that a product reads.
     pub fn bytes(&self) -> usize {
         match &self.weights {
             Weights::F32(values) => size_of_val(values.values()),
@@ -148,7 +147,7 @@ impl Matrix {
         }
     }
 
-    /// One row as f32, into `out`.
+    /// Convert one row to f32, into `out`.
     ///
     /// # Panics
     /// If there is no such row, or `out` is not `cols` long.
@@ -166,23 +165,23 @@ impl Matrix {
     }
 }
 
-/// The input of a product.
+/// The input of a product, in the type that matches the weights.
 #[derive(Clone, Copy)]
 pub enum Input<'a> {
     /// `tokens × cols`, for f32 weights.
     F32(&'a [f32]),
-    /// For int8 weights.
+    /// Quantised activations, for int8 weights.
     Q8(&'a Activations),
 }
 
-/// Rows of a stripe before it is made smaller for the sake of balance: four
-/// tile rows are as many as a kernel streams at once.
+/// Rows of a stripe, unless it is made smaller for balance: a kernel streams at most four tile
+/// rows at once.
 const STRIPE_ROWS: usize = 4 * TILE_ROWS;
 
-/// `out[token] = matrices[0] · x[token], matrices[1] · x[token], …`
+/// Compute `out[token] = matrices[0] · x[token], matrices[1] · x[token], …`
 ///
 /// # Panics
-/// If the sizes do not fit together, or weights and input are of unlike kinds.
+/// If the sizes do not fit together, or the types of weights and input don't match.
 pub fn matmul(
     pool: &Pool,
     kernels: Kernels,
@@ -193,14 +192,14 @@ pub fn matmul(
 ) {
     let out_stride: usize = matrices.iter().map(|matrix| matrix.rows).sum();
     assert_eq!(out.len(), tokens * out_stride, "output of another size");
-    // At least four stripes a thread in the whole phase, so that a thread that
-    // comes late leaves little to wait for.
+    // At least four stripes per thread in the whole phase, so that little work is left to wait for
+    // when a thread is late.
     let wanted = 4 * pool.threads();
     let mut stripe = STRIPE_ROWS;
     while stripe > TILE_ROWS && out_stride / stripe < wanted {
         stripe /= 2;
     }
-    // A task is (matrix, stripe): the matrices' stripes one after the other.
+    // A task is one (matrix, stripe); the stripes of one matrix follow those of the previous one.
     let stripes = |matrix: &Matrix| matrix.rows.div_ceil(stripe);
     let tasks: usize = matrices.iter().map(|matrix| stripes(matrix)).sum();
     let out = SharedMut::new(out);

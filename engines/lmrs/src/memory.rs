@@ -1,16 +1,15 @@
-//! Large, zeroed, aligned buffers on huge pages, for repacked weights and the
-//! key/value cache.
+//! Large, zeroed, aligned buffers on huge pages, for repacked weights and the key/value cache.
 //!
-//! At the speed of memory a quarter of a decode step can be page-table walks
-//! over 4 KiB pages, so the buffer asks for 2 MiB ones. It deliberately is not a
-//! general allocator: one size, never grown, freed as a whole.
+//! When a decode step is limited by memory bandwidth, a quarter of it can be page-table walks over
+//! 4 KiB pages, so a buffer asks for 2 MiB pages. It is deliberately not a general allocator: a
+//! buffer has one size, never grows and is freed as a whole.
 
 use std::ops::{Deref, DerefMut};
 
-/// Types for which all-zero bytes are a value, and which own nothing.
+/// Types for which all-zero bytes are a valid value, and which own nothing.
 ///
 /// # Safety
-/// Only for plain numbers.
+/// Implement it only for plain numbers.
 pub unsafe trait Plain: Copy + Send + Sync {}
 // SAFETY: a plain number.
 unsafe impl Plain for u8 {}
@@ -24,14 +23,14 @@ pub struct Buffer<T: Plain> {
     len: usize,
 }
 
-/// The huge page of x86-64 and AArch64.
+/// Size of a huge page on x86-64 and AArch64, in bytes.
 const HUGE_PAGE: usize = 2 << 20;
 
 impl<T: Plain> Buffer<T> {
-    /// `len` zeros.
+    /// Allocate `len` zeros.
     ///
     /// # Errors
-    /// If the size overflows or the system has no memory for it.
+    /// Fails if the size overflows or the system has no memory for it.
     pub fn zeroed(len: usize) -> std::io::Result<Self> {
         let overflow = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
         if len == 0 {
@@ -44,7 +43,7 @@ impl<T: Plain> Buffer<T> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(overflow)?;
         let mapped = bytes.checked_add(HUGE_PAGE).ok_or_else(overflow)?;
         let mut map = memmap2::MmapMut::map_anon(mapped)?;
-        // Advice only: where the system has no huge pages, small ones will do.
+        // This is only advice: if the system has no huge pages, small ones are used.
         let _ = map.advise(memmap2::Advice::HugePage);
         let base = map.as_mut_ptr();
         let skip = base.align_offset(HUGE_PAGE);
@@ -57,7 +56,7 @@ impl<T: Plain> Buffer<T> {
         })
     }
 
-    /// Make every page present now, so that no request pays for the faults.
+    /// Make every page resident now, so that no request pays for the page faults.
     pub fn touch(&mut self) {
         let bytes = self.len * size_of::<T>();
         let start: *mut u8 = self.start.cast();
@@ -97,8 +96,8 @@ unsafe impl<T: Plain> Send for Buffer<T> {}
 // SAFETY: shared access only reads.
 unsafe impl<T: Plain> Sync for Buffer<T> {}
 
-/// Tell the system that these pages of a file mapping are not needed again
-/// soon. They stay valid: a later read fetches them from the file.
+/// Tell the system that these pages of a file mapping will not be needed soon. They stay valid: a
+/// later read fetches them from the file.
 ///
 /// # Safety
 /// `bytes` must lie in a mapping of a file; anonymous memory would lose its data.

@@ -1,5 +1,5 @@
-//! A model: what it holds, how it is loaded, and what can be asked of it. The
-//! arithmetic of a step is in [`forward`].
+//! A loaded model: its contents, how it is loaded, and its operations. The arithmetic of a step is
+//! in [`forward`].
 //!
 //! It deliberately does no sampling beyond argmax, and forms no batches.
 
@@ -18,29 +18,30 @@ use shape::{Scaling, Shape};
 use std::cell::Cell;
 use std::path::Path;
 
-/// What to load and how large to make it.
+/// The model to load, and the sizes to load it for.
 pub struct Options<'a> {
-    /// Directory of `config.json` and the weights.
+    /// Directory that contains `config.json` and the weights.
     pub model_dir: &'a Path,
-    /// File in it.
+    /// The weights' file name in it.
     pub weights: &'a str,
-    /// How to store and multiply.
+    /// How to store and multiply the weights.
     pub precision: Precision,
-    /// Compute threads, at least 1.
+    /// Number of compute threads, at least 1.
     pub threads: usize,
     /// Longest sequence, in tokens.
     pub max_context: usize,
-    /// Most sequences in a batch.
+    /// Largest number of sequences in a batch.
     pub max_batch: usize,
-    /// Whether a prompt goes on from what the cache holds of the one before it.
+    /// Whether a prompt reuses what the cache holds of the previous sequence with the same
+    /// beginning.
     pub prefix_cache: bool,
     /// A deliberate fault, for testing the parity gate.
     pub mutation: Option<Mutation>,
-    /// Kernels to compute with.
+    /// The kernels to compute with.
     pub kernels: Kernels,
 }
 
-/// A loaded model and the batch it is working on.
+/// A loaded model and its current batch.
 pub struct Model {
     pub(crate) config: Shape,
     pub(crate) weights: Weights,
@@ -53,25 +54,25 @@ pub struct Model {
     pub(crate) max_batch: usize,
     pub(crate) mutation: Option<Mutation>,
     pub(crate) prefix_cache: bool,
-    /// What was fed of a batch of one sequence, position by position; empty for other batches.
+    /// The tokens of a batch of one sequence, position by position; empty for larger batches.
     pub(crate) fed: Vec<u32>,
-    /// Tokens pushed through the layers since it was loaded.
+    /// Number of tokens that went through the layers since the model was loaded.
     pub(crate) computed: u64,
-    /// Sequences in the current batch.
+    /// Number of sequences in the current batch.
     pub(crate) rows: usize,
-    /// Positions of the current batch that are in the cache.
+    /// Number of positions of the current batch that are in the cache.
     pub(crate) length: usize,
-    /// Where the current batch begins in the cache; 0 unless a fault moves it.
+    /// Position in the cache at which the current batch begins; 0 unless a fault moves it.
     pub(crate) base: usize,
-    /// Whether somebody has looked at the logits of the last step; only a fault asks.
+    /// Whether the logits of the last step were read; only a fault depends on it.
     pub(crate) looked_at: Cell<bool>,
 }
 
 impl Model {
-    /// Load a model.
+    /// Load the model that `options` name.
     ///
     /// # Errors
-    /// If the files or the options do not fit; see [`crate::weights::load`].
+    /// Fails if the files or the options are not valid; see [`crate::weights::load`].
     pub fn load(options: &Options<'_>) -> Result<Self, EngineError> {
         let Options {
             threads,
@@ -111,12 +112,12 @@ impl Model {
             }
             Some(Mutation::RopeScaling) => config.rope.scaling = Scaling::None,
             Some(Mutation::ZeroedLayer) => drop(weights.layers.remove(config.layers / 2)),
-            // Room for the previous sequence before the new one.
+            // Room for the previous sequence in front of the new one.
             Some(Mutation::StaleKv) => positions *= 2,
             _ => {}
         }
 
-        // One position more than can be asked for: a fault looks one too far.
+        // One position more than can be asked for, because a fault reads one position too far.
         let mut rope = RopeTable::new(&config.rope, config.head_dim, max_context + 1);
         if mutation == Some(Mutation::RopeFar) {
             rope = rope.ending_at(4096);
@@ -155,28 +156,28 @@ impl Model {
         })
     }
 
-    /// The model's shape.
+    /// Return the model's shape.
     pub fn config(&self) -> &Shape {
         &self.config
     }
 
-    /// Bytes of weights that a decode step reads.
+    /// Return the bytes of weights that a decode step reads.
     pub fn weight_bytes(&self) -> u64 {
         self.weights.decode_bytes()
     }
 
-    /// Bytes of cache that a position takes.
+    /// Return the bytes of cache per position.
     pub fn kv_bytes_per_token(&self) -> u64 {
         Cache::bytes_per_token(&self.config)
     }
 
-    /// Forget everything, feed prompts of one length, return the greedy next
-    /// token of each. With a prefix cache a prompt alone goes on from where it
-    /// leaves the sequence before it; its last token is always fed.
+    /// Discard the current batch, feed prompts of one length, and return the greedy next token of
+    /// each. With a prefix cache, a single prompt continues from its common beginning with the
+    /// previous sequence; its last token is always fed.
     ///
     /// # Errors
-    /// If there are too many prompts, they are too long, empty or of unequal
-    /// length, or a token is not in the vocabulary.
+    /// Fails if there are too many prompts, if they are too long, empty or of unequal length, or
+    /// if a token is not in the vocabulary.
     pub fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
         let bad = |what: String| EngineError::new(FailureKind::BadRequest, what);
         let (rows, len) = (
@@ -196,7 +197,7 @@ impl Model {
             self.check(prompt)?;
         }
         self.base = match self.mutation {
-            // The previous sequence stays where it is and is attended to.
+            // The previous sequence stays in the cache and is attended to.
             Some(Mutation::StaleKv) => self.length,
             _ => 0,
         };
@@ -236,25 +237,25 @@ impl Model {
         self.greedy()
     }
 
-    /// How many positions of the sequence in the cache a prompt begins with, one less than it
-    /// has at most: its last token's logits are wanted.
+    /// Return how many positions at the beginning of a prompt are in the cache already, at most
+    /// one less than its length, because the logits of its last token are wanted.
     fn kept(&self, prompt: &[u32]) -> usize {
         let pairs = self.fed.iter().zip(prompt);
         let alike = pairs.take_while(|(fed, id)| fed == id).count();
         let kept = match self.mutation {
-            // Key and value of the first token that differs stay.
+            // The key and value of the first token that differs are kept.
             Some(Mutation::PrefixLength) if alike < self.fed.len() => alike + 1,
-            // Its sequences begin where the one before ends.
+            // With this fault, a sequence begins in the cache where the previous one ends.
             Some(Mutation::StaleKv) => 0,
             _ => alike,
         };
         kept.min(prompt.len() - 1)
     }
 
-    /// Feed one token per row, return the greedy next token of each.
+    /// Feed one token per row, and return the greedy next token of each.
     ///
     /// # Errors
-    /// If the context is full, or the tokens do not fit the batch or vocabulary.
+    /// Fails if the context is full, or if the tokens do not fit the batch or the vocabulary.
     pub fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError> {
         let bad = |what: String| EngineError::new(FailureKind::BadRequest, what);
         if tokens.len() != self.rows || self.rows == 0 {
@@ -269,7 +270,7 @@ impl Model {
         }
         self.check(tokens)?;
         let start = self.length;
-        // Who scores has looked at the step before this one; who generates has not.
+        // A scoring caller has read the logits of the previous step; a generating caller has not.
         let is_scored = self.looked_at.take();
         self.forward(&Step {
             ids: tokens,
@@ -286,10 +287,10 @@ impl Model {
         self.greedy()
     }
 
-    /// Logits of a row after the last step.
+    /// Return the logits of a row after the last step.
     ///
     /// # Errors
-    /// If the batch has no such row.
+    /// Fails if the batch has no such row.
     pub fn logits(&self, row: usize) -> Result<&[f32], EngineError> {
         self.looked_at.set(true);
         self.logits_of(row)

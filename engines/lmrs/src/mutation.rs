@@ -1,22 +1,21 @@
-//! The engine made worse on purpose: wrong, or slower.
+//! Variants of the engine that are deliberately worse: wrong, or slower.
 //!
-//! Wrong: deliberate faults, each of a kind that real engines ship, and work that is left out for speed,
-//! to prove that the parity gate would catch them.
+//! Wrong variants have deliberate faults, each of a kind that real engines ship, or leave out work
+//! for speed. They prove that the parity gate detects such faults.
 //!
-//! A fault is chosen by the target's variant and changes one marked place
-//! (search for `Mutation::`). It deliberately can never be on by accident: only
-//! a variant of that very name selects it, `hello` says so, and a run without
-//! one pays nothing.
+//! A fault is selected by the target's variant and changes one marked place (search for
+//! `Mutation::`). It can never be on by accident: only a variant of that very name selects it,
+//! `hello` reports it, and a run without one pays nothing.
 //!
-//! Slower: a handicap by name, where every pass takes a given share longer, and computes the
-//! same. It is there to ask whether the verdicts find a difference of known size.
+//! Slower variants have a handicap: every pass takes longer by a given share, and computes the
+//! same. They test whether the verdicts find a difference of known size.
 //!
-//! It deliberately can't be on unnoticed: only a target of that variant has it, and
-//! `hello` says so.
+//! A handicap can't be on unnoticed either: only a target of that variant has it, and `hello`
+//! reports it.
 
 use protocol::clock::now_ns;
 
-/// One fault.
+/// A deliberate fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
     /// The RoPE base is ten times too large.
@@ -33,27 +32,28 @@ pub enum Mutation {
     BatchMask,
     /// The middle layer is skipped.
     ZeroedLayer,
-    /// Positions from 4 096 on are all taken for 4 096: a table of angles that ends too soon.
+    /// All positions from 4 096 on are treated as 4 096, like a table of angles that ends too
+    /// soon.
     RopeFar,
-    /// A prompt of 64·n + 37 tokens is read as something else: a kernel that is wrong for one
-    /// remainder of its tile.
+    /// A prompt of 64·n + 37 tokens is read wrongly, like a kernel that is wrong for one remainder
+    /// of its tile.
     PromptLength,
-    /// A prompt that begins like the one before it keeps one position too many of it. Only where
-    /// the harness asks for a prefix cache.
+    /// A prompt with the same beginning as the previous one keeps one position too many of it.
+    /// Only if the harness asks for a prefix cache.
     PrefixLength,
     /// Keys and values are rounded to 8 bits.
     KvInt8,
-    /// The smallest 30 % of a token's activations in the MLP are left out.
+    /// The smallest 30 % of a token's activations in the MLP are set to zero.
     SparseMlp,
     /// The epsilon of the norms is ten times too large.
     RmsEpsilon,
-    /// Decode steps leave the last layer's MLP out, except where somebody looks at the logits of each
-    /// step: what is generated goes another way than what is scored.
+    /// Decode steps leave out the last layer's MLP, unless the logits of each step are read, so
+    /// that generating computes something else than scoring.
     GenerateOnly,
 }
 
 impl Mutation {
-    /// Every fault with the variant that selects it.
+    /// Every fault, with the variant that selects it.
     pub const ALL: [(&str, Mutation); 14] = [
         ("rope_base", Mutation::RopeBase),
         ("rope_scaling", Mutation::RopeScaling),
@@ -71,10 +71,10 @@ impl Mutation {
         ("generate_only", Mutation::GenerateOnly),
     ];
 
-    /// The fault of a variant; none for the empty one.
+    /// Return the fault that a variant selects; `None` for the empty variant.
     ///
     /// # Errors
-    /// If the variant names no fault.
+    /// Fails if the variant names no fault.
     pub fn from_variant(variant: &str) -> Result<Option<Self>, String> {
         if variant.is_empty() {
             return Ok(None);
@@ -92,7 +92,7 @@ impl Mutation {
     }
 }
 
-/// Round to 8 bits: 127 steps either way of the largest.
+/// Round values to 8 bits: 127 steps in either direction, up to the largest.
 pub fn round_to_int8(values: &mut [f32]) {
     let largest = values.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
     if largest > 0.0 {
@@ -103,7 +103,7 @@ pub fn round_to_int8(values: &mut [f32]) {
     }
 }
 
-/// Leave out the smallest 30 %.
+/// Set the smallest 30 % of the values to zero.
 pub fn drop_smallest(values: &mut [f32]) {
     let mut sizes: Vec<f32> = values.iter().map(|x| x.abs()).collect();
     let at = sizes.len() * 3 / 10;
@@ -114,31 +114,31 @@ pub fn drop_smallest(values: &mut [f32]) {
     }
 }
 
-/// What its variants begin with; whole percent follow.
+/// The beginning of a slower variant's name, followed by whole percent.
 const PREFIX: &str = "slowed_";
 
-/// How much longer a pass takes.
+/// A handicap: how much longer a pass takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slowdown {
-    /// Percent of the pass's own time; 0: nothing is done.
+    /// Additional time in percent of the pass's own; 0 means no handicap.
     percent: u64,
 }
 
 impl Slowdown {
-    /// What a target's variant asks for, `slowed_10` say; `None` where it is no such
-    /// variant.
+    /// Return the handicap that a variant asks for, such as `slowed_10`; `None` for other
+    /// variants.
     pub fn from_variant(variant: &str) -> Option<Self> {
         let percent = variant.strip_prefix(PREFIX)?.parse().ok()?;
         (1..=1000).contains(&percent).then_some(Self { percent })
     }
 
-    /// Percent, where it is on.
+    /// Return the percentage, if the handicap is on.
     pub fn percent(self) -> Option<u64> {
         (self.percent > 0).then_some(self.percent)
     }
 
-    /// Do it, then wait for the share that is asked for. Waiting spins, as the
-    /// engine's threads do: a sleeping process would lose its place on the CPU.
+    /// Run a pass, then wait for the additional time. Waiting spins, as the engine's threads do: a
+    /// sleeping process would lose its place on the CPU.
     pub fn stretch<T>(self, pass: impl FnOnce() -> T) -> T {
         if self.percent == 0 {
             return pass();
@@ -153,7 +153,7 @@ impl Slowdown {
     }
 }
 
-/// When a pass that took from `start_ns` to `now_ns` may end.
+/// Return when a pass that took from `start_ns` to `now_ns` may end.
 fn until(start_ns: u64, now_ns: u64, percent: u64) -> u64 {
     now_ns + (now_ns - start_ns) * percent / 100
 }

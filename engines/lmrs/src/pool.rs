@@ -1,13 +1,12 @@
 //! A persistent pool of threads that runs one indexed job at a time.
 //!
-//! A decode step of a small model is some hundred parallel phases of a few
-//! microseconds to a millisecond, so waking a thread by the kernel for each
-//! would cost more than the work. Workers therefore spin for a moment between
-//! jobs, and park after [`SPIN_NS`]: the harness and its telemetry share the
-//! cores with us, and an idle engine must not burn them.
+//! A decode step of a small model has about a hundred parallel phases of a few microseconds to a
+//! millisecond, so waking a thread through the kernel for each phase would cost more than the
+//! work. Workers therefore spin for a moment between jobs, and park after [`SPIN_NS`]: the harness
+//! and its telemetry share the cores, and an idle engine must not occupy them.
 //!
-//! Items are claimed one by one from a counter, so a worker that the system has
-//! preempted doesn't delay the others. Which worker runs an item never changes a result.
+//! Items are claimed one by one from a counter, so that a worker which the system has preempted
+//! doesn't delay the others. Which worker runs an item never changes a result.
 //!
 //! It deliberately has no futures, no nesting and no work stealing.
 
@@ -23,15 +22,16 @@ use std::time::{Duration, Instant};
 /// How long a worker spins for the next job before it parks.
 const SPIN_NS: u64 = 60_000;
 
-/// What a job calls: `(worker, item)`, `worker < threads`, `item < items`.
+/// The function of a job, called with `(worker, item)`, `worker < threads`, `item < items`.
 type Task<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
-/// Keeps what different threads write in different cache lines.
+/// Keeps values that different threads write in different cache lines.
 #[repr(align(128))]
 #[derive(Default)]
 struct Padded<T>(T);
 
-/// A job as the workers see it; the lifetime is erased, [`Pool::run`] restores it.
+/// A job as the workers see it. The lifetime of its task is erased; [`Pool::run`] ensures that it
+/// is valid.
 #[derive(Clone, Copy)]
 struct Job {
     task: *const Task<'static>,
@@ -39,11 +39,11 @@ struct Job {
 }
 
 struct Shared {
-    /// Counts jobs; a change is what waiting workers look for.
+    /// Number of jobs so far; waiting workers look for a change.
     epoch: Padded<AtomicU64>,
-    /// Whether `job` may be entered.
+    /// Whether workers may enter `job`.
     open: Padded<AtomicBool>,
-    /// Workers that are looking at `job`.
+    /// Number of workers that are using `job`.
     active: Padded<AtomicUsize>,
     /// The next unclaimed item.
     next: Padded<AtomicUsize>,
@@ -61,12 +61,12 @@ unsafe impl Sync for Shared {}
 // SAFETY: as above; nothing in it is bound to a thread.
 unsafe impl Send for Shared {}
 
-/// The calling thread and `threads − 1` workers.
+/// A pool of the calling thread and `threads − 1` workers.
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     busy: Cell<bool>,
-    /// Only one thread may submit jobs.
+    /// Makes the pool `!Sync`, since only one thread may submit jobs.
     _not_sync: PhantomData<*const ()>,
 }
 
@@ -74,10 +74,10 @@ pub struct Pool {
 unsafe impl Send for Pool {}
 
 impl Pool {
-    /// A pool that computes on `threads` threads, the caller's included.
+    /// Create a pool that computes on `threads` threads, the caller's included.
     ///
     /// # Errors
-    /// If the system refuses a thread.
+    /// Fails if the system can't start a thread.
     pub fn new(threads: usize) -> std::io::Result<Self> {
         let count = threads.saturating_sub(1);
         let shared = Arc::new(Shared {
@@ -90,7 +90,7 @@ impl Pool {
             parked: (0..count).map(|_| Padded::default()).collect(),
             exit: AtomicBool::new(false),
         });
-        // Built before the workers, so that dropping it on an error stops them.
+        // Created before the workers, so that dropping it on an error stops them.
         let mut pool = Self {
             shared,
             workers: Vec::with_capacity(count),
@@ -107,7 +107,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Threads that compute, the caller's included.
+    /// Return the number of threads that compute, the caller's included.
     pub fn threads(&self) -> usize {
         self.workers.len() + 1
     }
@@ -172,7 +172,7 @@ impl Drop for Join<'_> {
         let mut turns = 0u32;
         while shared.active.0.load(SeqCst) != 0 {
             turns += 1;
-            // Where the cores are shared, the worker we wait for may not be on one.
+            // If cores are shared, the worker that is waited for may not be running.
             if turns < 1_000 {
                 std::hint::spin_loop();
             } else {
@@ -189,13 +189,13 @@ impl Drop for Pool {
         self.shared.epoch.0.fetch_add(1, SeqCst);
         for thread in self.workers.drain(..) {
             thread.thread().unpark();
-            // A worker catches its tasks' panics, so there is none to lose here.
+            // A worker catches its tasks' panics, so no panic is lost here.
             let _ = thread.join();
         }
     }
 }
 
-/// Run unclaimed items until there are none.
+/// Run unclaimed items until there are none left.
 fn claim(shared: &Shared, task: &Task<'_>, items: usize, worker: usize) {
     loop {
         let item = shared.next.0.fetch_add(1, Relaxed);
@@ -236,7 +236,7 @@ fn worker(shared: &Shared, index: usize) {
 fn wait(shared: &Shared, index: usize, seen: u64) -> u64 {
     let start = Instant::now();
     loop {
-        // The clock costs more than a look at the epoch, so it is read rarely.
+        // Reading the clock costs more than reading the epoch, so the clock is read rarely.
         for _ in 0..64 {
             let epoch = shared.epoch.0.load(SeqCst);
             if epoch != seen {
@@ -250,8 +250,8 @@ fn wait(shared: &Shared, index: usize, seen: u64) -> u64 {
     }
     let parked = &shared.parked[index].0;
     loop {
-        // Raised before the last look: the owner publishes the epoch before it
-        // looks at the flag, so one of the two sees the other.
+        // Set before the last look at the epoch: the owner publishes the epoch before it reads the
+        // flag, so one of the two sees the other's change.
         parked.store(true, SeqCst);
         let epoch = shared.epoch.0.load(SeqCst);
         if epoch != seen {
@@ -285,7 +285,7 @@ impl<'a, T> SharedMut<'a, T> {
         }
     }
 
-    /// The elements `from .. from + len`.
+    /// Return the elements `from .. from + len`.
     ///
     /// # Safety
     /// No other live part may overlap this one.
@@ -302,7 +302,7 @@ impl<'a, T> SharedMut<'a, T> {
         unsafe { std::slice::from_raw_parts_mut(self.start.add(from), len) }
     }
 
-    /// The first element, for kernels that write scattered rows.
+    /// Return a pointer to the first element, for kernels that write scattered rows.
     pub fn as_ptr(&self) -> *mut T {
         self.start
     }

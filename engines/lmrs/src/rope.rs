@@ -1,9 +1,9 @@
-//! The table of cosines and sines of every position. It deliberately does not
-//! rotate anything: see [`crate::kernels::portable::rotate`].
+//! A table of the cosines and sines of every position. It deliberately rotates nothing: see
+//! [`crate::kernels::portable::rotate`].
 
 use shape::Rope;
 
-/// Cosines and sines of every position.
+/// The cosines and sines of every position.
 pub struct RopeTable {
     half: usize,
     cos: Vec<f32>, // [position][half]
@@ -11,7 +11,7 @@ pub struct RopeTable {
 }
 
 impl RopeTable {
-    /// The table for `positions` positions.
+    /// Create the table for `positions` positions.
     pub fn new(rope: &Rope, head_dim: usize, positions: usize) -> Self {
         let frequencies = rope.frequencies(head_dim);
         let half = frequencies.len();
@@ -27,7 +27,7 @@ impl RopeTable {
         Self { half, cos, sin }
     }
 
-    /// The same, with every position from `last` on taken for it: a fault for the parity gate to see.
+    /// Give every position after `last` the angles of `last`: a fault for testing the parity gate.
     pub fn ending_at(mut self, last: usize) -> Self {
         let row = last * self.half..(last + 1) * self.half;
         for table in [&mut self.cos, &mut self.sin] {
@@ -41,7 +41,7 @@ impl RopeTable {
         self
     }
 
-    /// Cosines and sines of one position.
+    /// Return the cosines and sines of one position.
     ///
     /// # Panics
     /// If the table does not reach that far.

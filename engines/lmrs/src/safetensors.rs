@@ -1,9 +1,9 @@
-//! A reader of safetensors files: tensors as f32, mapped and used in place
-//! where they are stored so, converted once at load where they are f16 or bf16.
+//! A reader of safetensors files. It returns tensors as f32: mapped and used in place if they are
+//! stored so, converted once while loading if they are f16 or bf16.
 //!
-//! The format's own crate checks the header; what is checked here is that each
-//! tensor has the shape the configuration promises. A model's tensors may be spread
-//! over shards; which of them has a tensor is asked of the shards, not of the index.
+//! The `safetensors` crate checks the header; this module checks that each tensor has the shape
+//! that the configuration demands. A model's tensors may be spread over shards; a tensor is looked
+//! for in the shards themselves, not in the index.
 
 use crate::matrix::F32Data;
 use crate::memory::Buffer;
@@ -16,14 +16,14 @@ use safetensors::{Dtype, SafeTensors};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The files of a model: one, or its shards.
+/// The files of a model: a single file, or its shards.
 pub struct Files<'a>(Vec<File<'a>>);
 
 impl<'a> Files<'a> {
     /// Read the headers of the mapped files, each given with its name for messages.
     ///
     /// # Errors
-    /// If one is not a whole and consistent safetensors file.
+    /// Fails if a file is not a complete and consistent safetensors file.
     pub fn open(maps: &'a [(Arc<Mmap>, String)]) -> Result<Self, EngineError> {
         let files = maps.iter().map(|(map, name)| File::open(map, name));
         files.collect::<Result<_, _>>().map(Self)
@@ -34,18 +34,18 @@ impl<'a> Files<'a> {
         self.0.iter().any(|file| file.has(tensor))
     }
 
-    /// A tensor of that name and shape as f32.
+    /// Return the tensor of that name and shape as f32.
     ///
     /// # Errors
-    /// If there is none, or of another shape, or of a type that is no float.
+    /// Fails if there is no such tensor, or if it has another shape or is not of a float type.
     pub fn f32(&self, tensor: &str, shape: &[usize], pool: &Pool) -> Result<F32Data, EngineError> {
         self.rows(tensor, shape, 0..shape[0], pool)
     }
 
-    /// Some rows of a tensor of that name and shape.
+    /// Return some rows of the tensor of that name and shape, as f32.
     ///
     /// # Errors
-    /// As for [`Files::f32`].
+    /// The same as those of [`Files::f32`].
     pub fn rows(
         &self,
         tensor: &str,
@@ -77,7 +77,7 @@ impl<'a> File<'a> {
     /// Read the header of `map`; `name` is for messages.
     ///
     /// # Errors
-    /// If it is not a whole and consistent safetensors file.
+    /// Fails if it is not a complete and consistent safetensors file.
     fn open(map: &'a Arc<Mmap>, name: &str) -> Result<Self, EngineError> {
         let tensors = SafeTensors::deserialize(map).map_err(|error| {
             EngineError::internal(format!(
@@ -96,7 +96,7 @@ impl<'a> File<'a> {
         self.tensors.tensor(tensor).is_ok()
     }
 
-    /// Rows of a tensor of that name and shape as f32.
+    /// Return some rows of the tensor of that name and shape, as f32.
     fn rows(
         &self,
         tensor: &str,
@@ -125,7 +125,8 @@ impl<'a> File<'a> {
                 if let Some(mapped) = F32Data::mapped(self.map, start, count) {
                     return Ok(mapped);
                 }
-                // A header of an odd length: rare, and then copied.
+                // The data can be misaligned after a header of odd length, which is rare; it is
+                // then copied.
                 convert(bytes, count, pool, |b: [u8; 4]| f32::from_le_bytes(b))
             }
             Dtype::BF16 => convert(bytes, count, pool, |b| bf16::from_le_bytes(b).to_f32()),
@@ -145,7 +146,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Elements a task converts at once.
+/// Number of elements that one task converts.
 const CHUNK: usize = 1 << 18;
 
 fn convert<const N: usize>(

@@ -1,9 +1,9 @@
-//! What a model keeps between layers and between steps: the activations of a
-//! chunk of tokens, and the key/value cache.
+//! The memory of a model between layers and between steps: the activations of a chunk of tokens,
+//! and the key/value cache.
 //!
-//! All of it is made at load for the largest batch and context, so that no
-//! request pays for memory. It deliberately computes nothing but addresses (and
-//! the quantisation of what goes into a product).
+//! All of it is allocated while loading, for the largest batch and context, so that no request
+//! pays for memory. This module deliberately computes nothing but addresses (and the quantisation
+//! of a product's input).
 
 use crate::kernels::Kernels;
 use crate::kernels::attention::KEY_BLOCK;
@@ -15,14 +15,14 @@ use crate::pool::{Pool, SharedMut};
 use crate::weights::Precision;
 use shape::Shape;
 
-/// Tokens that a prefill pushes through a layer together. Enough that reading
-/// the weights is hidden behind the arithmetic, few enough that the chunk's
-/// activations stay in the last-level cache.
+/// Number of tokens that a prefill feeds through a layer together. It is large enough that reading
+/// the weights is hidden behind the arithmetic, and small enough that the chunk's activations stay
+/// in the last-level cache.
 pub const CHUNK_TOKENS: usize = 256;
 
 /// Buffers for a chunk of `n ≤ room` tokens.
 pub struct State {
-    /// Most tokens in a chunk.
+    /// Largest number of tokens in a chunk.
     pub room: usize,
     /// Residual stream, `[n, dim]`.
     pub x: Buffer<f32>,
@@ -30,9 +30,9 @@ pub struct State {
     pub operand: Operand,
     /// Queries, keys and values side by side, `[n, q_dim + 2 · kv_dim]`.
     pub qkv: Buffer<f32>,
-    /// Attention's output, `[n, q_dim]`.
+    /// The output of attention, `[n, q_dim]`.
     pub attended: Buffer<f32>,
-    /// What a block adds to the residual stream, `[n, dim]`.
+    /// The output of a block, which is added to the residual stream, `[n, dim]`.
     pub delta: Buffer<f32>,
     /// Gate and up side by side, `[n, 2 · hidden]`.
     pub gate_up: Buffer<f32>,
@@ -43,11 +43,11 @@ pub struct State {
 }
 
 impl State {
-    /// Buffers for `rows` sequences, `capacity` cached positions and `threads`,
-    /// their memory already present.
+    /// Allocate buffers for `rows` sequences, `capacity` cached positions and `threads` threads,
+    /// with resident memory.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// Fails if there is not enough memory.
     pub fn new(
         config: &Shape,
         precision: Precision,
@@ -71,14 +71,14 @@ impl State {
     }
 }
 
-/// `len` zeros whose memory is there, not only promised.
+/// Allocate `len` zeros whose memory is resident, not only reserved.
 fn present(len: usize) -> std::io::Result<Buffer<f32>> {
     let mut buffer = Buffer::zeroed(len)?;
     buffer.touch();
     Ok(buffer)
 }
 
-/// The input of a product: f32, and int8 as well where the weights are.
+/// The input of a product: f32, and additionally int8 if the weights are quantised.
 pub struct Operand {
     values: Buffer<f32>,            // [n, cols]
     quantised: Option<Activations>, // [n, cols]
@@ -93,8 +93,8 @@ impl Operand {
         })
     }
 
-    /// Let `write(token, row)` write each token's `cols` values, in parallel;
-    /// quantise them where the weights are quantised.
+    /// Call `write(token, row)` to write each token's `cols` values, in parallel; quantise them if
+    /// the weights are quantised.
     pub fn fill(
         &mut self,
         pool: &Pool,
@@ -136,10 +136,10 @@ impl Operand {
     }
 }
 
-/// Keys and values of every layer, row and position, in the layout of
+/// The keys and values of every layer, row and position, in the layout of
 /// [`crate::kernels::attention`].
 pub struct Cache {
-    /// Positions there is room for, a multiple of [`KEY_BLOCK`].
+    /// Number of positions that there is room for, a multiple of [`KEY_BLOCK`].
     pub capacity: usize,
     keys: Buffer<f32>,   // [layer][row][kv head][position / 16][padded dim][16]
     values: Buffer<f32>, // [layer][row][kv head][position][padded dim]
@@ -149,10 +149,10 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache, its memory already present.
+    /// Allocate an empty cache, with resident memory.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// Fails if there is not enough memory.
     pub fn new(config: &Shape, rows: usize, positions: usize) -> std::io::Result<Self> {
         let capacity = positions.next_multiple_of(KEY_BLOCK);
         let padded = config.head_dim.next_multiple_of(LANES);
@@ -171,25 +171,26 @@ impl Cache {
         })
     }
 
-    /// Bytes that a position of one sequence takes in all layers.
+    /// Return the bytes for one position of one sequence, in all layers.
     pub fn bytes_per_token(config: &Shape) -> u64 {
         let padded = config.head_dim.next_multiple_of(LANES);
         (2 * config.layers * config.kv_heads * padded * size_of::<f32>()) as u64
     }
 
-    /// Where a head's keys (or values) begin.
+    /// Return the index at which a head's keys (or values) begin.
     fn start(&self, layer: usize, row: usize, head: usize) -> usize {
         ((layer * self.rows + row) * self.kv_heads + head) * self.capacity * self.padded
     }
 
-    /// Keys and values of a head, all positions.
+    /// Return the keys and values of a head, at all positions.
     pub fn head(&self, layer: usize, row: usize, head: usize) -> (&[f32], &[f32]) {
         let start = self.start(layer, row, head);
         let range = start..start + self.capacity * self.padded;
         (&self.keys[range.clone()], &self.values[range])
     }
 
-    /// The whole cache, for tasks that write different positions at once.
+    /// Return a handle through which tasks write different positions of the cache at the same
+    /// time.
     pub fn writer(&mut self) -> CacheWriter<'_> {
         let (rows, kv_heads) = (self.rows, self.kv_heads);
         let (capacity, padded) = (self.capacity, self.padded);
@@ -204,7 +205,7 @@ impl Cache {
     }
 }
 
-/// See [`Cache::writer`].
+/// A handle to write to the cache from several tasks, see [`Cache::writer`].
 pub struct CacheWriter<'a> {
     keys: SharedMut<'a, f32>,
     values: SharedMut<'a, f32>,

@@ -1,13 +1,12 @@
-//! The weights of a model, from safetensors files (f32) or a GGUF file (q8_0).
+//! Loads the weights of a model, from safetensors files (f32) or a GGUF file (q8_0).
 //!
-//! GGUF files of a Llama for llama.cpp have the rows of `attn_q` and `attn_k`
-//! permuted, so that RoPE turns neighbouring pairs. The permutation is undone while
-//! packing, so [`crate::model`] knows only one kind of RoPE, Hugging Face's. Those of
-//! other architectures are not permuted. A Phi-3's fused tensors are taken apart.
+//! In the GGUF files of a Llama for llama.cpp, the rows of `attn_q` and `attn_k` are permuted so
+//! that RoPE rotates neighbouring pairs. The permutation is undone while packing, so that
+//! [`crate::model`] needs only one kind of RoPE, Hugging Face's. Files of other architectures are
+//! not permuted. A Phi-3's fused tensors are split.
 //!
-//! It deliberately converts nothing between precisions: a file of another type
-//! is refused, because the engine would otherwise be measured on weights that
-//! weren't verified.
+//! It deliberately doesn't convert between precisions: a file of another type is refused, because
+//! the engine would otherwise be measured with weights that weren't verified.
 
 use crate::gguf::{Gguf, Tensor, Type};
 use crate::gguf_shape;
@@ -22,7 +21,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Biases of projections are refused: nothing here adds them.
+/// Biases of projections are refused, because this engine doesn't add them.
 pub(crate) const COMPUTES: Computes = Computes {
     engine: "lmrs",
     biases: false,
@@ -31,49 +30,49 @@ pub(crate) const COMPUTES: Computes = Computes {
 /// How weights are stored and multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// f32 weights and activations.
+    /// F32 weights and activations.
     F32,
-    /// int8 weights and activations, a scale per 32.
+    /// Int8 weights and activations, with one scale per 32 values.
     Q8_0,
 }
 
-/// One layer.
+/// The weights of one layer.
 pub struct Layer {
     /// Norm before attention, `dim`.
     pub attention_norm: Vec<f32>,
-    /// Queries, `q_dim × dim`.
+    /// Query projection, `q_dim × dim`.
     pub wq: Matrix,
-    /// Keys, `kv_dim × dim`.
+    /// Key projection, `kv_dim × dim`.
     pub wk: Matrix,
-    /// Values, `kv_dim × dim`.
+    /// Value projection, `kv_dim × dim`.
     pub wv: Matrix,
-    /// Norms of queries' and keys' heads, where the model has them.
+    /// Norms of the query and key heads, if the model has them.
     pub head_norms: Option<HeadNorms>,
-    /// Attention output, `dim × q_dim`.
+    /// Output projection of the attention, `dim × q_dim`.
     pub wo: Matrix,
     /// Norm before the feed-forward block, `dim`.
     pub feed_forward_norm: Vec<f32>,
-    /// Gate, `hidden × dim`.
+    /// Gate projection, `hidden × dim`.
     pub gate: Matrix,
-    /// Up, `hidden × dim`.
+    /// Up projection, `hidden × dim`.
     pub up: Matrix,
-    /// Down, `dim × hidden`.
+    /// Down projection, `dim × hidden`.
     pub down: Matrix,
 }
 
-/// What queries and keys are normalised with, head by head, before RoPE.
+/// The weights of the norms that are applied to each query and key head, before RoPE.
 pub struct HeadNorms {
-    /// The norm of queries, `head_dim` weights.
+    /// Norm of the query heads, `head_dim` weights.
     pub query: Vec<f32>,
-    /// The norm of keys, `head_dim` weights.
+    /// Norm of the key heads, `head_dim` weights.
     pub key: Vec<f32>,
 }
 
-/// All of a model.
+/// All weights of a model.
 pub struct Weights {
-    /// Token embeddings, `vocabulary × dim`; `None` where `output` serves for both.
+    /// Token embeddings, `vocabulary × dim`; `None` if `output` serves as both.
     pub untied_embedding: Option<Matrix>,
-    /// The layers.
+    /// The layers, in their order.
     pub layers: Vec<Layer>,
     /// The last norm, `dim`.
     pub norm: Vec<f32>,
@@ -82,13 +81,13 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Token embeddings.
+    /// Return the token embeddings.
     pub fn embedding(&self) -> &Matrix {
         self.untied_embedding.as_ref().unwrap_or(&self.output)
     }
 
-    /// Bytes that one decode step reads: everything, except the embeddings
-    /// where they are not also the output projection.
+    /// Return the bytes that one decode step reads: everything, except the embeddings if they are
+    /// not also the output projection.
     pub fn decode_bytes(&self) -> u64 {
         let layers = self.layers.iter().map(|layer| {
             let Layer {
@@ -115,11 +114,11 @@ impl Weights {
     }
 }
 
-/// Load `file` of `model_dir`, or the shards of its index.
+/// Load `file` in `model_dir`, or the shards of its index.
 ///
 /// # Errors
-/// If a file is missing, damaged, of another model or another precision, or if
-/// there is no memory.
+/// Fails if a file is missing, damaged, of another model or another precision, or if there is not
+/// enough memory.
 pub fn load(
     model_dir: &Path,
     file: &str,
@@ -128,10 +127,10 @@ pub fn load(
 ) -> Result<(Shape, Weights), EngineError> {
     let path = model_dir.join(file);
     let name = path.display().to_string();
-    // The f32 path reads the mapping in place, so its pages are made present now.
+    // The f32 weights are read from the mapping in place, so its pages are made resident now.
     let in_place = precision == Precision::F32;
     let wanted = if in_place { "safetensors" } else { "gguf" };
-    // By hand, the index of shards may be named too.
+    // A request by hand may also name the index of the shards.
     let plain = file.strip_suffix(".index.json").unwrap_or(file);
     if Path::new(plain).extension().and_then(|e| e.to_str()) != Some(wanted) {
         return Err(EngineError::unsupported(format!(
@@ -208,7 +207,7 @@ fn from_safetensors(
             .to_vec())
     };
     let norm = |name: &str| vector(name, dim);
-    // Rows of a tensor that a Phi-3 has fused with others, and others by itself.
+    // Read rows of a tensor that Phi-3 fuses with others, and other architectures store by itself.
     let projection =
         |fused: &str, rows: Range<usize>, of: usize, own: &str| -> Result<Matrix, EngineError> {
             if config.architecture != Architecture::Phi3 {
@@ -288,7 +287,7 @@ fn from_gguf(gguf: &Gguf<'_>, config: &Shape, pool: &Pool) -> Result<Weights, En
         let name = format!("{name}.weight");
         packed(gguf, &name, (rows, dim), 0..rows, source, pool)
     };
-    // Some rows of a Phi-3's tensor.
+    // Read some rows of one of Phi-3's fused tensors.
     let part = |name: &str, rows: Range<usize>, of: usize| {
         let name = format!("{name}.weight");
         packed(gguf, &name, (of, dim), rows, |row| row, pool)
@@ -298,7 +297,7 @@ fn from_gguf(gguf: &Gguf<'_>, config: &Shape, pool: &Pool) -> Result<Weights, En
     let layers = (0..config.layers).map(|index| {
         let at = |name: &str| format!("blk.{index}.{name}");
         let (wq, wk, wv, gate, up) = if architecture == Architecture::Phi3 {
-            // llama.cpp calls both of gate and up `ffn_up`.
+            // llama.cpp gives the fused gate and up the name `ffn_up`.
             let (qkv, gate_up) = (at("attn_qkv"), at("ffn_up"));
             (
                 part(&qkv, 0..q_dim, qkv_dim)?,
@@ -350,15 +349,15 @@ fn from_gguf(gguf: &Gguf<'_>, config: &Shape, pool: &Pool) -> Result<Weights, En
     })
 }
 
-/// Row of the file that holds row `row` in Hugging Face's order: within a head,
-/// its pair `(i, i + half)` is the file's `(2i, 2i + 1)`.
+/// Return the file's row that holds row `row` in Hugging Face's order: within a head, the pair
+/// `(i, i + half)` is the file's `(2i, 2i + 1)`.
 fn file_row_of_rotated(row: usize, head_dim: usize) -> usize {
     let (head, within) = (row / head_dim, row % head_dim);
     let (second, pair) = (within / (head_dim / 2), within % (head_dim / 2));
     head * head_dim + 2 * pair + second
 }
 
-/// The rows `part` of a tensor of `(rows, cols)`; row `r` of them is row `source(r)` of
+/// Pack the rows `part` of a tensor of `(rows, cols)`; row `r` of the result is row `source(r)` of
 /// the part.
 fn packed(
     gguf: &Gguf<'_>,
@@ -424,7 +423,8 @@ mod tests {
 
     #[test]
     fn the_permutation_is_llama_cpps() {
-        // Its converter reshapes each head to (2, half), swaps the two and flattens.
+        // llama.cpp's converter reshapes each head to (2, half), swaps the two dimensions and
+        // flattens.
         let rows: Vec<usize> = (8..16).map(|row| file_row_of_rotated(row, 8)).collect();
         assert_eq!(rows, [8, 10, 12, 14, 9, 11, 13, 15]);
     }

@@ -71,7 +71,7 @@ pub struct GptWeights {
     pub embedding: Vec<f32>,
     /// Position embedding, positions × hidden.
     pub positions: Vec<f32>,
-    /// The blocks.
+    /// The blocks, in the order of their layers.
     pub blocks: Vec<BlockWeights>,
     /// Norm before the output head.
     pub norm: NormWeights,
@@ -111,7 +111,7 @@ impl GptConfig {
         self.batch * self.seq
     }
 
-    /// Dimension of a head.
+    /// Dimension of an attention head.
     pub fn head_dim(&self) -> usize {
         self.hidden / self.heads
     }

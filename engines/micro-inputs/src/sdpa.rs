@@ -27,8 +27,8 @@ pub struct Shape {
 impl Shape {
     /// Read the sizes of a case.
     ///
+    /// # Errors
     /// `bad_request` if a parameter is missing.
-    /// `bad_request` where a parameter is missing.
     pub fn read(case: &Prepare) -> Result<Self, EngineError> {
         Ok(Self {
             batch: parameter(case, "batch")?,

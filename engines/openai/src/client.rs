@@ -1,6 +1,6 @@
-//! HTTP: one pool of connections, kept open between requests, and errors in words.
-//! It deliberately repeats nothing, follows no redirect, uses no proxy and knows
-//! no time-out: a benchmark that retries hides load, and waiting is the harness's.
+//! The HTTP client: one pool of connections, kept open between requests, with errors as text. It
+//! deliberately retries nothing, follows no redirect, uses no proxy and has no time-out: a
+//! benchmark that retries hides load, and the harness has its own deadlines.
 
 use crate::config::{Config, Secret};
 use protocol::engine::EngineError;
@@ -10,35 +10,35 @@ use std::io::Read;
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-/// Characters of an error's body that are passed on.
+/// Characters of an error response's body that are passed on.
 const EXCERPT_CHARS: usize = 200;
-/// Bytes of it that are read.
+/// Bytes of an error response's body that are read.
 const EXCERPT_BYTES: u64 = 16 << 10;
 
-/// Speaks to one server.
+/// A client of one server.
 pub struct Client {
     agent: Agent,
     base_url: String,
     key: Secret,
 }
 
-/// A request that came to nothing.
+/// The error of a request that failed.
 pub struct HttpError {
-    /// The status, where there was an answer.
+    /// The HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// What, where, why, in one line and without the key.
+    /// What failed, where and why, in one line and without the API key.
     pub message: String,
 }
 
 impl HttpError {
-    /// As what the protocol knows.
+    /// Convert to an error of the given kind for the protocol.
     pub fn into_engine(self, kind: FailureKind) -> EngineError {
         EngineError::new(kind, self.message)
     }
 }
 
 impl Client {
-    /// With room for `connections` at a time.
+    /// Create a client with room for `connections` connections at a time.
     pub fn new(config: Config, connections: usize) -> Self {
         let agent = Agent::config_builder()
             .http_status_as_error(false)
@@ -48,7 +48,7 @@ impl Client {
             .max_idle_connections(connections)
             .max_idle_connections_per_host(connections)
             .user_agent("openai-bench")
-            // A compressed stream would come in blocks.
+            // A compressed stream would arrive in blocks.
             .accept_encoding("identity")
             .build()
             .new_agent();
@@ -59,14 +59,14 @@ impl Client {
         }
     }
 
-    /// `text` without the key, in one line.
+    /// Return `text` without the key, in one line.
     pub fn clean(&self, text: &str) -> String {
         let text = self.key.redact(text);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// GET `path` below the base URL, or below its root where it begins with `../`;
-    /// the JSON of the answer and its `Server` header.
+    /// GET `path` below the base URL, or below the server's root if it begins with `../`; return
+    /// the JSON of the response and its `Server` header.
     pub fn get(&self, path: &str) -> Result<(Value, Option<String>), HttpError> {
         let url = match path.strip_prefix("..") {
             Some(path) => format!("{}{path}", self.base_url.trim_end_matches("/v1")),
@@ -93,7 +93,7 @@ impl Client {
         Ok((json, server))
     }
 
-    /// POST JSON; the answer, its body not yet read.
+    /// POST JSON; return the response with its body not yet read.
     pub fn post(&self, path: &str, json: &[u8]) -> Result<Response<Body>, HttpError> {
         let url = format!("{}{path}", self.base_url);
         let mut request = self.agent.post(url).content_type("application/json");
@@ -129,13 +129,13 @@ impl Client {
             message.push_str(&format!(", Retry-After {wait}"));
         }
         let mut body = Vec::new();
-        // Half a body says more than none, so a failed read is passed over.
+        // A part of the body is better than none, so a failed read is ignored.
         let _ = answer
             .body_mut()
             .as_reader()
             .take(EXCERPT_BYTES)
             .read_to_end(&mut body);
-        // Redacted whole, then cut: a cut could leave half a key behind.
+        // The key is removed before the body is cut: a cut could leave half a key behind.
         let body = self.clean(&String::from_utf8_lossy(&body));
         let excerpt: String = body.chars().take(EXCERPT_CHARS).collect();
         Err(HttpError {

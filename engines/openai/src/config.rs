@@ -1,38 +1,38 @@
-//! Which endpoint, from the environment. A request of the protocol names a model
-//! directory and no address, so that records of one machine fit another.
+//! Reads which endpoint to use from the environment. A request of the protocol names a model
+//! directory and no address, so that the records of different machines stay comparable.
 //!
-//! The API key. It goes into one header and nowhere else: whatever a server says
-//! passes through [`Secret::redact`] before it reaches a message or a record.
-//! It deliberately has no `Debug` and no `Display`.
+//! Also keeps the API key. It is put into one header and nowhere else: every text from a server
+//! passes through [`Secret::redact`] before it gets into a message or a record. The key's type
+//! deliberately has no `Debug` and no `Display`.
 
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
 
-/// Where and how to ask.
+/// The endpoint, and how to send requests to it.
 pub struct Config {
-    /// Without a slash at its end, e.g. `http://127.0.0.1:8000/v1`.
+    /// The API's base URL without a trailing slash, e.g. `http://127.0.0.1:8000/v1`.
     pub base_url: String,
-    /// Sent as a bearer token.
+    /// The API key, sent as a bearer token.
     pub key: Secret,
-    /// The server's name of the model; absent: the first it lists.
+    /// The server's name of the model; if absent, the first model that the server lists.
     pub model: Option<String>,
-    /// Which route.
+    /// The API's route.
     pub route: Route,
-    /// The most requests in flight, where it is fewer than are asked for.
+    /// Largest number of requests in flight, if it is smaller than the number asked for.
     pub connections: Option<u32>,
 }
 
-/// Which of the API's two routes.
+/// The two routes of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// `/completions`: the prompt as it is.
+    /// `/completions`: the prompt is sent unchanged.
     Completions,
-    /// `/chat/completions`: the server puts its chat template around the prompt.
+    /// `/chat/completions`: the server applies its chat template to the prompt.
     Chat,
 }
 
 impl Route {
-    /// Its path.
+    /// Return the route's path.
     pub fn path(self) -> &'static str {
         match self {
             Route::Completions => "/completions",
@@ -42,7 +42,7 @@ impl Route {
 }
 
 impl Config {
-    /// From variables; `get` reads one.
+    /// Read the configuration from environment variables; `get` reads one.
     pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Self, EngineError> {
         let unavailable = |message: String| EngineError::new(FailureKind::Unavailable, message);
         let set = |name: &str| get(name).filter(|value| !value.is_empty());
@@ -54,7 +54,7 @@ impl Config {
         let bare = base_url
             .strip_prefix("http://")
             .or(base_url.strip_prefix("https://"));
-        // Not quoted below: what is wrong with it may be that a password stands in it.
+        // The URL is not quoted in the message, because it may contain a password.
         if !bare.is_some_and(|rest| !rest.is_empty() && !rest.contains(['@', '?', '#'])) {
             return Err(unavailable(
                 "OPENAI_BASE_URL must be http:// or https://, a host and a path, and nothing else; a key belongs into OPENAI_API_KEY".into(),
@@ -88,7 +88,7 @@ impl Config {
         })
     }
 
-    /// Whether the server is on this machine, as far as its name tells.
+    /// Whether the server is on this machine, judged by the host's name alone.
     pub fn is_loopback(&self) -> bool {
         let host = self.base_url.split("://").nth(1).unwrap_or_default();
         ["127.", "localhost", "[::1]"]
@@ -97,15 +97,15 @@ impl Config {
     }
 }
 
-/// What stands where the key was.
+/// The text that replaces the key.
 const REDACTED: &str = "[key]";
 
-/// A key, or none.
+/// An API key, or none.
 pub struct Secret(Option<String>);
 
 impl Secret {
-    /// An empty key is none. One that can't stand in a header is refused, without
-    /// being quoted.
+    /// Create a secret; an empty key counts as none. A key that can't be sent in a header is
+    /// refused without being quoted.
     pub fn new(key: Option<String>) -> Result<Self, &'static str> {
         let key = key.filter(|key| !key.is_empty());
         let visible = |key: &String| key.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
@@ -115,12 +115,12 @@ impl Secret {
         Ok(Self(key))
     }
 
-    /// The value of the `Authorization` header.
+    /// Return the value of the `Authorization` header.
     pub fn bearer(&self) -> Option<String> {
         self.0.as_ref().map(|key| format!("Bearer {key}"))
     }
 
-    /// `text` without the key, plain or as JSON would escape it.
+    /// Return `text` without the key, also where it is escaped as in JSON.
     pub fn redact(&self, text: &str) -> String {
         let Some(key) = &self.0 else {
             return text.to_owned();

@@ -1,5 +1,5 @@
-//! What the server is and takes, found out once with the smallest requests that
-//! tell: its model, its version, and whether a prompt may be token ids.
+//! Finds out what the server is and accepts, once, with requests that are as small as possible:
+//! its model, its version, and whether a prompt may consist of token ids.
 
 use crate::client::{Client, HttpError};
 use crate::config::{Config, Route};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// A server that answered.
+/// A server that answered, with the findings about it.
 pub struct Endpoint {
     client: Client,
     words: Words,
@@ -22,21 +22,21 @@ pub struct Endpoint {
     model: String,
     form: Form,
     is_loopback: bool,
-    /// The most requests that may be in flight, where its user limits them.
+    /// The user's limit on requests in flight, if any.
     limit: Option<u32>,
-    /// How many may be in flight.
+    /// Number of requests that may be in flight.
     pub connections: u32,
-    /// Its version by its own word, or `unknown`.
+    /// The version that the server reports, or `unknown`.
     pub version: String,
-    /// What else it says of itself, for `hello`.
+    /// Other facts that the server reports about itself, for `hello`.
     pub facts: BTreeMap<String, String>,
 }
 
-/// How a request is put.
+/// The form in which requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Form {
     prompt: Prompt,
-    /// With what is not in OpenAI's own API.
+    /// Whether fields are sent that OpenAI's own API doesn't have.
     extras: bool,
 }
 
@@ -46,15 +46,16 @@ enum Prompt {
     Text { write_bos: bool },
 }
 
-/// A finished generation and when it was sent.
+/// A finished generation, with the time when it was sent.
 pub struct Generated {
-    /// Just before the request was.
+    /// The time just before the request was sent (ns).
     pub sent_ns: u64,
-    /// What came back.
+    /// The server's reply.
     pub reply: Reply,
 }
 
-/// The endpoint of this process: asked for by `hello` and by `load`, found once.
+/// Return the endpoint of this process. `hello` and `load` both need it; it is looked for only
+/// once.
 pub fn find(load: &Load) -> Result<Arc<Endpoint>, EngineError> {
     static FOUND: OnceLock<Result<Arc<Endpoint>, EngineError>> = OnceLock::new();
     let found = FOUND.get_or_init(|| Endpoint::new(load).map(Arc::new));
@@ -70,7 +71,7 @@ impl Endpoint {
         let asked = load.max_batch.max(1);
         let connections = limit.map_or(asked, |limit| limit.min(asked));
         let client = Client::new(config, connections as usize);
-        // Answers to GET are for finding out; a server may lack either.
+        // GET requests are only for finding out; a server may support neither.
         let models = client.get("/models");
         let server = models.as_ref().ok().and_then(|(_, server)| server.clone());
         let model = match (named, models) {
@@ -108,14 +109,14 @@ impl Endpoint {
             .into_iter()
             .filter_map(|(key, value)| Some((key.to_owned(), value?)));
         endpoint.facts = known.collect();
-        // `local` is what mistral.rs calls every build of itself.
+        // mistral.rs gives the fingerprint `local` to every build.
         let fingerprint = fingerprint.filter(|name| name != "local");
         let version = version.or(fingerprint).or(server);
         endpoint.version = version.unwrap_or_else(|| "unknown".into());
         Ok(endpoint)
     }
 
-    /// Try forms, the best first, until the server takes one.
+    /// Try several forms of a request, the best first, until the server accepts one.
     fn find_form(&mut self) -> Result<Reply, EngineError> {
         let sample = self.words.sample()?;
         let text = Prompt::Text { write_bos: false };
@@ -143,7 +144,8 @@ impl Endpoint {
         Err(unreachable(refusal.expect("at least one form was tried")))
     }
 
-    /// Whose BOS it is: the prompt must be exactly the sample's tokens long.
+    /// Decide whether this client or the server adds BOS: the prompt must be exactly as long as
+    /// the sample.
     fn settle_bos(&mut self, sample: &[u32], reply: &Reply) -> Result<(), EngineError> {
         if self.route == Route::Chat {
             return Ok(()); // the template's tokens come on top
@@ -165,7 +167,7 @@ impl Endpoint {
                 }
             }
             (_, counted @ Some(_)) => Err(miscounted(asked, counted)),
-            // It doesn't say; then it is taken to do as the tokenizer does.
+            // The server doesn't report a count; it is assumed to behave like the tokenizer.
             (Prompt::Ids, None) => Ok(()),
             (Prompt::Text { .. }, None) => {
                 let write_bos = !self.words.adds_bos();
@@ -175,8 +177,8 @@ impl Endpoint {
         }
     }
 
-    /// How many tokens the server counts in a prompt, asked without streaming:
-    /// some servers give their usage only there.
+    /// Return how many tokens the server counts in a prompt, asked without streaming, because some
+    /// servers report their usage only then.
     fn count_unstreamed(&self, ids: &[u32]) -> Option<u64> {
         let mut body = self.body(ids, 1).ok()?;
         let fields = body.as_object_mut()?;
@@ -191,7 +193,7 @@ impl Endpoint {
         json["usage"]["prompt_tokens"].as_u64()
     }
 
-    /// One generation.
+    /// Run one generation.
     pub fn generate(
         &self,
         prompt_ids: &[u32],
@@ -216,12 +218,12 @@ impl Endpoint {
         Ok(Generated { sent_ns, reply })
     }
 
-    /// How many tokens a text is by itself.
+    /// Return how many tokens a text has by itself.
     pub fn count_text(&self, text: &str) -> usize {
         self.words.count(text)
     }
 
-    /// Whether the server read as many prompt tokens as it was meant to.
+    /// Check that the server read as many prompt tokens as were sent.
     pub fn check_prompt(&self, prompt_ids: &[u32], reply: &Reply) -> Result<(), EngineError> {
         let asked = prompt_ids.len() as u64;
         match reply.prompt_tokens {
@@ -253,11 +255,11 @@ impl Endpoint {
                 "ignore_eos": true,
                 "min_tokens": new_tokens,
                 "top_k": 1,
-                // Ids: vLLM's word for it, then llama.cpp's two.
+                // Ask for ids: vLLM's field, then two of llama.cpp's.
                 "return_token_ids": true,
                 "return_tokens": true,
                 "verbose": true,
-                // llama.cpp would answer from what it remembers of the last prompt.
+                // Otherwise llama.cpp would reuse what it cached of the last prompt.
                 "cache_prompt": false,
             });
             let fields = body.as_object_mut().expect("it was made as an object");
@@ -266,12 +268,12 @@ impl Endpoint {
         Ok(body)
     }
 
-    /// Whether its user wants one request in flight and no more.
+    /// Whether the user allows only one request in flight.
     pub fn serves_one_at_a_time(&self) -> bool {
         self.limit == Some(1)
     }
 
-    /// What a reader of the numbers must know.
+    /// Return the remarks that a reader of the numbers must know.
     pub fn notes(&self) -> Vec<String> {
         let way = if self.is_loopback {
             "over this machine's loopback"
@@ -305,11 +307,11 @@ impl Endpoint {
     }
 }
 
-/// Why a generation came to nothing.
+/// The error of a generation.
 pub enum Failed {
-    /// By HTTP.
+    /// The HTTP request failed.
     Http(HttpError),
-    /// By anything else.
+    /// Another error.
     Other(EngineError),
 }
 
@@ -322,8 +324,8 @@ impl From<Failed> for EngineError {
     }
 }
 
-/// Whether a refusal may be about what stands in the request, so that another
-/// form of it may pass. Some servers answer 500 to what they can't read.
+/// Whether a refusal may be about the form of the request, so that another form may be accepted.
+/// Some servers answer 500 to a request that they can't read.
 fn is_about_the_form(error: &HttpError) -> bool {
     matches!(error.status, Some(400 | 415 | 422 | 500 | 501))
 }

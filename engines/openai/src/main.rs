@@ -1,9 +1,8 @@
-//! `openai-bench`: an OpenAI-compatible HTTP endpoint behind the benchmark's
-//! protocol. `client` speaks HTTP, `reply` reads what comes back, `tokens` says
-//! when each token was here, `endpoint` finds out what the server can do,
-//! `scheduler` keeps requests in flight. It deliberately starts no server, repeats
-//! no request and scores nothing: log-probabilities of forced tokens are not in
-//! the API.
+//! `openai-bench`: an OpenAI-compatible HTTP endpoint behind the benchmark's protocol. `client` is
+//! the HTTP client, `reply` reads the responses, `tokens` determines when each token arrived,
+//! `endpoint` finds out what the server can do, `scheduler` keeps requests in flight. It
+//! deliberately starts no server, retries no request and scores nothing: the API has no
+//! log-probabilities of forced tokens.
 
 mod client;
 mod config;

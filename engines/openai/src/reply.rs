@@ -1,15 +1,15 @@
-//! One answer: bytes are only stamped and kept while they come, and read once the
-//! stream has ended, so that a slow parser can't delay a stamp.
+//! Reads one response. While it arrives, its bytes are only stamped and kept; they are parsed once
+//! the stream has ended, so that a slow parser can't delay a time stamp.
 //!
-//! Server-sent events, as far as this API uses them: the `data` of each event.
-//! Comments (a server's way to keep a connection alive) and other fields are
-//! passed over (WHATWG HTML, § 9.2.6).
+//! The parser reads server-sent events as far as this API uses them: the `data` of each event.
+//! Comments (a server's way to keep a connection alive) and other fields are ignored (WHATWG HTML,
+//! § 9.2.6).
 
 use crate::config::Route;
 use serde_json::Value;
 use std::io::Read;
 
-/// A stream as it came: when each piece of it was here.
+/// A recorded stream, with the time when each piece arrived.
 pub struct Recording {
     bytes: Vec<u8>,
     pieces: Vec<Piece>,
@@ -20,36 +20,36 @@ struct Piece {
     end: usize,
 }
 
-/// What a stream said.
+/// The parsed content of a stream.
 #[derive(Debug, Default, PartialEq)]
 pub struct Reply {
-    /// The pieces with content, in the order they came.
+    /// The pieces with content, in the order of their arrival.
     pub chunks: Vec<Chunk>,
-    /// Why the server stopped, by its own word.
+    /// The reason that the server gives for stopping.
     pub finish_reason: Option<String>,
-    /// `usage.prompt_tokens`.
+    /// Number of prompt tokens, by the server's `usage.prompt_tokens`.
     pub prompt_tokens: Option<u64>,
-    /// `usage.completion_tokens`.
+    /// Number of output tokens, by the server's `usage.completion_tokens`.
     pub completion_tokens: Option<u64>,
-    /// What the server calls its build.
+    /// The server's identifier of its build (`system_fingerprint`).
     pub fingerprint: Option<String>,
 }
 
-/// A piece with content.
+/// A piece of the output with content.
 #[derive(Debug, Default, PartialEq)]
 pub struct Chunk {
-    /// When it was here.
+    /// When it arrived (ns).
     pub at_ns: u64,
-    /// Its text; empty where the server gave ids alone.
+    /// Its text; empty if the server sent only ids.
     pub text: String,
-    /// Its token ids, from a server that gives them.
+    /// Its token ids, if the server sends them.
     pub ids: Vec<u32>,
-    /// How many tokens it has log-probabilities for; 0 where there are none.
+    /// Number of its tokens that have log-probabilities; 0 if there are none.
     pub logprobs: usize,
 }
 
 impl Recording {
-    /// Read a body to its end; `stamp` gives the time when piece n, from 0, is here.
+    /// Read a body to its end; `stamp` returns the time when piece n (from 0) arrived.
     pub fn make(
         mut body: impl Read,
         expected_bytes: usize,
@@ -72,7 +72,8 @@ impl Recording {
         }
     }
 
-    /// What it says. `Err` where it is cut short, no JSON, or an error of the server's.
+    /// Parse the recording. `Err` if it is cut short, is not JSON, or holds an error from the
+    /// server.
     pub fn read(&self, route: Route) -> Result<Reply, String> {
         let mut reply = Reply::default();
         let mut events = Events::default();
@@ -101,7 +102,7 @@ impl Recording {
 }
 
 impl Reply {
-    /// The whole text.
+    /// Return the whole text.
     pub fn text(&self) -> String {
         self.chunks
             .iter()
@@ -137,7 +138,7 @@ impl Reply {
                 content.or(choice["delta"]["reasoning_content"].as_str())
             }
         };
-        // vLLM's name for them, then llama.cpp's.
+        // vLLM's name for the ids, then llama.cpp's.
         let ids = choice["token_ids"].as_array();
         let ids = ids.or(event["__verbose"]["tokens"].as_array());
         let ids = ids.into_iter().flatten().filter_map(|id| id.as_u64());
@@ -158,7 +159,7 @@ impl Reply {
     }
 }
 
-/// A parser that is fed bytes as they come.
+/// A parser of server-sent events that is fed bytes as they arrive.
 #[derive(Default)]
 pub struct Events {
     line: Vec<u8>,
@@ -167,7 +168,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// The events that `bytes` complete. `Err` where a line is not UTF-8.
+    /// Return the events that `bytes` complete. `Err` if a line is not UTF-8.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<String>, &'static str> {
         let mut complete = Vec::new();
         for &byte in bytes {
@@ -187,7 +188,7 @@ impl Events {
         self.data.is_some() || !self.line.is_empty()
     }
 
-    /// An event, where the line that just ended is the empty one after it.
+    /// Return the event, if the line that just ended is the empty one after it.
     fn end_line(&mut self) -> Result<Option<String>, &'static str> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {

@@ -1,5 +1,5 @@
-//! Requests in flight: a thread and a connection each, as many as may ever be
-//! asked for at a time, or as its user allows. What the server does with them is the server's business.
+//! Keeps requests in flight with one thread and one connection each: as many as will ever be in
+//! flight, or as the user allows. How the server schedules them is not known here.
 
 use crate::endpoint::Endpoint;
 use crate::{endpoint, tokens};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// An endpoint that takes requests.
+/// The handle that passes jobs to the threads.
 pub struct OpenAi {
     jobs: Sender<Job>,
 }
@@ -29,7 +29,7 @@ impl Scheduler for OpenAi {
                 endpoint.facts.clone(),
                 endpoint.notes(),
             ),
-            // `load` says why.
+            // `load` reports the error.
             Err(_) => ("unknown".to_owned(), Default::default(), Vec::new()),
         };
         Hello {
@@ -65,14 +65,14 @@ impl Scheduler for OpenAi {
         let loaded = Loaded {
             load_ns: 0,
             weight_bytes: weight_bytes(load),
-            // The server's cache is of a kind that only the server knows.
+            // The size of the server's cache is not known to a client.
             kv_bytes_per_token: 0,
         };
         Ok((Self { jobs }, loaded))
     }
 
     fn submit(&mut self, job: Job) {
-        // A job that can't be sent is dropped, and so answered with an error.
+        // A job that can't be sent is dropped, which answers it with an error.
         let _ = self.jobs.send(job);
     }
 
@@ -118,13 +118,13 @@ fn answer(endpoint: &Endpoint, job: &Job) -> Result<Answer, EngineError> {
     })
 }
 
-/// What one decode step reads, if the server reads the file that is named.
+/// Return the bytes that one decode step reads, assuming that the server uses the named file.
 fn weight_bytes(load: &Load) -> u64 {
     let path = Path::new(&load.model_dir).join(&load.weights);
     std::fs::metadata(path).map_or(0, |file| file.len())
 }
 
-/// How many requests are in flight, and the most that each of them met.
+/// The requests in flight, each with the largest number that were in flight with it.
 #[derive(Default)]
 struct Flights(Mutex<Vec<Arc<AtomicU32>>>);
 
@@ -143,7 +143,7 @@ impl Flights {
         mine
     }
 
-    /// The most that were in flight while this one was.
+    /// Remove a request; return the largest number of requests that were in flight while it was.
     fn leave(&self, mine: &Arc<AtomicU32>) -> u32 {
         let mut all = self
             .0

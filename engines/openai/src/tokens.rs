@@ -1,17 +1,17 @@
-//! Tokens on the client's side: the model's tokenizer, and when each token was here.
+//! Tokens on the client's side: the model's tokenizer, and the arrival time of each token.
 //!
-//! The model's tokenizer: prompts as text where a server takes no token ids, and
-//! how many tokens a piece of text is. What a server makes of a text is its own
-//! affair; a prompt that wouldn't come back as the same ids is refused.
+//! The tokenizer makes a text of a prompt if a server takes no token ids, and counts the tokens in
+//! a piece of text. How a server tokenizes a text is not known, so a prompt whose text wouldn't
+//! encode to the same ids is refused.
 //!
-//! When each output token was here. A piece that carries several tokens stamps
-//! all of them with its arrival: that is when the client had them.
+//! Each output token is stamped with the arrival of the piece that contains it; a piece of several
+//! tokens stamps all of them, because that is when the client had them.
 //!
-//! How many a piece carries says the server by ids or log-probabilities. Text
-//! alone says it but roughly: a text needn't encode to the tokens that made it,
-//! special tokens have no text, and bytes that are no character yet are withheld
-//! until they are. So text only shares out what the server's own count leaves
-//! open, and has to be of about that size.
+//! The server says how many tokens a piece has by their ids or log-probabilities. Text alone tells
+//! this only roughly: a text needn't encode to the tokens that made it, special tokens have no
+//! text, and bytes of an incomplete character are withheld until it is complete. So text is used
+//! only to distribute the part of the server's own count that is still open, and must have about
+//! that many tokens.
 
 use crate::reply::Reply;
 use protocol::engine::EngineError;
@@ -20,14 +20,14 @@ use serde_json::Value;
 use std::path::Path;
 use tokenizers::Tokenizer;
 
-/// A tokenizer and the model's BOS token.
+/// A tokenizer, with the model's BOS token.
 pub struct Words {
     tokenizer: Tokenizer,
     bos: Option<u32>,
 }
 
 impl Words {
-    /// From `tokenizer.json` and `config.json` of a model directory.
+    /// Load `tokenizer.json` and `config.json` of a model directory.
     pub fn load(model_dir: &Path) -> Result<Self, EngineError> {
         let unavailable = |name: &str, why: String| {
             let message = format!(
@@ -48,7 +48,7 @@ impl Words {
         })
     }
 
-    /// A few ids to try a server with, beginning with BOS where the model has one.
+    /// Return a few ids to try a server with, beginning with BOS if the model has one.
     pub fn sample(&self) -> Result<Vec<u32>, EngineError> {
         let text = "The weather today is";
         let encoding = self.tokenizer.encode_fast(text, false);
@@ -60,21 +60,21 @@ impl Words {
             .collect())
     }
 
-    /// Whether the tokenizer by itself begins a text with BOS.
+    /// Whether the tokenizer by itself adds BOS at the beginning of a text.
     pub fn adds_bos(&self) -> bool {
         let encoding = self.tokenizer.encode_fast("a", true);
         encoding.is_ok_and(|encoding| encoding.get_ids().first().copied() == self.bos)
             && self.bos.is_some()
     }
 
-    /// How many tokens `text` is by itself.
+    /// Return how many tokens `text` has by itself.
     pub fn count(&self, text: &str) -> usize {
         let encoding = self.tokenizer.encode_fast(text, false);
         encoding.map_or(0, |encoding| encoding.len())
     }
 
-    /// `ids` as a text that encodes to them again. A BOS at the beginning is
-    /// written out only where `write_bos` says so: most servers add it.
+    /// Return `ids` as a text that encodes to the same ids. A BOS at the beginning is written out
+    /// only if `write_bos` is set, because most servers add it.
     pub fn prompt(&self, ids: &[u32], write_bos: bool) -> Result<String, EngineError> {
         let has_bos = self.bos.is_some() && ids.first().copied() == self.bos;
         let rest = &ids[usize::from(has_bos)..];
@@ -97,17 +97,17 @@ impl Words {
     }
 }
 
-/// The tokens of an answer.
+/// The output tokens of a reply.
 #[derive(Debug, PartialEq)]
 pub struct Tokens {
-    /// `new_tokens` stamps.
+    /// When each token arrived (ns); `new_tokens` entries.
     pub token_ns: Vec<u64>,
-    /// `new_tokens` ids, or none.
+    /// The tokens' ids; `new_tokens` entries, or none if the server didn't send them.
     pub ids: Vec<u32>,
 }
 
-/// The tokens of a reply; `Err` where the server's count and what came don't both
-/// make `new_tokens`. `count_text`: how many tokens a text is by itself.
+/// Return the tokens of a reply; `Err` unless the server's count and the received content both
+/// make `new_tokens`. `count_text` returns how many tokens a text has by itself.
 pub fn tokens(
     reply: &Reply,
     new_tokens: u32,
@@ -139,7 +139,7 @@ pub fn tokens(
             ids: if ids.len() == asked { ids } else { Vec::new() },
         });
     }
-    // Some servers name the tokens of a piece only in part: then text is all there is.
+    // Some servers report only a part of a piece's tokens; then only the text is left to count by.
     let least: Vec<usize> = named.iter().map(|&count| count.max(1)).collect();
     let least_sum: usize = least.iter().sum();
     if server != Some(asked) || least_sum > asked || least.is_empty() {
@@ -158,13 +158,14 @@ pub fn tokens(
             .map(|(chunk, &count)| count_text(&chunk.text).saturating_sub(count))
             .collect();
         let spare_sum: usize = spare.iter().sum();
-        // What has no text of its own is a small part of any output.
+        // Tokens without a text of their own are a small part of any output.
         let textless_max = asked / 4;
         let by_text = least_sum + spare_sum;
         if by_text + textless_max < asked || by_text > 2 * asked {
             return Err(mismatch(by_text, "tokenizer"));
         }
-        // Where text promises most, first: pieces of one size get equal shares.
+        // The piece with the most spare text comes first, so that pieces of equal size get equal
+        // shares.
         while open > 0 && spare.iter().any(|&left| left > 0) {
             let most = *spare.iter().max().expect("there is a chunk");
             let at = spare
@@ -175,7 +176,7 @@ pub fn tokens(
             counts[at] += 1;
             open -= 1;
         }
-        // Tokens without text were here by the end, which never flatters a server.
+        // Tokens without text get the last stamp, which never makes a server look faster.
         *counts.last_mut().expect("there is a chunk") += open;
     }
     Ok(Tokens {
@@ -184,8 +185,8 @@ pub fn tokens(
     })
 }
 
-/// How many tokens the server says it made: its usage, or, without one, that it
-/// stopped because it had made as many as it was asked for.
+/// Return how many tokens the server says it made: by its usage, or, without one, because it
+/// stopped when it had made as many as it was asked for.
 fn server_count(reply: &Reply, asked: usize) -> Option<usize> {
     let by_reason = reply.finish_reason.as_deref() == Some("length");
     let usage = reply.completion_tokens.map(|count| count as usize);
@@ -204,7 +205,7 @@ mod tests {
     use super::*;
     use crate::reply::Chunk;
 
-    /// A word is a token.
+    /// Count each word as one token.
     fn words(text: &str) -> usize {
         text.split_whitespace().count()
     }
@@ -247,7 +248,7 @@ mod tests {
             tokens(&several, 6, words).unwrap().token_ns,
             [10, 10, 10, 20, 30, 30]
         );
-        // Two of eight have no text; that the count was reached says the reason.
+        // Two of eight tokens have no text; the finish reason says that the count was reached.
         let textless = reply(&["a", "b", "c", "d", "e", "f"], None, "length");
         assert_eq!(
             tokens(&textless, 8, words).unwrap().token_ns,
@@ -273,11 +274,11 @@ mod tests {
             );
             assert!(error.contains(&format!("the client {client}")), "{error}");
         };
-        // It stopped early, or says so.
+        // The server stopped early, or says so.
         fails(&reply(&["a", "b"], Some(2), "stop"), 3, "2", "2");
         fails(&reply(&["a", "b"], None, "stop"), 2, "none", "2");
         fails(&reply(&[], Some(3), "length"), 3, "3", "0");
-        // It says more than came, or less.
+        // The server counts more than arrived, or less.
         fails(&reply(&["a", "b", "c"], Some(8), "length"), 8, "8", "3");
         fails(&reply(&["a", "b", "c"], Some(2), "length"), 2, "2", "3");
         let mut ids = reply(&["a", "b"], Some(3), "length");

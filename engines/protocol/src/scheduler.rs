@@ -46,12 +46,12 @@ pub struct Job {
 /// The result of a [`Job`]. `started_ns ≤ token_ns[0] ≤ …`, on [`crate::clock`].
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// When the scheduler began to work on the request.
+    /// When the scheduler began to work on the request (ns).
     pub started_ns: u64,
-    /// When each output token was known on the host, stamped by [`Job::commits`]; `new_tokens`
+    /// When each output token was known on the host (ns), stamped by [`Job::commits`]; `new_tokens`
     /// entries.
     pub token_ns: Vec<u64>,
-    /// The output tokens; `new_tokens` entries, or none with `output_text`.
+    /// Ids of the output tokens; `new_tokens` entries, or none if there is `output_text`.
     pub output_ids: Vec<u32>,
     /// The output as text, from an engine that returns no ids.
     pub output_text: Option<String>,

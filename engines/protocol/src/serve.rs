@@ -188,7 +188,7 @@ pub(crate) fn set_threads(threads: u32) {
     }
 }
 
-/// Why a call into the engine gave no result.
+/// The reason why a call into the engine gave no result.
 pub(crate) enum Stop {
     /// The call returned an error; the process can go on.
     Failed(EngineError),

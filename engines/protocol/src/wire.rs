@@ -38,7 +38,7 @@ pub enum Request {
     /// Any number may be in flight; each is answered, in any order, by one [`Event::Scored`] or
     /// [`Event::Error`].
     Score(Score),
-    /// Finish what is in flight, then exit with status 0. End of input means the same.
+    /// Finish the requests in flight, then exit with status 0. End of input means the same.
     Exit,
 }
 
@@ -56,7 +56,7 @@ pub struct Load {
     /// The target's variant, empty for the plain engine.
     #[serde(default)]
     pub variant: String,
-    /// Device index on the backend.
+    /// Index of the device on the backend.
     #[serde(default)]
     pub device: u32,
     /// Number of compute threads; the engine uses exactly this many where it can.
@@ -85,8 +85,8 @@ pub struct Generate {
 }
 
 /// Feed `ids` one position after the other through the same cached path that
-/// `generate` uses, and report what the model thinks comes next at the last
-/// `ask.len()` positions.
+/// `generate` uses, and report the model's predictions at the last `ask.len()`
+/// positions.
 ///
 /// With `n = ids.len()` and `k = ask.len()` (`1 ≤ k ≤ n`): the first `n − k + 1`
 /// ids are one prefill, each later id is one decode step; answer `j` is the
@@ -117,7 +117,7 @@ pub enum Event {
     /// The engine's description of itself: the first answer to [`Request::Load`], before anything
     /// is loaded.
     Hello(Hello),
-    /// The model is ready.
+    /// The model is loaded and ready for requests.
     Loaded(Loaded),
     /// A generation is complete.
     Done(Done),
@@ -145,7 +145,7 @@ pub struct Hello {
     pub capabilities: Capabilities,
 }
 
-/// What an engine can do; printed beside its numbers.
+/// The capabilities of an engine, which are printed beside its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Capabilities {
     /// How the engine treats requests that are in flight together.
@@ -198,14 +198,14 @@ pub struct Loaded {
 pub struct Done {
     /// The id of the [`Generate`] request.
     pub id: u64,
-    /// When the request's line was read.
+    /// When the request's line was read (ns).
     pub received_ns: u64,
-    /// When the engine began to work on the request (it left the queue).
+    /// When the engine began to work on the request (ns): it left the queue.
     pub started_ns: u64,
-    /// When each output token was known on the host; `new_tokens` entries.
+    /// When each output token was known on the host (ns); `new_tokens` entries.
     pub token_ns: Vec<u64>,
-    /// The output tokens; `new_tokens` entries. Empty where the engine hands out
-    /// text and no ids ([`Done::output_text`]).
+    /// Ids of the output tokens; `new_tokens` entries. Empty if the engine returns text and no
+    /// ids ([`Done::output_text`]).
     pub output_ids: Vec<u32>,
     /// The output as text, from an engine that returns no ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,7 +224,7 @@ pub struct Scored {
     /// Natural logarithms of the probabilities of the ids in `ask`, normalised over the
     /// vocabulary.
     pub logprobs: Vec<Vec<f64>>,
-    /// The `top` most likely ids, most likely first; empty where `top` was 0.
+    /// The `top` most likely ids, most likely first; empty if `top` was 0.
     #[serde(default)]
     pub top_ids: Vec<Vec<u32>>,
     /// Log-probabilities of `top_ids`.
@@ -247,9 +247,9 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// Out of memory, host or device.
+    /// The host or the device is out of memory.
     Oom,
-    /// The engine cannot do this (precision, model, length).
+    /// The engine does not support the request (precision, model, length).
     Unsupported,
     /// Something that the engine needs is not on this machine (a device, a library).
     Unavailable,

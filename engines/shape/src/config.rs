@@ -38,7 +38,7 @@ pub struct Shape {
     pub vocabulary: usize,
     /// ε of the RMS norms.
     pub eps: f64,
-    /// Position embeddings.
+    /// The settings of the position embeddings.
     pub rope: Rope,
     /// Number of positions that a token attends to, if it doesn't attend to all.
     pub window: Option<usize>,
@@ -163,17 +163,17 @@ impl Shape {
         }
     }
 
-    /// Width of all query heads.
+    /// Width of all query heads together.
     pub fn q_dim(&self) -> usize {
         self.heads * self.head_dim
     }
 
-    /// Width of all key (or value) heads.
+    /// Width of all key (or value) heads together.
     pub fn kv_dim(&self) -> usize {
         self.kv_heads * self.head_dim
     }
 
-    /// Query heads that share a key/value head.
+    /// Number of query heads that share a key/value head.
     pub fn group(&self) -> usize {
         self.heads / self.kv_heads
     }

@@ -116,8 +116,8 @@ impl Rope {
     }
 
     /// Return tables of cosines and sines, `positions × head_dim` each. Both halves of a row hold
-    /// the same angles; the sines of the first half are negated, so that `x · cos + swapped(x) ·
-    /// sin` is the rotation, where `swapped` exchanges the halves of `x`.
+    /// the same angles; the sines of the first half are negated, so that
+    /// `x · cos + swapped(x) · sin` is the rotation, where `swapped` exchanges the halves of `x`.
     pub fn tables(&self, head_dim: usize, positions: usize) -> (Vec<f32>, Vec<f32>) {
         let frequencies = self.frequencies(head_dim);
         let half = frequencies.len();

@@ -1,27 +1,27 @@
-//! Where GPT-2's pieces begin. Its regular expression is
+//! Finds where GPT-2's pieces begin. Their regular expression is
 //!
 //! ```text
 //! 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //! ```
 //!
-//! and matches every character, so its pieces are known by their beginnings alone. From
-//! the kinds of a character and its neighbours:
+//! It matches every character, so the pieces are determined by their beginnings alone. These
+//! follow from the kinds of a character and its neighbours:
 //!
-//! - a letter, number or other begins a piece unless the one before it is of its kind,
-//!   or is the space that the piece begins with;
-//! - white space begins one where nothing white is before it, and where something not
-//!   white comes next: the last of a run is left over by `\s+(?!\S)`. A space so left
-//!   over begins the next piece;
+//! - a letter, number or other character begins a piece unless the character before it is of the
+//!   same kind, or is the space that the piece begins with;
+//! - white space begins a piece if no white space is before it, and also if a character that is
+//!   not white comes next: `\s+(?!\S)` leaves out the last one of a run. If that is a space, it
+//!   begins the next piece;
 //! - an apostrophe that begins a piece may begin a contraction, which ends the piece
 //!   after one or two letters, whatever comes then.
 //!
-//! The first two are shifts of masks, 64 bytes at a time; the third is looked for at
-//! pieces that begin with an apostrophe. Characters beyond ASCII give all their bytes
-//! the mask of their kind, so that the shifts hold for them as well.
+//! The first two rules are shifts of masks, 64 bytes at a time; the third is checked for pieces
+//! that begin with an apostrophe. All bytes of a character beyond ASCII get the mask of its kind,
+//! so that the shifts are right for them as well.
 
 use crate::class::{BLOCK, Kind, Kinds, Masks};
 
-/// What the bytes before a block were: the lowest bit of each mask.
+/// The kinds of the byte before a block: 0 or 1, in the lowest bit of each mask.
 #[derive(Clone, Copy, Default)]
 struct Before {
     letter: u64,
@@ -31,12 +31,12 @@ struct Before {
     space: u64,
 }
 
-/// Append where each piece of `text` begins, in bytes from its beginning.
+/// Append the byte offset at which each piece of `text` begins to `out`.
 pub fn starts(text: &str, kinds: &Kinds, out: &mut Vec<u32>) {
     let bytes = text.as_bytes();
     let mut before = Before::default();
     let mut at = 0;
-    // Beginnings before this one are inside a contraction.
+    // Beginnings before this offset are inside a contraction.
     let mut resume_at = 0;
     while at < bytes.len() {
         let (mut masks, mut length) = load(&bytes[at..]);
@@ -50,7 +50,7 @@ pub fn starts(text: &str, kinds: &Kinds, out: &mut Vec<u32>) {
                 .next()
                 .is_some_and(|c| kinds.kind(c) != Kind::White)
         });
-        // The last byte of a white character can't begin a piece, but its first can.
+        // The masks mark the last byte of a white character; a piece begins at its first byte.
         let mut misplaced = found & masks.white & continued;
         while misplaced != 0 {
             let last = misplaced.trailing_zeros();
@@ -69,7 +69,8 @@ pub fn starts(text: &str, kinds: &Kinds, out: &mut Vec<u32>) {
             if bytes[start] == b'\'' {
                 let end = start + contraction(&bytes[start..]);
                 resume_at = end;
-                // After its letters nothing tells that a letter begins a piece.
+                // A letter after the contraction's letters begins a piece, which the masks can't
+                // show.
                 let next = text[end..].chars().next();
                 if end > start && next.is_some_and(|c| kinds.kind(c) == Kind::Letter) {
                     out.push(end as u32);
@@ -81,7 +82,7 @@ pub fn starts(text: &str, kinds: &Kinds, out: &mut Vec<u32>) {
     }
 }
 
-/// The masks of the next block and how many of its bytes there are.
+/// Return the masks of the next block, and the number of its bytes.
 #[inline]
 fn load(rest: &[u8]) -> (Masks, usize) {
     match rest.first_chunk::<BLOCK>() {
@@ -94,8 +95,8 @@ fn load(rest: &[u8]) -> (Masks, usize) {
     }
 }
 
-/// Where pieces begin among the first `length` bytes, contractions left aside.
-/// `not_white_next`: whether a character follows the block that is not white.
+/// Return where pieces begin among the first `length` bytes, ignoring contractions.
+/// `not_white_next`: whether the block is followed by a character that is not white.
 #[inline]
 fn pieces(
     masks: &Masks,
@@ -134,9 +135,9 @@ fn pieces(
     (words & !after_space | gaps) & valid
 }
 
-/// Give the bytes of characters beyond ASCII the mask of their kind. A character that
-/// doesn't end in the block is left to the next one; how many bytes are left, and which
-/// of them continue a character.
+/// Give the bytes of characters beyond ASCII the mask of their kind. A character that doesn't end
+/// in the block is left to the next one. Return the number of bytes that are left, and the mask of
+/// those that continue a character.
 #[cold]
 fn beyond_ascii(rest: &str, length: usize, kinds: &Kinds, masks: &mut Masks) -> (usize, u64) {
     let mut whole = length;
@@ -163,7 +164,7 @@ fn beyond_ascii(rest: &str, length: usize, kinds: &Kinds, masks: &mut Masks) -> 
     (whole, continued)
 }
 
-/// The length of the contraction that `rest` begins with; 0 where it is none.
+/// Return the length of the contraction that `rest` begins with; 0 if there is none.
 #[inline]
 fn contraction(rest: &[u8]) -> usize {
     match rest {
@@ -210,7 +211,7 @@ mod tests {
         }
     }
 
-    /// As `tokenizers` splits it, by the regular expression itself.
+    /// Split the text with `tokenizers`, which uses the regular expression itself.
     fn expected(text: &str) -> Vec<&str> {
         use tokenizers::pre_tokenizers::byte_level::ByteLevel;
         use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer};
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_block_s_edge_is_no_boundary() {
-        // Every feature at every distance from the edge of a block.
+        // Test every feature at every distance from the edge of a block.
         let features = [
             "word",
             "  x",

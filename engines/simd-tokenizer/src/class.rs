@@ -1,11 +1,11 @@
-//! What kind a character is, as the regular expression sees it: `\p{L}`, `\p{N}`,
-//! `\s`, or none of them. The tables are regex-syntax' own, so that both agree on
-//! every character of the Unicode version they share.
+//! Classifies characters as the regular expression does: `\p{L}`, `\p{N}`, `\s`, or none of them.
+//! The tables are those of regex-syntax, so that both agree on every character of the Unicode
+//! version they share.
 //!
-//! Of 64 bytes at a time it is one bit a byte and kind. The instructions are chosen when this is
-//! compiled, as everywhere in this repository (`-Ctarget-cpu=native`): AVX-512BW,
-//! AVX2, or plain code that the compiler may vectorise. All three are tested against
-//! each other where they exist.
+//! Blocks of 64 bytes are classified at once, into one bit per byte and kind. The instructions are
+//! chosen at compile time, as everywhere in this repository (`-Ctarget-cpu=native`): AVX-512BW,
+//! AVX2, or plain code that the compiler may vectorise. The tests compare all three where they are
+//! available.
 
 use regex_syntax::hir::{Class, HirKind};
 
@@ -13,24 +13,24 @@ use regex_syntax::hir::{Class, HirKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Anything else: punctuation, symbols, marks.
+    /// Any other character: punctuation, symbols, marks.
     Other = 0,
-    /// `\p{L}`.
+    /// A letter, `\p{L}`.
     Letter = 1,
-    /// `\p{N}`.
+    /// A number, `\p{N}`.
     Number = 2,
-    /// `\s`.
+    /// White space, `\s`.
     White = 3,
 }
 
-/// Highest code point and one.
+/// The highest code point plus one.
 const CODES: usize = 0x11_0000;
 
-/// The kind of every character: a byte each, of which a text touches few pages.
+/// The kind of every character, one byte each, of which a text touches only a few pages.
 pub struct Kinds(Box<[u8]>);
 
 impl Kinds {
-    /// Read the tables.
+    /// Build the table of all characters.
     pub fn new() -> Self {
         let mut table = vec![Kind::Other as u8; CODES].into_boxed_slice();
         for (class, kind) in [
@@ -49,7 +49,7 @@ impl Kinds {
         Self(table)
     }
 
-    /// The kind of a character.
+    /// Return the kind of a character.
     #[inline]
     pub fn kind(&self, c: char) -> Kind {
         match self.0[c as usize] {
@@ -67,10 +67,10 @@ impl Default for Kinds {
     }
 }
 
-/// Bytes of a block.
+/// Number of bytes in a block.
 pub const BLOCK: usize = 64;
 
-/// A bit for each byte of a block, byte 0 the lowest.
+/// Masks with one bit for each byte of a block; byte 0 is the lowest bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Masks {
     /// ASCII letters.
@@ -86,7 +86,7 @@ pub struct Masks {
 }
 
 impl Masks {
-    /// The masks of a block.
+    /// Compute the masks of a block.
     #[inline]
     pub fn new(block: &[u8; BLOCK]) -> Self {
         #[cfg(all(target_arch = "x86_64", target_feature = "avx512bw"))]
@@ -101,7 +101,7 @@ impl Masks {
         return portable(block);
     }
 
-    /// What [`Masks::new`] is compiled to.
+    /// Return the name of the instructions that [`Masks::new`] is compiled to.
     pub fn instructions() -> &'static str {
         if cfg!(all(target_arch = "x86_64", target_feature = "avx512bw")) {
             "AVX-512BW"
@@ -113,7 +113,7 @@ impl Masks {
     }
 }
 
-/// Byte by byte.
+/// Compute the masks byte by byte.
 pub fn portable(block: &[u8; BLOCK]) -> Masks {
     let mut masks = Masks::default();
     for (i, &byte) in block.iter().enumerate() {
@@ -127,7 +127,7 @@ pub fn portable(block: &[u8; BLOCK]) -> Masks {
     masks
 }
 
-/// Comparisons that give masks.
+/// Compute the masks with comparisons that return masks.
 #[cfg(all(target_arch = "x86_64", target_feature = "avx512bw"))]
 #[inline]
 fn avx512(block: &[u8; BLOCK]) -> Masks {
@@ -151,7 +151,7 @@ fn avx512(block: &[u8; BLOCK]) -> Masks {
     }
 }
 
-/// Two halves of 32 bytes.
+/// Compute the masks in two halves of 32 bytes.
 #[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
 #[cfg_attr(target_feature = "avx512bw", allow(dead_code))]
 #[inline]
@@ -166,7 +166,7 @@ fn avx2(block: &[u8; BLOCK]) -> Masks {
             let splat = |byte: u8| _mm256_set1_epi8(byte as i8);
             let bits =
                 |lanes: __m256i| u64::from(_mm256_movemask_epi8(lanes) as u32) << (32 * half);
-            // There is no unsigned comparison: x ≤ y where the lesser of both is x.
+            // There is no unsigned comparison, but x ≤ y if the lesser of both is x.
             let below = |from: u8, count: u8, of: __m256i| {
                 let from_zero = _mm256_sub_epi8(of, splat(from));
                 _mm256_cmpeq_epi8(_mm256_min_epu8(from_zero, splat(count - 1)), from_zero)

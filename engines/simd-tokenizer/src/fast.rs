@@ -1,4 +1,4 @@
-//! A tokenizer.json made ready: special tokens, the pre-tokenizer with SIMD, and the
+//! A tokenizer made from a tokenizer.json: special tokens, the pre-tokenizer with SIMD, and the
 //! BPE of the `tokenizers` crate.
 
 use crate::boundaries::starts;
@@ -8,20 +8,20 @@ use tokenizers::models::ModelWrapper;
 use tokenizers::models::bpe::BPE;
 use tokenizers::{Model, PreTokenizerWrapper, Tokenizer};
 
-/// A tokenizer that gives the ids of [`Tokenizer::encode`] without special tokens
-/// added, and nothing else.
+/// A tokenizer that returns the same ids as [`Tokenizer::encode`] without adding special tokens,
+/// and nothing else.
 pub struct Fast {
     bpe: BPE,
     kinds: Kinds,
-    /// Tokens that are found in the text before it is split, longest first.
+    /// The tokens that are searched in the text before it is split, longest first.
     special: Vec<(String, u32)>,
-    /// First bytes of these.
+    /// Whether a special token begins with this byte.
     special_begins: [bool; 256],
-    /// Each byte in GPT-2's alphabet.
+    /// The character of GPT-2's alphabet for each byte.
     alphabet: [char; 256],
 }
 
-/// What one encoding needs and the next one can use again.
+/// Buffers of one encoding, which the next one reuses.
 #[derive(Default)]
 struct Scratch {
     starts: Vec<u32>,
@@ -29,10 +29,10 @@ struct Scratch {
 }
 
 impl Fast {
-    /// Take over a tokenizer.
+    /// Make a fast tokenizer of a tokenizer.
     ///
     /// # Errors
-    /// Where it isn't byte-level BPE with GPT-2's pieces and plain special tokens.
+    /// Fails if it isn't byte-level BPE with GPT-2's pieces and plainly matched special tokens.
     pub fn new(tokenizer: &Tokenizer) -> Result<Self, String> {
         if tokenizer.get_normalizer().is_some() {
             return Err("it normalises text, which this pre-tokenizer doesn't".into());
@@ -69,12 +69,12 @@ impl Fast {
         })
     }
 
-    /// The ids of a text.
+    /// Return the ids of a text.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         self.encode_with(text, &mut Scratch::default())
     }
 
-    /// The ids of several, one after the other.
+    /// Return the ids of several texts, encoded one after the other.
     pub fn encode_batch(&self, texts: &[String]) -> Vec<Vec<u32>> {
         let mut scratch = Scratch::default();
         let texts = texts.iter();
@@ -83,7 +83,7 @@ impl Fast {
             .collect()
     }
 
-    /// The same, spread over rayon's threads.
+    /// Return the ids of several texts, encoded on rayon's threads.
     pub fn encode_batch_parallel(&self, texts: &[String]) -> Vec<Vec<u32>> {
         texts
             .par_iter()
@@ -93,7 +93,7 @@ impl Fast {
             .collect()
     }
 
-    /// Each piece of a text that has no special token in it.
+    /// Split a text without special tokens into its pieces.
     pub fn pieces<'t>(&self, text: &'t str) -> Vec<&'t str> {
         let mut begins = Vec::new();
         starts(text, &self.kinds, &mut begins);
@@ -116,8 +116,8 @@ impl Fast {
         ids
     }
 
-    /// The first special token: where, how long, which. Of several at one place the
-    /// longest.
+    /// Find the first special token: return its offset, its length and its id. Of several at the
+    /// same offset, the longest is taken.
     fn next_special(&self, text: &str) -> Option<(usize, usize, u32)> {
         let bytes = text.as_bytes();
         let may_begin = |byte: &u8| self.special_begins[usize::from(*byte)];
@@ -136,7 +136,8 @@ impl Fast {
         None
     }
 
-    /// Text without special tokens: pieces, in GPT-2's alphabet, through the BPE.
+    /// Encode a text without special tokens: split it into pieces, and pass each to the BPE in
+    /// GPT-2's alphabet.
     fn plain(&self, text: &str, scratch: &mut Scratch, ids: &mut Vec<u32>) {
         let Scratch {
             starts: begins,
@@ -156,7 +157,7 @@ impl Fast {
     }
 }
 
-/// GPT-2's alphabet: printable bytes stand for themselves, the others for characters
+/// Return GPT-2's alphabet: printable bytes stand for themselves, the others for the characters
 /// from U+0100 on, in order.
 /// (<https://github.com/openai/gpt-2/blob/master/src/encoder.py>)
 fn alphabet() -> [char; 256] {
@@ -171,7 +172,7 @@ fn alphabet() -> [char; 256] {
     })
 }
 
-/// The letter of GPT-2's alphabet that stands for a byte.
+/// Return the character of GPT-2's alphabet that stands for a byte.
 pub fn letter(byte: u8) -> char {
     alphabet()[usize::from(byte)]
 }

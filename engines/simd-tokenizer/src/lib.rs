@@ -1,12 +1,13 @@
-//! GPT-2's pre-tokenizer with SIMD, in front of the very BPE of the `tokenizers` crate.
+//! GPT-2's pre-tokenizer with SIMD, in front of the BPE of the `tokenizers` crate.
 //!
-//! `class` classifies 64 bytes at a time and knows the characters beyond ASCII, `boundaries`
-//! finds from its masks where pieces begin, and [`Fast`] hands the pieces to the BPE. Ids are those of `tokenizers`, for every text; what is left out is what an
-//! inference engine doesn't read: offsets, token strings, attention masks.
+//! `class` classifies 64 bytes at a time, and characters beyond ASCII; `boundaries` finds from its
+//! masks where pieces begin; [`Fast`] passes the pieces to the BPE. The ids are those of
+//! `tokenizers`, for every text. It leaves out what an inference engine doesn't read: offsets,
+//! token strings, attention masks.
 //!
-//! Deliberately not here: another BPE, a cache of words beside the one that this BPE
-//! keeps (10 000 of them a thread), any other pre-tokenizer. A tokenizer.json that wants
-//! something else is refused.
+//! It deliberately has no BPE of its own, no cache of words in addition to that of the BPE (10 000
+//! words per thread), and no other pre-tokenizer. A tokenizer.json that needs anything else is
+//! refused.
 
 pub mod boundaries;
 pub mod class;

@@ -1,6 +1,6 @@
-//! `tokenizer-micro`: the ways to encode a batch of texts with one tokenizer.json, for
-//! the suite `micro/tokenizer`. A call encodes every text of the case; its output is
-//! the ids, which must be those of `tokenizers` exactly.
+//! `tokenizer-micro`: the program of the suite `micro/tokenizer`, with several ways to encode a
+//! batch of texts with one tokenizer.json. A call encodes every text of the case; its output is
+//! the ids, which must be exactly those of `tokenizers`.
 
 mod ways;
 
@@ -26,7 +26,7 @@ struct Tokenizing {
 
 impl Suite for Tokenizing {
     fn open(load: &Load) -> Result<(Self, Hello), EngineError> {
-        // As it comes, whatever TOKENIZERS_PARALLELISM this process has inherited.
+        // Set to its default, whatever TOKENIZERS_PARALLELISM this process has inherited.
         tokenizers::utils::parallelism::set_parallelism(true);
         let file = Path::new(&load.model_dir).join("tokenizer.json");
         let tokenizer = Tokenizer::from_file(&file)
@@ -64,13 +64,13 @@ impl Suite for Tokenizing {
         Ok(())
     }
 
-    /// For each text how many ids, then the ids.
+    /// For each text, the number of its ids, followed by the ids.
     fn output(&mut self) -> Result<Vec<f64>, EngineError> {
         Ok(self.encoded.values())
     }
 }
 
-/// Ranges of characters that words are made of beyond ASCII.
+/// Ranges of characters beyond ASCII, of which words are made.
 const SCRIPTS: [(u32, u32); 7] = [
     (0xc0, 0x17f),      // Latin with accents
     (0x391, 0x3c9),     // Greek
@@ -81,8 +81,8 @@ const SCRIPTS: [(u32, u32); 7] = [
     (0x1f600, 0x1f64f), // emoji
 ];
 
-/// `count` texts of about `chars` characters each, from a seed: stories as the tokenizer was trained
-/// on, or words of many scripts with emoji among them. No two are alike.
+/// Make `count` texts of about `chars` characters each from a seed: stories like those that the
+/// tokenizer was trained on, or words of many scripts with emoji among them. No two are alike.
 fn texts(seed: u64, count: usize, chars: usize, is_mixed: bool) -> Vec<String> {
     (0..count as u64)
         .map(|index| {

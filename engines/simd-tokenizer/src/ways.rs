@@ -1,6 +1,6 @@
-//! The ways to encode: `tokenizers` as it comes, our pre-tokenizer before its BPE, and
-//! other crates that can load the same vocabulary. Whether what those give is the same
-//! is for the harness to judge.
+//! The ways to encode: `tokenizers` by itself, this crate's pre-tokenizer in front of its BPE, and
+//! other crates that can load the same vocabulary. The harness judges whether their ids are the
+//! same.
 
 use bpe::byte_pair_encoding::BytePairEncoding;
 use simd_tokenizer::Fast;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use tiktoken_rs::CoreBPE;
 use tokenizers::{Encoding, ModelWrapper, Tokenizer};
 
-/// GPT-2's pieces, as `tokenizers` writes them down too.
+/// The regular expression of GPT-2's pieces, written as in `tokenizers`.
 const PIECES: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
 /// Versions of the crates that are timed. A test compares them with the lockfile.
@@ -17,41 +17,41 @@ const TOKENIZERS: &str = "0.23.2";
 const TIKTOKEN: &str = "0.12.1";
 const BPE: &str = "0.2.3";
 
-/// One of them.
+/// A way to encode.
 pub enum Way {
     /// `Tokenizer::encode`, one text after the other.
     Serial(Box<Tokenizer>),
-    /// `Tokenizer::encode_batch`, over rayon's threads.
+    /// `Tokenizer::encode_batch`, on rayon's threads.
     Parallel(Box<Tokenizer>),
     /// `Tokenizer::encode_fast`, which leaves out offsets.
     SerialFast(Box<Tokenizer>),
-    /// `Tokenizer::encode_batch_fast`.
+    /// `Tokenizer::encode_batch_fast`, on rayon's threads, which leaves out offsets.
     ParallelFast(Box<Tokenizer>),
-    /// Ours before the BPE of `tokenizers`.
+    /// This crate's pre-tokenizer in front of the BPE of `tokenizers`.
     Simd(Box<Fast>),
-    /// The same over rayon's threads.
+    /// The same as `Simd`, on rayon's threads.
     SimdParallel(Box<Fast>),
     /// tiktoken-rs with its own regular expression.
     Tiktoken(Box<CoreBPE>),
-    /// Ours before the crate `bpe`, whose first token has this id.
+    /// This crate's pre-tokenizer in front of the crate `bpe`, whose first token has this id.
     SimdBpe(Box<Fast>, Box<BytePairEncoding>, u32),
 }
 
-/// What a call gave.
+/// The output of a call.
 #[derive(Default)]
 pub enum Encoded {
-    /// Nothing was called yet.
+    /// No call was made yet.
     #[default]
     Nothing,
-    /// Of `tokenizers`.
+    /// The output of `tokenizers`.
     Encodings(Vec<Encoding>),
-    /// Of everything else.
+    /// The output of every other way.
     Ids(Vec<Vec<u32>>),
 }
 
 impl Way {
-    /// The way of that name; `None` where there is no such, an error where it can't
-    /// load this tokenizer.
+    /// Create the way of that name; `None` if there is no such way, an error if it can't load this
+    /// tokenizer.
     pub fn new(name: &str, tokenizer: &Tokenizer) -> Result<Option<Self>, String> {
         let without = match name {
             "serial_uncached" | "simd_uncached" => Some(uncached(tokenizer)),
@@ -76,7 +76,8 @@ impl Way {
         }))
     }
 
-    /// Version of what is timed: of the crate, and of ours before it.
+    /// Return the version of the code that is timed: of the crate, and of this crate in front of
+    /// it.
     pub fn version(&self) -> String {
         let ours = env!("CARGO_PKG_VERSION");
         match self {
@@ -89,7 +90,7 @@ impl Way {
         }
     }
 
-    /// What a reader of its numbers must know.
+    /// Return the remarks that a reader of its numbers must know.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::Simd(_) | Self::SimdParallel(_) | Self::SimdBpe(..) => vec![format!(
@@ -137,7 +138,7 @@ impl Way {
 }
 
 impl Encoded {
-    /// For each text how many ids, then the ids.
+    /// Return, for each text, the number of its ids, followed by the ids.
     pub fn values(&self) -> Vec<f64> {
         let mut values = Vec::new();
         let mut add = |ids: &[u32]| {
@@ -153,7 +154,7 @@ impl Encoded {
     }
 }
 
-/// The same with room for no words in the cache of its BPE.
+/// Return the same tokenizer with an empty cache in its BPE.
 fn uncached(tokenizer: &Tokenizer) -> Tokenizer {
     let mut tokenizer = tokenizer.clone();
     let mut model = tokenizer.get_model().clone();
@@ -162,7 +163,7 @@ fn uncached(tokenizer: &Tokenizer) -> Tokenizer {
     tokenizer
 }
 
-/// The bytes of every token that text can encode to, with its id.
+/// Return every token that text can encode to: its id, and its bytes.
 fn vocabulary(tokenizer: &Tokenizer) -> Result<Vec<(u32, Vec<u8>)>, String> {
     let ModelWrapper::BPE(bpe) = tokenizer.get_model() else {
         return Err("its model isn't BPE".into());
@@ -190,7 +191,8 @@ fn tiktoken(tokenizer: &Tokenizer) -> Result<CoreBPE, String> {
     CoreBPE::new(ranks.collect(), special.collect(), PIECES).map_err(|error| error.to_string())
 }
 
-/// The crate `bpe` numbers its tokens from 0: ours must follow each other.
+/// Make the tokenizer of the crate `bpe`, which numbers its tokens from 0; so the ids must be
+/// consecutive.
 fn other_bpe(tokenizer: &Tokenizer) -> Result<(u32, BytePairEncoding), String> {
     let ranks = vocabulary(tokenizer)?;
     let first = ranks.first().map_or(0, |(id, _)| *id);
@@ -208,8 +210,8 @@ fn other_bpe(tokenizer: &Tokenizer) -> Result<(u32, BytePairEncoding), String> {
     ))
 }
 
-/// The factor of the hash by which the crate `bpe` finds tokens: any odd number of 64 bits. Two
-/// tokens that collided would show as a wrong output.
+/// The factor of the hash with which the crate `bpe` finds tokens: any odd 64-bit number. A
+/// collision of two tokens would show as a wrong output.
 const FACTOR: u64 = 17_846_336_922_010_275_747;
 
 #[cfg(test)]
@@ -245,7 +247,7 @@ mod tests {
         ];
         let values = |name: &str| {
             let way = Way::new(name, &tokenizer).unwrap().expect(name);
-            // Twice, so that a cache has something to find.
+            // Encode twice, so that a cache is tested too.
             way.encode(&texts).unwrap();
             way.encode(&texts).unwrap().values()
         };

@@ -1,5 +1,5 @@
-//! The ids are those of `tokenizers` for every text: 10 000 generated strings of
-//! everything that texts are made of, in every neighbourhood.
+//! Tests that the ids are those of `tokenizers` for every text, with 10 000 generated strings in
+//! which all kinds of parts occur beside each other.
 
 use models::prng::Rng;
 use models::spec::ModelSpec;
@@ -9,8 +9,8 @@ use tokenizers::Tokenizer;
 
 const STRINGS: usize = 10_000;
 
-/// What a string is strung together from. The ends of UTF-8's ranges look like cut
-/// sequences to whoever counts bytes.
+/// The parts that strings are made of. The ends of UTF-8's ranges look like truncated sequences to
+/// code that counts bytes.
 const PARTS: [&str; 56] = [
     "a",
     "Word",
@@ -70,8 +70,7 @@ const PARTS: [&str; 56] = [
     "\u{200b}",
 ];
 
-/// The first and last characters of each length of UTF-8, and those beside the
-/// surrogates.
+/// The first and last characters of each length of UTF-8, and those beside the surrogates.
 const EDGES: [char; 13] = [
     '\0',
     '\u{7f}',
@@ -97,7 +96,7 @@ fn string(rng: &mut Rng) -> String {
                 let code = rng.below(0x11_0000) as u32;
                 text.push(char::from_u32(code).unwrap_or('\u{fffd}'));
             }
-            // Long enough to fill blocks of any length.
+            // Long enough to fill blocks.
             2 => {
                 let run = [" ", "\n", "x", "9", "'", "\u{3000}", "é"][rng.below(7)];
                 text.push_str(&run.repeat(rng.between(1, 150)));
@@ -132,7 +131,7 @@ fn ids_are_those_of_tokenizers() {
         .encode(stories.as_str(), false)
         .expect("it encodes");
     assert_eq!(fast.encode(&stories), expected.get_ids());
-    // Buffers that are used again change nothing.
+    // Reusing buffers must not change the ids.
     let (one, other) = (
         fast.encode_batch(&texts),
         fast.encode_batch_parallel(&texts),

@@ -1,5 +1,5 @@
-//! `tch-micro`: libtorch's scaled dot-product attention by itself, called from Rust,
-//! for the micro suites.
+//! `tch-micro`: runs libtorch's scaled dot-product attention by itself, called from Rust, for the
+//! micro suites.
 
 use micro_inputs::sdpa::{Inputs, Shape};
 use protocol::engine::EngineError;

@@ -1,5 +1,5 @@
-//! The adapter proper: device, precision and threads in, token ids through the
-//! model, the greedy choice made where the logits are.
+//! The adapter: it sets device, precision and threads, feeds token ids to the model, and makes the
+//! greedy choice on the device that has the logits.
 
 use crate::config::Config;
 use crate::model::{Model, Place, failed};
@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tch::{Cuda, Device, Kind, Tensor};
 
-/// The engine.
+/// A loaded model with the state of the current batch.
 pub struct Tch {
     model: Model,
-    /// Tokens fed so far in each row.
+    /// Number of tokens fed so far in each row.
     position: i64,
-    /// After the last step, rows × vocabulary, where they were computed.
+    /// The logits of the last step, rows × vocabulary; `None` before the first.
     logits: Option<Tensor>,
 }
 
@@ -24,7 +24,7 @@ impl Tch {
         let logits = self.model.forward(ids, rows as i64, self.position)?;
         let chosen = logits
             .f_argmax(-1, false)
-            // The copy to the host is what waits for a GPU to finish.
+            // Copying to the host waits for the GPU to finish.
             .and_then(|chosen| Vec::<i64>::try_from(&chosen))
             .map_err(|err| failed(&err))?;
         self.position += (ids.len() / rows) as i64;
@@ -38,7 +38,7 @@ impl Engine for Tch {
         Hello {
             protocol: PROTOCOL,
             engine: "tch".to_string(),
-            // libtorch does the work; `tch` binds it.
+            // libtorch does the computation; `tch` only binds it.
             version: env!("BENCH_LIBTORCH").to_string(),
             build: BTreeMap::from([("tch".to_string(), TCH_VERSION.to_string())]),
             capabilities: Capabilities {
@@ -93,7 +93,7 @@ impl Engine for Tch {
     }
 
     fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
-        // The last batch's memory is free before this one's is taken.
+        // The last batch's memory is freed before this batch allocates.
         self.logits = None;
         self.position = 0;
         self.step(&prompts.concat(), prompts.len())
@@ -115,7 +115,7 @@ impl Engine for Tch {
     }
 }
 
-/// The version of the crate. A test compares it with the lockfile.
+/// The version of the `tch` crate. A test compares it with the lockfile.
 const TCH_VERSION: &str = "0.22.0";
 
 fn kind(precision: &str) -> Result<Kind, EngineError> {
@@ -129,11 +129,11 @@ fn kind(precision: &str) -> Result<Kind, EngineError> {
     }
 }
 
-/// One pool for each operator's work and none beside it: operators run one after
-/// the other, so a second would only use more threads than were asked for.
+/// Set the threads within an operator, and disable those between operators: operators run one
+/// after the other, so a second pool would only use more threads than were asked for.
 fn set_threads(threads: u32) {
     tch::set_num_threads(threads as i32);
-    // libtorch lets it be set once.
+    // libtorch allows this to be set only once.
     if tch::get_num_interop_threads() != 1 {
         tch::set_num_interop_threads(1);
     }
@@ -159,8 +159,8 @@ fn unavailable(index: u32, why: &str) -> EngineError {
     EngineError::new(FailureKind::Unavailable, message)
 }
 
-/// How many there are. libtorch's CUDA half is opened here and not linked, so
-/// that CPU targets neither wait for it nor count it as their memory.
+/// Count the CUDA devices. libtorch's CUDA library is opened here and not linked, so that CPU
+/// targets neither wait for it nor count it as their memory.
 fn cuda_devices() -> Result<u32, String> {
     // SAFETY: opening runs the library's initialisers, which register its
     // kernels; they expect nothing of us. It is never closed.
@@ -174,7 +174,7 @@ fn cuda_devices() -> Result<u32, String> {
         let libtorch = env!("BENCH_LIBTORCH");
         return Err(format!("libtorch {libtorch} came without libtorch_cuda.so"));
     }
-    // It counts devices as an `int` that is never negative.
+    // The count is an `int` that is never negative.
     Ok(Cuda::device_count().max(0) as u32)
 }
 

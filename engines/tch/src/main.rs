@@ -1,7 +1,7 @@
-//! `tch-bench`: the Llama that the PyTorch engines run, written against the same
-//! libtorch from Rust, so that the difference between them is what Python and its
-//! layers of modules cost. It deliberately has no kernels of its own and no
-//! compiled graphs: every operator is one call into libtorch.
+//! `tch-bench`: the same Llama as in the PyTorch engines, written in Rust against the same
+//! libtorch, so that the difference between them is the cost of Python and its layers of modules.
+//! It deliberately has no kernels of its own and no compiled graphs: every operator is one call
+//! into libtorch.
 
 mod config;
 mod engine;

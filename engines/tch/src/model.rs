@@ -1,14 +1,14 @@
-//! The forward pass: a Llama out of libtorch's operators, with a key/value cache
-//! that is allocated once. It rounds where transformers rounds (norms and softmax
-//! in f32), so that at bf16 both are the same model. Joined weights (q, k, v; gate,
-//! up) and one fused attention operator are what it does for speed.
+//! The forward pass of a Llama, made of libtorch's operators, with a key/value cache that is
+//! allocated once. It rounds where transformers rounds (norms and softmax in f32), so that both
+//! are the same model at bf16. Joined weights (q, k, v; gate, up) and one fused attention operator
+//! are its only optimisations.
 
 use crate::config::{Config, Layout};
 use crate::weights::Weights;
 use protocol::engine::EngineError;
 use tch::{Device, Kind, TchError, Tensor};
 
-/// A loaded model with its cache. Rows of a batch have equal lengths.
+/// A loaded model with its key/value cache. The rows of a batch have equal lengths.
 pub struct Model {
     config: Config,
     embedding: Tensor, // vocabulary × dim
@@ -25,7 +25,7 @@ pub struct Model {
 struct Layer {
     attention_norm: Tensor, // dim
     qkv: Tensor,            // (heads + 2 · kv_heads) · head_dim × dim
-    /// The norms of query and key heads, where these have one: heads + kv_heads × head_dim.
+    /// The norms of the query and key heads, if the model has them: heads + kv_heads × head_dim.
     qk_norm: Option<Tensor>,
     output: Tensor,   // dim × heads · head_dim
     mlp_norm: Tensor, // dim
@@ -35,20 +35,20 @@ struct Layer {
     values: Tensor,   // rows × kv_heads × positions × head_dim
 }
 
-/// What a model is loaded for.
+/// The device and limits that a model is loaded for.
 pub struct Place {
-    /// Where it runs.
+    /// The device that the model runs on.
     pub device: Device,
-    /// Precision of weights, activations and cache.
+    /// Precision of the weights, the activations and the cache.
     pub kind: Kind,
-    /// Most rows of a batch.
+    /// Largest number of rows in a batch.
     pub rows: i64,
     /// Longest sequence, in tokens.
     pub positions: i64,
 }
 
 impl Model {
-    /// Read all weights, converted to `place.kind`, and allocate the cache.
+    /// Load all weights, converted to `at.kind`, and allocate the cache.
     pub fn load(config: Config, weights: &mut Weights, at: &Place) -> Result<Self, EngineError> {
         let mut loader = Loader {
             config: &config,
@@ -80,8 +80,8 @@ impl Model {
         })
     }
 
-    /// Bytes of weights that one decode step reads: of an embedding that is not
-    /// the output head too, a step reads only a line a row.
+    /// Return the bytes of weights that one decode step reads. Of an embedding that is not also
+    /// the output head, a step reads only one line per row.
     pub fn weight_bytes(&self) -> u64 {
         let of_layers = self.layers.iter().flat_map(|layer| {
             let always = [
@@ -100,8 +100,8 @@ impl Model {
             .sum()
     }
 
-    /// Feed `ids` (rows × tokens) from `position` on; the logits after the last
-    /// token (rows × vocabulary). More than one token a row: from position 0 only.
+    /// Feed `ids` (rows × tokens) from `position` on; return the logits after the last token (rows
+    /// × vocabulary). More than one token per row is supported only at position 0.
     pub fn forward(&self, ids: &[u32], rows: i64, position: i64) -> Result<Tensor, EngineError> {
         let tokens = ids.len() as i64 / rows;
         if rows > self.rows || position + tokens > self.positions {
@@ -112,7 +112,7 @@ impl Model {
                 self.positions
             )));
         }
-        // Nothing here needs a gradient; this spares the check at every operator.
+        // Nothing here needs gradients; this saves a check in every operator.
         tch::no_grad(|| self.step(ids, rows, tokens, position)).map_err(|err| failed(&err))
     }
 
@@ -148,13 +148,13 @@ impl Model {
     }
 }
 
-/// The last dimension, `width` wide, normalised in f32, rounded, then weighted: given the
-/// weight, libtorch would round once, and at bf16 that is another model than transformers'.
+/// Normalise the last dimension, `width` wide, in f32, round, then multiply by `weight`: given the
+/// weight, libtorch would round only once, and at bf16 that is another model than transformers'.
 fn normalised(x: &Tensor, width: i64, weight: &Tensor, eps: f64) -> Result<Tensor, TchError> {
     x.f_rms_norm([width], None::<&Tensor>, eps)?.f_mul_(weight)
 }
 
-/// What a step feeds, and where.
+/// The rows, tokens and positions of a step.
 struct Span {
     rows: i64,
     tokens: i64,
@@ -178,7 +178,7 @@ impl Layer {
             ..
         } = span;
         let qkv = linear(x, &self.qkv)?.f_view([rows, tokens, config.all_heads(), head_dim])?;
-        // Queries and keys are normalised and rotated as one.
+        // Queries and keys are normalised and rotated in one tensor.
         let mut unrotated = qkv.f_narrow(2, 0, heads + kv_heads)?;
         if let Some(weight) = &self.qk_norm {
             unrotated = normalised(&unrotated, head_dim, weight, config.eps)?;
@@ -201,8 +201,8 @@ impl Layer {
 
         let queries = rotated.f_narrow(2, 0, heads)?;
         let out = if tokens == 1 {
-            // The heads that share keys go in as if they were positions: nothing is
-            // masked at the end of a sequence, and each key is read once for all.
+            // The heads that share keys are passed as if they were positions: nothing is masked at
+            // the end of a sequence, and each key is read once for all of them.
             let queries = queries.f_reshape([rows, kv_heads, config.group(), head_dim])?;
             attention(&queries, &keys, &values, false)?
         } else {
@@ -226,7 +226,8 @@ fn linear(x: &Tensor, weight: &Tensor) -> Result<Tensor, TchError> {
     x.f_linear(weight, None::<&Tensor>)
 }
 
-/// Scaled by 1/√head_dim; fewer key heads than query heads are shared in order.
+/// Compute attention, scaled by 1/√head_dim; if there are fewer key heads, query heads share them
+/// in order.
 fn attention(
     queries: &Tensor,
     keys: &Tensor,
@@ -238,7 +239,7 @@ fn attention(
     Tensor::f_scaled_dot_product_attention(queries, keys, values, mask, 0.0, causal, None, shared)
 }
 
-/// Reads weights straight to where they stay.
+/// Reads weights directly into the tensors that keep them.
 struct Loader<'a> {
     config: &'a Config,
     weights: &'a mut Weights,
@@ -284,7 +285,7 @@ impl Loader<'_> {
         })
     }
 
-    /// Matrices of `columns` columns, each with its rows, on top of one another.
+    /// Stack matrices of `columns` columns, each of its number of rows, on top of one another.
     fn joined(&mut self, parts: &[(String, i64)], columns: i64) -> Result<Tensor, EngineError> {
         let rows = parts.iter().map(|(_, rows)| rows).sum();
         let options = (self.at.kind, self.at.device);
@@ -315,7 +316,7 @@ impl Loader<'_> {
             .map_err(|err| failed(&err))
     }
 
-    /// The norms of the query heads, one under another, and of the key heads.
+    /// Load the norms of the query heads, one under another, and then those of the key heads.
     fn qk_norm(&mut self, attention: &str) -> Result<Option<Tensor>, EngineError> {
         let &Config {
             heads,
@@ -334,7 +335,7 @@ impl Loader<'_> {
         joined().map(Some).map_err(|err| failed(&err))
     }
 
-    /// Written, and so present, before the first request.
+    /// Allocate a cache. Zeroing it makes the memory resident before the first request.
     fn cache(&self) -> Result<Tensor, EngineError> {
         let shape = [
             self.at.rows,
@@ -359,7 +360,7 @@ impl Loader<'_> {
     }
 }
 
-/// What libtorch says, without its C++ stack.
+/// Convert libtorch's error, without its C++ stack trace.
 pub fn failed(error: &TchError) -> EngineError {
     EngineError::of_library(&error.to_string())
 }

@@ -1,7 +1,7 @@
-//! The engine over tiny models with made-up weights: that rows of a batch do not
-//! see each other, that feeding a prompt at once or token by token is the same,
-//! and that joined and split weights are the same model. Not here: whether the
-//! model is right, which is the parity gate's to say.
+//! Tests of the engine with tiny random weights: that rows of a batch do not see each other, that
+//! feeding a prompt at once or token by token gives the same, and that joined and split weights
+//! are the same model. Whether the model's output is right is checked by the parity gate, not
+//! here.
 
 use crate::engine::Tch;
 use protocol::engine::{Engine, EngineError};
@@ -17,7 +17,7 @@ const LAYERS: i64 = 2;
 const Q: i64 = 64;
 const KV: i64 = 32;
 
-/// Numbers within ±0.3 from a linear congruential generator; norms around 1.
+/// Random numbers within ±0.3 from a linear congruential generator; around 1 for norms.
 fn values(seed: u64, shape: &[i64]) -> Tensor {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let offset = if shape.len() == 1 { 1.0 } else { 0.0 };
@@ -32,7 +32,7 @@ fn values(seed: u64, shape: &[i64]) -> Tensor {
     Tensor::from_slice(&values).view(shape)
 }
 
-/// A model of `model_type`, whose weights are the same whichever way they are cut.
+/// Create a model of `model_type`, with the same weights however they are split into tensors.
 fn model(model_type: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let config = json!({
@@ -106,7 +106,7 @@ fn assert_close(a: &[f32], b: &[f32], limit: f32) {
     }
 }
 
-/// `new_tokens` greedy tokens of each prompt, and the last logits.
+/// Generate `new_tokens` greedy tokens for each prompt; return them and the last logits.
 fn generate(engine: &mut Tch, prompts: &[&[u32]], new_tokens: usize) -> Vec<(Vec<u32>, Vec<f32>)> {
     let mut steps = vec![engine.prefill(prompts).unwrap()];
     while steps.len() < new_tokens {
@@ -129,7 +129,7 @@ fn rows_of_a_batch_do_not_see_each_other() {
         let (mut engine, _) = load(dir.path(), "f32").unwrap();
         let together = generate(&mut engine, &PROMPTS, 8);
         for (prompt, (tokens, logits)) in PROMPTS.iter().zip(together) {
-            // In a cache that still holds the batch.
+            // The cache still holds the batch here.
             let alone = generate(&mut engine, &[prompt], 8).remove(0);
             assert_eq!(alone.0, tokens);
             assert_close(&alone.1, &logits, 1e-4);
@@ -163,8 +163,8 @@ fn joined_weights_are_the_same_model() {
     assert_eq!(logits("llama"), logits("phi3"));
 }
 
-/// Without norms a Qwen3 would be a Llama: each must change what comes out, and a norm of a
-/// query head that is twice as large doubles scores, which one of key heads undoes.
+/// Without its norms a Qwen3 would be a Llama, so each norm must change the output; and a query
+/// norm that is twice as large doubles the scores, which a key norm of half the size undoes.
 #[test]
 fn query_and_key_heads_are_normalised() {
     let logits = |q_times: f64, k_times: f64| {
@@ -189,7 +189,7 @@ fn query_and_key_heads_are_normalised() {
     let differs = |other: Vec<f32>| plain.iter().zip(other).any(|(a, b)| (a - b).abs() > 1e-2);
     assert!(differs(logits(2.0, 1.0)) && differs(logits(1.0, 2.0)));
 
-    // What a projection is multiplied by, a norm takes out again.
+    // A norm undoes the scaling of a projection.
     let scaled = |model_type: &str| {
         let dir = model(model_type);
         let path = dir.path().join("model.safetensors");

@@ -1,6 +1,6 @@
-//! Tensors out of safetensors files: one file, or the shards of an index. They
-//! are read one by one and not mapped, so that no page of the file counts as
-//! memory of this process. What the tensors mean is [`crate::model`]'s.
+//! Reads tensors from safetensors files: one file, or the shards of an index. They are read one by
+//! one and not mapped, so that no page of the file counts as memory of this process.
+//! [`crate::model`] knows what the tensors mean.
 
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
@@ -11,10 +11,10 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use tch::{Kind, Tensor};
 
-/// No header is longer; a number that says otherwise is no length.
+/// Longest header that is accepted; a larger number is not a header's length.
 const HEADER_BYTES_MAX: u64 = 100 << 20;
 
-/// Where a tensor lies.
+/// The location and type of a tensor.
 struct Place {
     file: usize,
     start: u64,
@@ -23,7 +23,7 @@ struct Place {
     kind: Kind,
 }
 
-/// The open files and what is in them.
+/// The open files, and the locations of their tensors.
 pub struct Weights {
     files: Vec<(PathBuf, File)>,
     places: HashMap<String, Place>,
@@ -78,7 +78,7 @@ impl Weights {
         Ok(())
     }
 
-    /// A tensor as it lies in the file, on the CPU; its shape must be `shape`.
+    /// Read a tensor as it is stored in the file, onto the CPU; its shape must be `shape`.
     pub fn read(&mut self, name: &str, shape: &[i64]) -> Result<Tensor, EngineError> {
         let place = self.places.get(name).ok_or_else(|| {
             let path = self.files.first().map_or(Path::new("?"), |(path, _)| path);
@@ -98,7 +98,7 @@ impl Weights {
     }
 }
 
-/// The entry of a header; `None` where it contradicts itself.
+/// Parse an entry of a header; `None` if it is invalid or contradicts itself.
 fn place(entry: &Value, file: usize, data: u64) -> Option<Place> {
     let kind = match entry["dtype"].as_str()? {
         "F32" => Kind::Float,

@@ -7,8 +7,8 @@
 
 mod kernel;
 /// Tests of the kernel against the f64 reference, on any CubeCL device. Without a GPU that is
-/// Mesa's lavapipe, which works only with WGSL: `cargo test --release -p burn-bench
-/// --no-default-features --features wgpu flash`.
+/// Mesa's lavapipe, which works only with WGSL:
+/// `cargo test --release -p burn-bench --no-default-features --features wgpu flash`.
 #[cfg(test)]
 mod tests {
     use super::{DIM_STEP, flash_attention};

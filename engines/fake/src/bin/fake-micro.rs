@@ -1,9 +1,9 @@
-//! `fake-micro`: a micro program of known output that fails in every way on request, by
-//! the name of its variant: `ok`, `noisy` (within a limit), `wrong`, `stale` (right
-//! before it is timed, wrong after), `refuse`, `panic`, `crash`, `hang`, `slow`, `full`
-//! (half of its output can be written), `cut` (dies while writing it). The failures
-//! are the second case's; the others go well. `sigill` dies of an illegal instruction in
-//! any case, unless `FAKE_MAX_ISA` is set. It sums the numbers up to `n`.
+//! `fake-micro`: a micro program with a known output that fails in every way on request, by the
+//! name of its variant: `ok`, `noisy` (within a limit), `wrong`, `stale` (right before it is
+//! timed, wrong after), `refuse`, `panic`, `crash`, `hang`, `slow`, `full` (only half of its
+//! output can be written), `cut` (dies while writing it). Only cases with the parameter `fails`
+//! fail. `sigill` dies of an illegal instruction in every case, unless `FAKE_MAX_ISA` is set. It
+//! sums the numbers up to `n`.
 
 use protocol::engine::EngineError;
 use protocol::micro::wire::{Hello, Load, Prepare};
@@ -95,8 +95,8 @@ impl Suite for Summing {
     }
 }
 
-/// How many bytes a file may get from here on: a write beyond is refused where SIGXFSZ
-/// is ignored, and ends the process where it isn't.
+/// Limit the size of the files written from here on: a write beyond it is refused if SIGXFSZ is
+/// ignored, and ends the process otherwise.
 fn limit_files(bytes: libc::rlim_t) {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

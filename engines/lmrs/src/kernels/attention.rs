@@ -1,20 +1,20 @@
-//! Causal attention for one token and the query heads that share a key/value
-//! head, over keys laid out so that 16 positions make a vector.
+//! Causal attention of one token, for the query heads that share a key/value head. Keys are laid
+//! out so that 16 positions make a vector.
 //!
-//! Keys are stored as `[position / 16][dimension][16]`: a score is then a chain
-//! of broadcast multiply-adds over the dimensions, with no sum across lanes.
-//! Values are stored as `[position][dimension]`. Both have the head dimension
-//! rounded up to 16 and the rest zero.
+//! Keys are stored as `[position / 16][dimension][16]`: a score is then a chain of broadcast
+//! multiply-adds over the dimensions, with no sum across lanes. Values are stored as
+//! `[position][dimension]`. In both, the head dimension is rounded up to a multiple of 16 and the
+//! rest is zero.
 //!
-//! It deliberately knows nothing of layers, rows and caches: see
-//! [`crate::model`]. The softmax is the plain two-pass one in f32.
+//! This module deliberately knows nothing of layers, rows and caches: see [`crate::model`]. The
+//! softmax is the plain two-pass one in f32.
 
 use crate::kernels::portable::{LANES, exp, sum_lanes};
 
-/// Positions in a block of keys, and the multiple the head dimension is rounded to.
+/// Positions in a block of keys; the head dimension is rounded up to a multiple of it too.
 pub const KEY_BLOCK: usize = LANES;
 
-/// What [`crate::kernels::Kernels::attend`] computes.
+/// The inputs and outputs of [`crate::kernels::Kernels::attend`].
 pub struct Attend<'a> {
     /// Queries, `heads × dim`.
     pub q: &'a [f32],
@@ -22,20 +22,20 @@ pub struct Attend<'a> {
     pub k: &'a [f32],
     /// Values, `[position][padded dim]`, at least `len` positions.
     pub v: &'a [f32],
-    /// Positions to attend to, at least 1.
+    /// Number of positions to attend to, at least 1.
     pub len: usize,
     /// Dimension of a head.
     pub dim: usize,
-    /// `1 / √dim`.
+    /// The scale of the scores, `1 / √dim`.
     pub scale: f32,
-    /// Scratch, at least `heads × (len rounded up to 16)`.
+    /// Scratch memory for the scores, at least `heads × (len rounded up to 16)`.
     pub scores: &'a mut [f32],
-    /// `heads × dim`.
+    /// The output, `heads × dim`.
     pub out: &'a mut [f32],
 }
 
 impl Attend<'_> {
-    /// The same for `count` heads from `head` on.
+    /// Return the job for `count` heads from `head` on.
     pub(crate) fn heads(&mut self, head: usize, count: usize) -> Attend<'_> {
         let part = head * self.dim..(head + count) * self.dim;
         Attend {
@@ -47,8 +47,8 @@ impl Attend<'_> {
     }
 }
 
-/// Turn scores into `e^(scale · (score − largest))`, and give one over their
-/// sum. Only the first `len` count; the rest become nearly 0.
+/// Turn scores into `e^(scale · (score − largest))`, and return 1 divided by their sum. Only the
+/// first `len` scores count; the rest become nearly 0.
 #[inline(always)]
 pub(crate) fn softmax<const FMA: bool>(scores: &mut [f32], len: usize, scale: f32) -> f32 {
     scores[len..].fill(f32::NEG_INFINITY);
@@ -65,7 +65,7 @@ pub(crate) fn softmax<const FMA: bool>(scores: &mut [f32], len: usize, scale: f3
     }
     let largest = largest.into_iter().fold(f32::NEG_INFINITY, f32::max);
     for score in scores.as_flattened_mut() {
-        // An absent score gives e^−87, which is nothing beside the largest's 1.
+        // A score beyond `len` gives e^−87, which is negligible beside the 1 of the largest.
         *score = exp::<FMA>((*score - largest) * scale);
     }
     let mut sums = [0.0; LANES];
@@ -77,13 +77,12 @@ pub(crate) fn softmax<const FMA: bool>(scores: &mut [f32], len: usize, scale: f3
     1.0 / sum_lanes(sums)
 }
 
-/// Attention in the vectors of one instruction set.
+/// Defines the attention kernel for the vectors of one instruction set.
 ///
-/// The module that uses it has `zero`, `load`, `store` and `madd(a, v, sum)`
-/// (`a · v + sum`) for vectors of 16 floats, and says how many blocks of keys,
-/// and how many vectors of a value, its registers hold for four heads at once.
-/// (Left to vectorise loops over `[f32; 16]`, the compiler kept the sums in
-/// memory, at a tenth of the speed.)
+/// The module that uses it must have `zero`, `load`, `store` and `madd(a, v, sum)` (`a · v + sum`)
+/// for vectors of 16 floats. It passes how many blocks of keys, and how many vectors of a value,
+/// fit into its registers for four heads at once. (When left to vectorise loops over `[f32; 16]`,
+/// the compiler kept the sums in memory, at a tenth of the speed.)
 macro_rules! attend_kernel {
     ($fma:literal, blocks: $blocks:literal, columns: $columns:literal $(, $features:literal)?) => {
         /// See [`super::Kernels::attend`].
@@ -94,7 +93,8 @@ macro_rules! attend_kernel {
         pub fn attend(mut job: $crate::kernels::attention::Attend<'_>) {
             let heads = job.q.len() / job.dim;
             let mut head = 0;
-            // Heads together, so that a key or value is loaded once for all.
+            // Four heads are computed together, so that a key or value is loaded once for all of
+            // them.
             while head + 4 <= heads {
                 attend_heads::<4>(job.heads(head, 4));
                 head += 4;
@@ -105,7 +105,7 @@ macro_rules! attend_kernel {
             }
         }
 
-        // `+ 1` is what `$blocks` and `$columns` come to where registers are few.
+        // With few registers, `$blocks` and `$columns` are 1, which makes these comparisons `+ 1`.
         #[allow(clippy::int_plus_one)]
         $(#[target_feature(enable = $features)])?
         fn attend_heads<const H: usize>(mut job: $crate::kernels::attention::Attend<'_>) {
@@ -136,7 +136,7 @@ macro_rules! attend_kernel {
             }
         }
 
-        /// `scores[h][p] = q[h] · k[p]` for `B` blocks of positions.
+        /// Compute `scores[h][p] = q[h] · k[p]` for `B` blocks of positions.
         #[inline]
         $(#[target_feature(enable = $features)])?
         fn score_blocks<const H: usize, const B: usize>(
@@ -173,7 +173,7 @@ macro_rules! attend_kernel {
             }
         }
 
-        /// `out[h] = Σ scores[h][p] · v[p] · inverse[h]` for `C` vectors of columns.
+        /// Compute `out[h] = Σ scores[h][p] · v[p] · inverse[h]` for `C` vectors of columns.
         #[inline]
         $(#[target_feature(enable = $features)])?
         fn weigh_values<const H: usize, const C: usize>(
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use crate::kernels::{Isa, Kernels};
 
-    /// The definition, in f64, on plain `[position][dim]` keys and values.
+    /// Compute the definition in f64, on plain `[position][dim]` keys and values.
     fn reference(q: &[f32], k: &[f32], v: &[f32], len: usize, dim: usize) -> Vec<f64> {
         let scale = 1.0 / (dim as f64).sqrt();
         let dot = |a: &[f32], b: &[f32]| -> f64 {
@@ -258,7 +258,7 @@ mod tests {
             let q = random.normals(heads * dim, 2.0);
             let k = random.normals(len * dim, 2.0);
             let v = random.normals(len * dim, 1.0);
-            // Beyond `len` the cache may hold anything.
+            // Beyond `len` the cache may hold arbitrary values.
             let mut keys = vec![1e3; room * padded];
             let mut values = vec![1e3; room * padded];
             for p in 0..len {

@@ -1,7 +1,7 @@
 //! AVX2 kernels, with FMA and F16C.
 //!
-//! Built like [`super::avx512`]: register tiles of rows × tokens, one register
-//! of partial sums per element.
+//! They are built like those of [`super::avx512`]: register tiles of rows × tokens, with one
+//! register of partial sums per element.
 
 use super::quant::{BLOCK, TILE_BYTES, TILE_ROWS, TILE_SCALES};
 use super::{F32Job, Q8Job};
@@ -51,7 +51,7 @@ fn madd(a: f32, vector: [__m256; 2], sum: [__m256; 2]) -> [__m256; 2] {
 /// See [`super::Kernels::f32`].
 ///
 /// # Safety
-/// As there; the caller has checked the sizes.
+/// The same as for [`super::Kernels::f32`]; the caller has checked the sizes.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub unsafe fn f32(job: &F32Job<'_>) {
     let mut row = job.rows.start;
@@ -68,7 +68,7 @@ pub unsafe fn f32(job: &F32Job<'_>) {
     }
 }
 
-/// `R` rows, all tokens.
+/// Compute `R` rows for all tokens.
 ///
 /// # Safety
 /// The rows must be the job's.
@@ -88,7 +88,7 @@ unsafe fn f32_strip<const R: usize>(job: &F32Job<'_>, row: usize) {
     }
 }
 
-/// `R` rows × `T` tokens.
+/// Compute `R` rows × `T` tokens.
 ///
 /// # Safety
 /// The rows and tokens must be the job's.
@@ -145,7 +145,7 @@ unsafe fn f32_tile<const R: usize, const T: usize>(job: &F32Job<'_>, row: usize,
 /// See [`super::Kernels::q8`].
 ///
 /// # Safety
-/// As there; the caller has checked the sizes.
+/// The same as for [`super::Kernels::q8`]; the caller has checked the sizes.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub unsafe fn q8(job: &Q8Job<'_>) {
     let tokens = job.x.tokens();
@@ -164,7 +164,7 @@ pub unsafe fn q8(job: &Q8Job<'_>) {
     }
 }
 
-/// One tile row (two registers of eight rows) × `T` tokens.
+/// Compute one tile row (two registers of eight rows) × `T` tokens.
 ///
 /// # Safety
 /// The tile row and tokens must be the job's.
@@ -224,8 +224,8 @@ unsafe fn q8_tile<const T: usize>(job: &Q8Job<'_>, row: usize, token: usize) {
     }
 }
 
-/// `sum + Σ w · x` over groups of four bytes, by way of `|w| · (±x)`, whose pairs
-/// fit i16 because `x ≥ −127`. (The other way round, `±w` could not hold 128.)
+/// Compute `sum + Σ w · x` over groups of four bytes as `|w| · (±x)`, whose pairs fit i16 because
+/// `x ≥ −127`. (The other way round, `±w` could not hold 128.)
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn dot(sum: __m256i, weights: __m256i, x: __m256i) -> __m256i {

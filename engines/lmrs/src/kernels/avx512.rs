@@ -1,10 +1,9 @@
 //! AVX-512 kernels.
 //!
-//! The f32 product keeps a tile of rows × tokens in registers, one register of
-//! 16 partial sums per element, so an element is summed in the same order
-//! whatever the tile's shape: a batch gives the same bits as a single row. The
-//! int8 product is a macro, because [`super::vnni`] differs from plain AVX-512
-//! only in the four-byte dot product.
+//! The f32 product keeps a tile of rows × tokens in registers, with one register of 16 partial
+//! sums per element, so that an element is summed in the same order whatever the tile's shape: a
+//! batch gives the same bits as a single row. The int8 product is a macro, because [`super::vnni`]
+//! differs from plain AVX-512 only in the four-byte dot product.
 
 use super::{F32Job, Q8Job};
 use std::arch::x86_64::*;
@@ -38,11 +37,11 @@ fn madd(a: f32, vector: __m512, sum: __m512) -> __m512 {
     _mm512_fmadd_ps(_mm512_set1_ps(a), vector, sum)
 }
 
-/// Tokens of the widest register tile.
+/// Largest number of tokens in a register tile.
 const MAX_TOKENS: usize = 6;
 
-/// Split `tokens` into groups of at most [`MAX_TOKENS`], as even as they can be:
-/// `(first, count)`.
+/// Split `tokens` into groups of at most [`MAX_TOKENS`], as even as possible; return
+/// `(first, count)` for each.
 pub(super) fn groups(tokens: usize) -> impl Iterator<Item = (usize, usize)> {
     let count = tokens.div_ceil(MAX_TOKENS).max(1);
     (0..count).map(move |group| {
@@ -54,7 +53,7 @@ pub(super) fn groups(tokens: usize) -> impl Iterator<Item = (usize, usize)> {
 /// See [`super::Kernels::f32`].
 ///
 /// # Safety
-/// As there; the caller has checked the sizes.
+/// The same as for [`super::Kernels::f32`]; the caller has checked the sizes.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
 pub unsafe fn f32(job: &F32Job<'_>) {
     let mut row = job.rows.start;
@@ -71,7 +70,7 @@ pub unsafe fn f32(job: &F32Job<'_>) {
     }
 }
 
-/// `R` rows, all tokens.
+/// Compute `R` rows for all tokens.
 ///
 /// # Safety
 /// The rows must be the job's.
@@ -94,7 +93,7 @@ unsafe fn f32_strip<const R: usize>(job: &F32Job<'_>, row: usize) {
     }
 }
 
-/// `R` rows × `T` tokens.
+/// Compute `R` rows × `T` tokens.
 ///
 /// # Safety
 /// The rows and tokens must be the job's.
@@ -146,14 +145,14 @@ unsafe fn f32_tile<const R: usize, const T: usize>(job: &F32Job<'_>, row: usize,
     }
 }
 
-/// The int8 product for one way to multiply: `start(correction)` begins a
-/// block's sum, `dot(sum, weights, x)` adds four columns.
+/// Defines the int8 product for one way to multiply: `start(correction)` begins a block's sum,
+/// `dot(sum, weights, x)` adds four columns.
 macro_rules! q8_kernel {
     ($features:literal, $start:path, $dot:path) => {
         /// See [`super::Kernels::q8`].
         ///
         /// # Safety
-        /// As there; the caller has checked the sizes.
+        /// The same as for [`super::Kernels::q8`]; the caller has checked the sizes.
         #[target_feature(enable = $features)]
         pub unsafe fn q8(job: &Q8Job<'_>) {
             let tokens = job.x.tokens();
@@ -161,7 +160,7 @@ macro_rules! q8_kernel {
             let mut row = job.tile_rows.start;
             // SAFETY: tile rows and tokens stay inside the job's.
             unsafe {
-                // Few tokens: as many streams from memory as registers allow.
+                // With few tokens, read as many streams from memory as registers allow.
                 while tokens <= 3 && row + 4 <= end {
                     match tokens {
                         1 => q8_tile::<4, 1, true>(job, row, 0),
@@ -181,7 +180,7 @@ macro_rules! q8_kernel {
             }
         }
 
-        /// `R` tile rows, all tokens.
+        /// Compute `R` tile rows for all tokens.
         ///
         /// # Safety
         /// The tile rows must be the job's.
@@ -192,7 +191,7 @@ macro_rules! q8_kernel {
                 // SAFETY: the tile rows are the job's, the tokens too.
                 unsafe {
                     match (count, first) {
-                        // The first group brings the weights from memory.
+                        // The first group loads the weights from memory.
                         (1, 0) => q8_tile::<R, 1, true>(job, row, first),
                         (2, 0) => q8_tile::<R, 2, true>(job, row, first),
                         (3, 0) => q8_tile::<R, 3, true>(job, row, first),
@@ -210,7 +209,7 @@ macro_rules! q8_kernel {
             }
         }
 
-        /// `R` tile rows × `T` tokens; `FAR`: the weights are not in a cache yet.
+        /// Compute `R` tile rows × `T` tokens. `FAR`: the weights are not in a cache yet.
         ///
         /// # Safety
         /// The tile rows and tokens must be the job's.
@@ -289,7 +288,7 @@ macro_rules! q8_kernel {
 }
 pub(crate) use q8_kernel;
 
-/// How far ahead of its use a line of weights is fetched, in bytes.
+/// How far ahead of its use a cache line of weights is prefetched, in bytes.
 pub(super) const AHEAD: usize = 1088;
 
 q8_kernel!(
@@ -298,15 +297,15 @@ q8_kernel!(
     dot
 );
 
-/// Without VNNI the weights' offset is taken off before the product.
+/// Begin a block's sum at 0: without VNNI the weights' offset is removed before the product.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
 fn start(_correction: i32) -> __m512i {
     _mm512_setzero_si512()
 }
 
-/// `sum + Σ w · x` over groups of four bytes, by way of `|w| · (±x)`, whose pairs
-/// fit i16 because `x ≥ −127`.
+/// Compute `sum + Σ w · x` over groups of four bytes as `|w| · (±x)`, whose pairs fit i16 because
+/// `x ≥ −127`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
 fn dot(sum: __m512i, weights: __m512i, x: __m512i) -> __m512i {

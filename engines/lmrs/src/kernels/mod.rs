@@ -1,13 +1,13 @@
-//! The arithmetic, once per instruction set, and the choice between them.
+//! The arithmetic for each instruction set, and the choice between them.
 //!
-//! The choice is made once, at load, from what the CPU reports; `LMRS_ISA`
-//! overrides it for tests. Two kinds of kernels exist: the matrix products,
-//! written by hand for every instruction set ([`scalar`], [`avx2`], [`avx512`],
-//! [`vnni`]), and the small loops of [`portable`], which the compiler vectorises
-//! for each. Products of quantised weights are bit for bit the same on all of
-//! them; f32 sums differ in their order, so in their last bits.
+//! The choice is made once, while loading, from what the CPU reports; `LMRS_ISA` overrides it for
+//! tests. There are two kinds of kernels: the matrix products, written by hand for every
+//! instruction set ([`scalar`], [`avx2`], [`avx512`], [`vnni`]), and the small loops of
+//! [`portable`], which the compiler vectorises for each. Products of quantised weights are
+//! identical bit for bit on all of them; f32 sums differ in their order, and so in their last
+//! bits.
 //!
-//! Nothing here starts a thread or allocates.
+//! No function here starts a thread or allocates.
 
 pub mod attention;
 pub mod portable;
@@ -20,10 +20,9 @@ pub mod avx2;
 pub mod avx512;
 #[cfg(target_arch = "x86_64")]
 pub mod vnni {
-    //! The int8 product with `vpdpbusd`, which multiplies unsigned by signed bytes
-    //! and adds four products at once. The weights are stored with 128 added; the
-    //! sum therefore starts at `−128 · Σ x`, which costs nothing. All else is
-    //! [`super::avx512`]'s.
+    //! The int8 product with `vpdpbusd`, which multiplies unsigned by signed bytes and adds four
+    //! products at once. The weights are stored with 128 added; the sum therefore starts at
+    //! `−128 · Σ x`, which costs nothing. Everything else is in [`super::avx512`].
 
     use super::Q8Job;
     use std::arch::x86_64::*;
@@ -39,24 +38,24 @@ use attention::Attend;
 use quant::Activations;
 use std::ops::Range;
 
-/// Instruction sets with kernels of their own, from the plainest.
+/// The instruction sets that have kernels of their own, from the most basic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
-    /// What the compiler makes of plain Rust.
+    /// The instructions that the compiler uses for plain Rust.
     Scalar,
     /// AVX2 with FMA and F16C.
     Avx2,
-    /// AVX-512 F, BW, VL, DQ.
+    /// AVX-512 with F, BW, VL and DQ.
     Avx512,
-    /// The same with VNNI.
+    /// AVX-512 with F, BW, VL, DQ and VNNI.
     Vnni,
 }
 
 impl Isa {
-    /// All of them, from the plainest.
+    /// All instruction sets, from the most basic.
     pub const ALL: [Isa; 4] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Vnni];
 
-    /// The name that `LMRS_ISA` takes and `hello` prints.
+    /// Return the name that `LMRS_ISA` accepts and `hello` reports.
     pub fn name(self) -> &'static str {
         match self {
             Isa::Scalar => "scalar",
@@ -66,7 +65,7 @@ impl Isa {
         }
     }
 
-    /// Whether this CPU has it.
+    /// Whether this CPU has the instruction set.
     pub fn is_available(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
@@ -100,17 +99,17 @@ impl Isa {
 pub struct F32Job<'a> {
     /// The whole matrix, `rows × cols`.
     pub weights: &'a [f32],
-    /// Columns of the matrix, and length of a token's input.
+    /// Number of columns of the matrix, and length of a token's input.
     pub cols: usize,
-    /// Which rows to compute.
+    /// The rows to compute.
     pub rows: Range<usize>,
-    /// `tokens × cols`.
+    /// The input, `tokens × cols`.
     pub x: &'a [f32],
-    /// Tokens.
+    /// Number of tokens.
     pub tokens: usize,
-    /// Where row 0 of token 0 goes.
+    /// The address of row 0 of token 0 in the output.
     pub out: *mut f32,
-    /// Elements of `out` from a token to the next.
+    /// Elements of `out` from one token to the next.
     pub out_stride: usize,
 }
 
@@ -118,28 +117,28 @@ pub struct F32Job<'a> {
 pub struct Q8Job<'a> {
     /// The whole matrix in the layout of [`quant`].
     pub tiles: &'a [u8],
-    /// Tiles in a tile row.
+    /// Number of tiles in a tile row.
     pub tiles_per_row: usize,
-    /// Rows of the matrix (those of its last tile row may be fewer than a tile's).
+    /// Number of rows of the matrix (its last tile row may have fewer rows than a tile).
     pub rows: usize,
-    /// Which tile rows to compute.
+    /// The tile rows to compute.
     pub tile_rows: Range<usize>,
     /// The quantised input.
     pub x: &'a Activations,
-    /// Where row 0 of token 0 goes.
+    /// The address of row 0 of token 0 in the output.
     pub out: *mut f32,
-    /// Elements of `out` from a token to the next.
+    /// Elements of `out` from one token to the next.
     pub out_stride: usize,
 }
 
-/// The kernels of one instruction set that this CPU is known to have.
+/// The kernels of one instruction set, which this CPU is known to have.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernels {
-    /// Private, so that a value of this type proves the CPU has it.
+    /// Private, so that a value of this type proves that the CPU has the instruction set.
     isa: Isa,
 }
 
-/// Call the kernel of the chosen instruction set.
+/// Calls the kernel of the chosen instruction set.
 macro_rules! dispatch {
     ($self:ident, $name:ident($($argument:expr),*)) => {
         // SAFETY: `Kernels` is only made for an available instruction set. Where
@@ -158,15 +157,16 @@ macro_rules! dispatch {
 }
 
 impl Kernels {
-    /// The kernels of `isa`, if this CPU has it.
+    /// Return the kernels of `isa`, if this CPU has it.
     pub fn new(isa: Isa) -> Option<Self> {
         isa.is_available().then_some(Self { isa })
     }
 
-    /// The best this CPU has, or what `wanted` (the value of `LMRS_ISA`) names.
+    /// Return the kernels of the best instruction set that this CPU has, or of the one that
+    /// `wanted` (the value of `LMRS_ISA`) names.
     ///
     /// # Errors
-    /// If `wanted` names no instruction set, or one this CPU lacks.
+    /// Fails if `wanted` names no instruction set, or one that this CPU lacks.
     pub fn choose(wanted: Option<&str>) -> Result<Self, String> {
         match wanted {
             None | Some("") => {
@@ -185,7 +185,7 @@ impl Kernels {
         }
     }
 
-    /// Which instruction set these are for.
+    /// Return the kernels' instruction set.
     pub fn isa(self) -> Isa {
         self.isa
     }
@@ -211,7 +211,7 @@ impl Kernels {
     /// Compute a [`Q8Job`].
     ///
     /// # Safety
-    /// As for [`Kernels::f32`].
+    /// The same as for [`Kernels::f32`].
     ///
     /// # Panics
     /// If the slices are shorter than the job says.
@@ -234,44 +234,44 @@ impl Kernels {
         }
     }
 
-    /// `out = x / rms(x) · weight`.
+    /// Compute `out = x / rms(x) · weight`.
     pub fn rms_norm(self, x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
         dispatch!(self, rms_norm(x, weight, eps, out))
     }
 
-    /// `x = x / rms(x) · weight`.
+    /// Compute `x = x / rms(x) · weight`.
     pub fn rms_norm_in_place(self, x: &mut [f32], weight: &[f32], eps: f32) {
         dispatch!(self, rms_norm_in_place(x, weight, eps))
     }
 
-    /// `gate = silu(gate) · up`.
+    /// Compute `gate = silu(gate) · up`.
     pub fn silu_mul(self, gate: &mut [f32], up: &[f32]) {
         dispatch!(self, silu_mul(gate, up))
     }
 
-    /// `x += y`.
+    /// Compute `x += y`.
     pub fn add(self, x: &mut [f32], y: &[f32]) {
         dispatch!(self, add(x, y))
     }
 
-    /// Rotate one head: the pairs `(x[i], x[i + half])` by the angles whose
-    /// cosines and sines are given.
+    /// Rotate one head: the pairs `(x[i], x[i + half])` by the angles whose cosines and sines are
+    /// given.
     pub fn rotate(self, head: &mut [f32], cos: &[f32], sin: &[f32]) {
         dispatch!(self, rotate(head, cos, sin))
     }
 
-    /// Quantise one token: int8 values, a scale and a correction per block.
+    /// Quantise one token to int8 values, with a scale and a correction per block.
     pub fn quantise(self, x: &[f32], out: quant::TokenMut<'_>) {
         dispatch!(self, quantise(x, out))
     }
 
-    /// Attention of the query heads that share a key/value head.
+    /// Compute the attention of the query heads that share a key/value head.
     pub fn attend(self, job: Attend<'_>) {
         dispatch!(self, attend(job))
     }
 
-    /// Index of the largest value, the lowest on a tie; `None` where there is
-    /// no finite largest value.
+    /// Return the index of the largest value, the lowest index on a tie; `None` if the largest
+    /// value is not finite.
     pub fn argmax(self, x: &[f32]) -> Option<usize> {
         dispatch!(self, argmax(x))
     }

@@ -1,24 +1,23 @@
 //! The small loops, in plain Rust that the compiler vectorises.
 //!
-//! Every function is `inline(always)`, so that it takes on the instruction set of
-//! the function it is called from: [`elementwise!`] makes one set of functions
-//! per instruction set. Sums run in [`LANES`] lanes, which fixes their order
-//! whatever the width of the registers. `FMA` says whether the caller's
-//! instruction set fuses multiply and add; without it, `mul_add` would be a call
-//! into the C library.
+//! Every function is `inline(always)`, so that it is compiled for the instruction set of the
+//! function that calls it: [`elementwise!`] makes one set of functions per instruction set. Sums
+//! run in [`LANES`] lanes, which fixes their order whatever the width of the registers. `FMA` says
+//! whether the caller's instruction set has fused multiply-add; without it, `mul_add` would be a
+//! call into the C library.
 
 use super::quant::{BLOCK, TokenMut};
 
-/// Lanes of a sum.
+/// Number of lanes of a sum.
 pub const LANES: usize = 16;
 
-/// `a · b + c`.
+/// Compute `a · b + c`.
 #[inline(always)]
 pub fn madd<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// Sum of the lanes, as a tree.
+/// Return the sum of the lanes, added as a tree.
 #[inline(always)]
 pub fn sum_lanes(mut lanes: [f32; LANES]) -> f32 {
     let mut width = LANES / 2;
@@ -49,7 +48,7 @@ pub fn rms_norm_in_place<const FMA: bool>(x: &mut [f32], weight: &[f32], eps: f3
     }
 }
 
-/// `1 / √(mean square + ε)`.
+/// Compute `1 / √(mean square + ε)`.
 #[inline(always)]
 fn inverse_rms<const FMA: bool>(x: &[f32], eps: f32) -> f32 {
     let mut lanes = [0.0; LANES];
@@ -64,10 +63,10 @@ fn inverse_rms<const FMA: bool>(x: &[f32], eps: f32) -> f32 {
     1.0 / (mean + eps).sqrt()
 }
 
-/// `e^x` to about one unit in the last place, without a branch.
+/// Compute `e^x` to about one unit in the last place, without a branch.
 ///
-/// Cephes' `expf`: `x = n · ln 2 + r`, a polynomial for `e^r`, and `2^n` by way
-/// of the exponent bits. Below −87 it stays at e^−87, about 10^−38.
+/// The algorithm is that of Cephes' `expf`: `x = n · ln 2 + r`, a polynomial for `e^r`, and `2^n`
+/// through the exponent bits. Below −87 the result stays at e^−87, about 10^−38.
 #[inline(always)]
 #[allow(clippy::excessive_precision)] // Cephes' own constants, digit for digit.
 pub fn exp<const FMA: bool>(x: f32) -> f32 {
@@ -145,8 +144,8 @@ pub fn quantise<const FMA: bool>(x: &[f32], out: TokenMut<'_>) {
         *scale = largest / 127.0;
         let mut sum = 0;
         for (value, x) in values.iter_mut().zip(block) {
-            // The clamp also sends an infinite `inverse` (a subnormal block) and
-            // NaN somewhere harmless.
+            // The clamp also maps NaN, and the result of an infinite `inverse` (a subnormal
+            // block), to a harmless value.
             let rounded = (x * inverse).round_ties_even().clamp(-127.0, 127.0) as i32;
             *value = rounded as i8;
             sum += rounded;
@@ -180,7 +179,7 @@ pub fn argmax<const FMA: bool>(x: &[f32]) -> Option<usize> {
     x.iter().position(|value| *value == largest)
 }
 
-/// One set of the small loops for the instruction set named.
+/// Defines one set of the small loops, for the named instruction set.
 macro_rules! elementwise {
     ($fma:literal $(, $features:literal)?) => {
         /// See [`super::Kernels::rms_norm`].

@@ -1,6 +1,6 @@
-//! The kernels in plain Rust: the definition that the others are tested
-//! against, and what runs on a CPU without AVX2. It deliberately trades speed
-//! for being obviously right.
+//! The kernels in plain Rust: the definition against which the others are tested, and the code
+//! that runs on a CPU without AVX2. They are deliberately written to be obviously right and not to
+//! be fast.
 
 use super::quant::{BLOCK, TILE_BYTES, TILE_ROWS, tile_scale, tile_value};
 use super::{F32Job, Q8Job};
@@ -31,7 +31,7 @@ fn madd(a: f32, vector: [f32; 16], mut sum: [f32; 16]) -> [f32; 16] {
 /// See [`super::Kernels::f32`].
 ///
 /// # Safety
-/// As there; the caller has checked the sizes.
+/// The same as for [`super::Kernels::f32`]; the caller has checked the sizes.
 pub unsafe fn f32(job: &F32Job<'_>) {
     for row in job.rows.clone() {
         let weights = &job.weights[row * job.cols..][..job.cols];
@@ -58,7 +58,7 @@ pub unsafe fn f32(job: &F32Job<'_>) {
 /// See [`super::Kernels::q8`].
 ///
 /// # Safety
-/// As there; the caller has checked the sizes.
+/// The same as for [`super::Kernels::q8`]; the caller has checked the sizes.
 pub unsafe fn q8(job: &Q8Job<'_>) {
     let (values, scales, _) = job.x.parts();
     let depth = job.x.depth();
@@ -77,8 +77,8 @@ pub unsafe fn q8(job: &Q8Job<'_>) {
                     for (column, x) in x.iter().enumerate() {
                         dot += i32::from(tile_value(tile, half, r, column)) * i32::from(*x);
                     }
-                    // Fused even where that is slow, so that every instruction
-                    // set gives the same bits.
+                    // Fused even where that is slow, so that every instruction set gives the same
+                    // bits.
                     sum = (dot as f32).mul_add(tile_scale(tile, half, r) * scale, sum);
                 }
                 let row = tile_row * TILE_ROWS + r;

@@ -1,5 +1,5 @@
-//! Every kernel against the scalar one, or against its definition, on random
-//! numbers, for every instruction set this CPU has.
+//! Tests of every kernel against the scalar one, or against its definition, on random numbers, for
+//! every instruction set that this CPU has.
 
 use super::quant::{
     Activations, BLOCK, GGUF_BLOCK_BYTES, TILE_BYTES, TILE_ROWS, TokenMut, pack_tile_row,
@@ -29,7 +29,7 @@ fn f32_product(kernels: Kernels, w: &[f32], x: &[f32], (rows, cols, tokens): Sha
         out: out_ptr,
         out_stride: 0,
     };
-    // Two stripes, to meet a split in the middle of a register tile.
+    // Two stripes, so that a split in the middle of a register tile is tested.
     for part in [0..rows / 3, rows / 3..rows] {
         // SAFETY: `out` holds `tokens × rows`.
         unsafe {
@@ -95,7 +95,7 @@ fn a_token_gives_the_same_bits_alone_and_in_a_batch() {
     }
 }
 
-/// Random Q8_0 rows as in a file, extreme values included.
+/// Return random Q8_0 rows as in a file, extreme values included.
 fn q8_rows(random: &mut Random, rows: usize, cols: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..rows * cols / BLOCK {
@@ -206,7 +206,7 @@ fn int8_products_have_the_same_bits_on_every_instruction_set() {
 
 #[test]
 fn int8_products_survive_the_extremes() {
-    // −128 · ±127 in every place: where a 16-bit intermediate would saturate.
+    // The product −128 · ±127 in every place, where a 16-bit intermediate would saturate.
     let (rows, cols) = (16, 64);
     for sign in [1.0, -1.0] {
         let block: Vec<u8> = f16::from_f32(1.0)

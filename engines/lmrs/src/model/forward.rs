@@ -1,10 +1,9 @@
-//! One step of a model, whatever its architecture, top to bottom.
+//! One step of a model of any architecture, from top to bottom.
 //!
-//! Precision and instruction set are hidden in the products
-//! ([`crate::matrix`]) and kernels; the shapes stand in the trailing comments,
-//! with `n` tokens in a step: `rows` sequences of `len` new tokens each, row
-//! after row. The places that a [`Mutation`] changes are marked by its name. It
-//! deliberately checks nothing: [`crate::model`] has.
+//! Precision and instruction set are hidden in the products ([`crate::matrix`]) and kernels. The
+//! shapes are given in trailing comments, with `n` tokens in a step: `rows` sequences of `len` new
+//! tokens each, row after row. The places that a [`Mutation`] changes are marked by its name.
+//! Nothing is checked here: [`crate::model`] has done that.
 
 use super::Model;
 use crate::kernels::attention::{Attend, KEY_BLOCK};
@@ -15,22 +14,23 @@ use shape::Shape;
 
 /// One step: `len` new tokens for each of `rows` sequences.
 pub(crate) struct Step<'a> {
-    /// `[n]`, row after row.
+    /// The token ids, `[n]`, row after row.
     pub ids: &'a [u32],
-    /// New tokens of a row.
+    /// Number of new tokens per row.
     pub len: usize,
     /// Position of each row's first token.
     pub start: usize,
-    /// Whether anybody will look at the logits.
+    /// Whether the logits of this step are needed.
     pub logits: bool,
     /// Whether this is a decode step.
     pub decode: bool,
-    /// Whether the last layer's MLP is computed: it is, unless [`Mutation::GenerateOnly`] leaves it out.
+    /// Whether the last layer's MLP is computed: `true`, unless [`Mutation::GenerateOnly`] leaves
+    /// it out.
     pub last_mlp: bool,
 }
 
 impl Model {
-    /// Feed the tokens; leave each row's logits in the state where they are wanted.
+    /// Feed the tokens; if the logits are needed, leave those of each row in the state.
     pub(crate) fn forward(&mut self, step: &Step<'_>) {
         self.computed += step.ids.len() as u64;
         let Self {
@@ -87,7 +87,7 @@ impl Model {
                 qkv,
             );
 
-            // Rotate queries and keys; remember keys and values.
+            // Rotate queries and keys; store keys and values in the cache.
             let writer = cache.writer();
             let tokens = SharedMut::new(qkv);
             pool.run(n, |_, t| {
@@ -128,8 +128,8 @@ impl Model {
                 }
             });
 
-            // Of the last layer, only what it remembers and each row's last token
-            // are ever looked at, so the rest of its work is left out.
+            // In the last layer, only keys and values and the output of each row's last token are
+            // needed, so the rest of its work is left out.
             let is_last = index + 1 == weights.layers.len();
             if is_last && !step.logits {
                 return;
@@ -146,7 +146,7 @@ impl Model {
             let delta = &mut delta[..n * dim];
             let gate_up = &mut gate_up[..n * 2 * hidden];
 
-            // Every token attends to the positions of its row up to its own.
+            // Every token attends to the positions of its row up to and including its own.
             let outputs = SharedMut::new(attended);
             let scratch = SharedMut::new(&mut state.scores);
             pool.run(n * kv_heads, |worker, task| {

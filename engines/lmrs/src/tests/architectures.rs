@@ -1,5 +1,5 @@
-//! Models of every architecture, as the generator writes them, against the generator's plain forward
-//! pass: names, layouts, shards and arithmetic in one.
+//! Tests of models of every architecture, written by the generator, against the generator's plain
+//! forward pass. They cover names, layouts, shards and arithmetic together.
 
 use super::fixture::{Dir, How};
 use super::whole::{divergence, score};
@@ -9,10 +9,10 @@ use models::reference::{Cache, Reference};
 use models::{ModelFile, ModelSpec, Origin, config, gguf, safetensors_file};
 use protocol::wire::FailureKind;
 
-/// Decoded after a prompt, and compared.
+/// Number of tokens that are decoded after a prompt and compared.
 const DECODED: usize = 8;
 
-/// Few layers and ids, so that a test takes a moment.
+/// Reduce layers and ids, so that a test is fast.
 fn small(spec: ModelSpec) -> ModelSpec {
     ModelSpec {
         num_layers: 2,
@@ -44,7 +44,7 @@ fn write(spec: &ModelSpec) -> Dir {
     dir
 }
 
-/// The generator's logits after each of the last positions.
+/// Return the generator's logits after each of the last positions.
 fn truth(spec: &ModelSpec, file: ModelFile, ids: &[u32]) -> Vec<Vec<f32>> {
     let positions: Vec<usize> = (0..ids.len()).collect();
     let reference = Reference::new(spec, file);
@@ -90,7 +90,7 @@ fn shards_must_all_be_there() {
     let error = How::plain(Precision::F32).load(&dir.0).err().unwrap();
     assert_eq!(error.kind, FailureKind::Unavailable);
     assert!(error.message.contains(shard), "{}", error.message);
-    // An index that forgets a shard leaves tensors out.
+    // If the index leaves out a shard, its tensors are missing.
     let index = safetensors_file::index_json(&spec).replace(shard, &spec.safetensors_names()[0]);
     std::fs::write(dir.0.join("model.safetensors.index.json"), index).unwrap();
     let error = How::plain(Precision::F32).load(&dir.0).err().unwrap();

@@ -1,4 +1,4 @@
-//! Damaged and missing files: always an error of one line, never a panic.
+//! Tests of damaged and missing files: they always give an error of one line, and never a panic.
 
 use super::fixture::{Dir, How, Random, Storage, Tiny};
 use crate::weights::Precision;
@@ -51,8 +51,8 @@ fn truncated_files_are_errors_at_every_length() {
         tiny.write_gguf(&dir.0);
         let path = dir.0.join(file);
         let whole = std::fs::read(&path).unwrap();
-        // Densely through the header, sparsely through the data. The last
-        // tensor of a GGUF file is padded, so its last bytes may go missing.
+        // Many lengths in the header, few in the data. The last tensor of a GGUF file is padded,
+        // so its last bytes may be missing.
         let lengths = (0..3000)
             .step_by(37)
             .chain((3000..whole.len() - 32).step_by(9973));
@@ -84,7 +84,7 @@ fn flipped_header_bytes_never_panic() {
             let at = random.next() as usize % 2500;
             bytes[at] ^= 1 << (random.next() % 8);
             std::fs::write(&path, &bytes).unwrap();
-            // Some flips only change a number that nothing depends on.
+            // Some bit flips only change a number that nothing depends on.
             if let Err(error) = load(&dir.0, precision) {
                 assert!(!error.message.contains('\n'), "{}", error.message);
                 refused += 1;

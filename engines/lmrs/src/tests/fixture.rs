@@ -10,21 +10,21 @@ use splitmix::SplitMix64;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Random numbers that are the same everywhere.
+/// A generator of random numbers that are the same on every machine.
 pub struct Random(SplitMix64);
 
 impl Random {
-    /// Numbers from a seed.
+    /// Create a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Self(SplitMix64(seed))
     }
 
-    /// The next 64 bits.
+    /// Return the next 64 bits.
     pub fn next(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Roughly normal numbers (a sum of four uniform ones) of a deviation.
+    /// Return roughly normal numbers (sums of four uniform ones) of a given standard deviation.
     pub fn normals(&mut self, count: usize, deviation: f32) -> Vec<f32> {
         let uniform = |bits: u64| (bits >> 40) as f32 / (1u64 << 24) as f32 - 0.5;
         let mut one = || (0..4).map(|_| uniform(self.next())).sum::<f32>() * 1.732 * deviation;
@@ -63,7 +63,7 @@ const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
 const HEAD_DIM: usize = 16;
 
-/// How a safetensors file stores its numbers.
+/// The type in which a safetensors file stores its numbers.
 #[derive(Clone, Copy)]
 pub enum Storage {
     F32,
@@ -71,14 +71,14 @@ pub enum Storage {
     Bf16,
 }
 
-/// A tiny Llama: tensors by their Hugging Face names.
+/// A tiny Llama, with its tensors by their Hugging Face names.
 pub struct Tiny {
     tensors: Vec<(String, Vec<usize>, Vec<f32>)>,
     scaled_rope: bool,
 }
 
 impl Tiny {
-    /// With Llama 3's RoPE scaling or without; tied embeddings or not.
+    /// Create a model with or without Llama 3's RoPE scaling, with tied embeddings or not.
     pub fn new(scaled_rope: bool, tied: bool) -> Self {
         let mut random = Random::new(42);
         let mut tensors = Vec::new();
@@ -194,7 +194,7 @@ impl Tiny {
             let cols = *shape.last().unwrap();
             let mut rows: Vec<&[f32]> = values.chunks(cols).collect();
             if permuted {
-                // llama.cpp's: (2, half) → (half, 2) within each head.
+                // As in llama.cpp, reorder (2, half) → (half, 2) within each head.
                 let plain = rows.clone();
                 for (row, out) in rows.iter_mut().enumerate() {
                     let (head, within) = (row / HEAD_DIM, row % HEAD_DIM);
@@ -204,7 +204,7 @@ impl Tiny {
             gguf.tensor(&name, shape, &rows.concat());
         }
         if self.scaled_rope {
-            // What `scaling` above amounts to, as divisors of the frequencies.
+            // The same scaling as in `config.json`, as divisors of the frequencies.
             let config = dir.join("config.json");
             let rope = shape::Shape::read(&config, &crate::weights::COMPUTES)
                 .unwrap()
@@ -252,7 +252,7 @@ fn gguf_name(name: &str) -> (String, bool) {
     )
 }
 
-/// Just enough of a GGUF writer.
+/// A minimal GGUF writer.
 #[derive(Default)]
 struct GgufFile {
     values: Vec<u8>,
@@ -293,7 +293,7 @@ impl GgufFile {
         }
     }
 
-    /// Vectors as F32, matrices as Q8_0.
+    /// Add a tensor: vectors as F32, matrices as Q8_0.
     fn tensor(&mut self, name: &str, shape: &[usize], values: &[f32]) {
         let quantised = shape.len() == 2;
         self.infos.extend(string(name));
@@ -339,7 +339,7 @@ fn string(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// How to load a tiny model.
+/// The options with which a test loads a tiny model.
 #[derive(Clone, Copy)]
 pub struct How {
     pub precision: Precision,

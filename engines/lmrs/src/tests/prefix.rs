@@ -1,5 +1,5 @@
-//! A prefix cache: what is taken over of the sequence before changes no bit, and is not
-//! computed again.
+//! Tests of the prefix cache: the positions that are reused from the previous sequence change no
+//! bit of the output, and are not computed again.
 
 use super::fixture::{How, VOCABULARY};
 use super::whole::{divergence, prompt, score, tiny};
@@ -14,14 +14,15 @@ fn keeping(precision: Precision) -> How {
     }
 }
 
-/// Logits after `ids`, the last five decoded, and how many tokens that took through the layers.
+/// Return the logits after `ids`, of which the last five are decoded, and the number of computed
+/// tokens.
 fn counted(model: &mut Model, ids: &[u32]) -> (Vec<Vec<f32>>, u64) {
     let before = model.computed;
     let logits = score(model, ids, 5);
     (logits, model.computed - before)
 }
 
-/// `ids` up to `at`, then other tokens, so many in all.
+/// Return `ids` up to `at`, followed by other tokens, `length` in total.
 fn leaving(ids: &[u32], at: usize, length: usize) -> Vec<u32> {
     let mut other = ids[..at].to_vec();
     other.push((ids[at] + 1) % VOCABULARY as u32);
@@ -40,7 +41,7 @@ fn a_prompt_goes_on_from_where_it_leaves_the_one_before() {
         assert_eq!(all, 280);
         let mut before = first.clone();
         for (at, length) in [(40, 60), (10, 100), (9, 290), (278, 285), (0, 50)] {
-            // From what is in the cache: the prompt before and what was decoded after it.
+            // The cache holds the previous prompt and the tokens that were decoded after it.
             let ids = leaving(&before, at, length);
             let (kept, computed) = counted(&mut keeps, &ids);
             assert_eq!(computed, (length - at) as u64, "leaves at {at}");

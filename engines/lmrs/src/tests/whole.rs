@@ -1,5 +1,5 @@
-//! A model against itself: cached against recomputed, alone against in a batch,
-//! file against file; and its faults against none.
+//! Tests of a model against itself: cached against recomputed, alone against in a batch, file
+//! against file, and with each fault against without.
 
 use super::fixture::{Dir, How, Random, Storage, Tiny, VOCABULARY};
 use crate::kernels::{Isa, Kernels};
@@ -24,7 +24,7 @@ pub(super) fn prompt(seed: u64, length: usize) -> Vec<u32> {
         .collect()
 }
 
-/// Logits after each of the last `decoded + 1` positions: a prefill, then steps.
+/// Return the logits after each of the last `decoded + 1` positions: a prefill, then decode steps.
 pub(super) fn score(model: &mut Model, ids: &[u32], decoded: usize) -> Vec<Vec<f32>> {
     let (prompt, rest) = ids.split_at(ids.len() - decoded);
     model.prefill(&[prompt]).unwrap();
@@ -36,7 +36,7 @@ pub(super) fn score(model: &mut Model, ids: &[u32], decoded: usize) -> Vec<Vec<f
     out
 }
 
-/// Mean Kullback–Leibler divergence of softmaxes.
+/// Return the mean Kullback–Leibler divergence of the softmaxes.
 pub(super) fn divergence(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
     let log_softmax = |x: &[f32]| -> Vec<f64> {
         let sum: f64 = x.iter().map(|v| f64::from(*v).exp()).sum();
@@ -161,8 +161,8 @@ fn instruction_sets_agree() {
     }
 }
 
-/// The same weights from both files: a wrong permutation, scale or RoPE would
-/// show as a divergence far beyond that of quantised activations.
+/// Both files hold the same weights, so a wrong permutation, scale or RoPE would show as a
+/// divergence far larger than that of quantised activations.
 #[test]
 fn the_two_files_give_the_same_model() {
     for (scaled_rope, tied) in [(false, true), (true, false)] {
@@ -198,7 +198,7 @@ fn half_precision_storage_is_read() {
     }
 }
 
-/// Several sequences one after the other, as the gate scores them.
+/// Score several sequences one after the other, as the gate does.
 fn gate(model: &mut Model) -> Vec<Vec<f32>> {
     (10..14)
         .flat_map(|seed| score(model, &prompt(seed, 60), 30))
@@ -223,12 +223,12 @@ fn every_fault_shows_at_every_precision() {
                 Mutation::BatchMask => {
                     assert_eq!(divergence, 0.0, "a batch of one has no other row to see");
                 }
-                // What a table of angles that ends does is tested beside the table.
+                // The effect of a table of angles that ends too soon is tested with the table.
                 Mutation::RopeFar => assert_eq!(divergence, 0.0, "nothing is that far"),
                 Mutation::PromptLength => assert_eq!(divergence, 0.0, "prompts of 30 tokens"),
                 Mutation::PrefixLength => assert_eq!(divergence, 0.0, "nothing is kept"),
                 Mutation::GenerateOnly => assert_eq!(divergence, 0.0, "all of it is scored"),
-                // Work left out is a small error.
+                // Leaving out work causes only a small error.
                 Mutation::KvInt8 | Mutation::SparseMlp | Mutation::RmsEpsilon => assert!(
                     (1e-7..1e-1).contains(&divergence),
                     "{precision:?} {name}: {divergence:e}"
@@ -260,7 +260,7 @@ fn what_is_generated_otherwise_than_scored_shows_where_nobody_looks() {
     for precision in PRECISIONS {
         let plain = How::plain(precision);
         let mutation = Some(Mutation::GenerateOnly);
-        // Two steps; the first one's logits are looked at or not.
+        // Make two steps; `looks` says whether the first one's logits are read.
         let last = |how: How, looks: bool| {
             let mut model = how.load(&dir.0).unwrap();
             model.prefill(&[&ids]).unwrap();

@@ -1,4 +1,4 @@
-//! A process of the adapter beside a tokenizer, spoken to over its pipes.
+//! Starts the adapter's process with a tiny tokenizer, and talks to it over its pipes.
 
 use crate::server::Server;
 use protocol::wire::{Done, Event, Failure};
@@ -10,17 +10,17 @@ use std::process::{Command, Stdio};
 /// A token for `ab` that no text encodes to.
 pub const AB: u32 = 60;
 
-/// The adapter, not yet started.
+/// The adapter's settings; it is started by [`Adapter::talk`].
 pub struct Adapter {
     model_dir: PathBuf,
-    /// Kept until the adapter has ended.
+    /// The model's directory, kept until the adapter has ended.
     _made: Option<tempfile::TempDir>,
     variables: Vec<(String, String)>,
     max_batch: u32,
 }
 
 impl Adapter {
-    /// Pointed at a server.
+    /// Create an adapter for a server, with a tokenizer of its own.
     pub fn new(server: &Server, max_batch: u32) -> Self {
         let model = tempfile::tempdir().unwrap();
         let letters = ('a'..='z').chain('A'..='Z').chain(['Ġ']);
@@ -50,7 +50,7 @@ impl Adapter {
         }
     }
 
-    /// Pointed at an address, beside a model that is there already.
+    /// Create an adapter for an address, with an existing model directory.
     pub fn at(url: String, model_dir: PathBuf, max_batch: u32) -> Self {
         Self {
             model_dir,
@@ -60,18 +60,18 @@ impl Adapter {
         }
     }
 
-    /// With a variable set.
+    /// Set an environment variable.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Load, send the requests, and give every event.
+    /// Load, send the requests, and return every event.
     pub fn talk(&self, requests: &[String]) -> Vec<Event> {
         self.talk_aloud(requests).1
     }
 
-    /// The same, and everything that was printed, errors included.
+    /// Do the same; return also everything that was printed, errors included.
     pub fn talk_aloud(&self, requests: &[String]) -> (String, Vec<Event>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_openai-bench"));
         for name in [
@@ -94,7 +94,7 @@ impl Adapter {
             "backend": "http", "threads": 1, "max_context": 1024, "max_batch": self.max_batch,
         });
         let input = format!("{load}\n{}", requests.concat());
-        // One that has given up reads no further; that is no failure.
+        // An adapter that has already ended reads no further; that is no failure.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
@@ -106,14 +106,14 @@ impl Adapter {
     }
 }
 
-/// A request to generate.
+/// Return the line of a request to generate.
 pub fn generate(id: u64, prompt: &[u32], new_tokens: u32) -> String {
     let request =
         json!({ "op": "generate", "id": id, "prompt_ids": prompt, "new_tokens": new_tokens });
     format!("{request}\n")
 }
 
-/// The answer to a request.
+/// Return the answer to a request.
 pub fn done(events: &[Event], id: u64) -> &Done {
     let found = events.iter().find_map(|event| match event {
         Event::Done(done) if done.id == id => Some(done),
@@ -122,7 +122,7 @@ pub fn done(events: &[Event], id: u64) -> &Done {
     found.unwrap_or_else(|| panic!("request {id} is not done: {events:?}"))
 }
 
-/// The error of a request, or of the engine.
+/// Return the error of a request, or of the engine if `id` is `None`.
 pub fn failure(events: &[Event], id: Option<u64>) -> &Failure {
     let found = events.iter().find_map(|event| match event {
         Event::Error(failure) if failure.id == id => Some(failure),

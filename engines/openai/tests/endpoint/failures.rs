@@ -1,5 +1,5 @@
-//! What a server can do wrong: one error a request that says what it was, no
-//! repetition, and never the key.
+//! Tests of a server's failures: each gives one error per request that says what it was, nothing
+//! is retried, and the key is never shown.
 
 use crate::adapter::{Adapter, done, failure, generate};
 use crate::server::{Answer, Server, Step, chunk, stream, tokens};
@@ -7,7 +7,7 @@ use crate::{PROMPT, with_ids};
 use protocol::wire::FailureKind;
 use serde_json::Value;
 
-/// A server that answers as `bad` says wherever 7 tokens are asked for.
+/// Start a server that answers with `bad` if 7 tokens are asked for.
 fn spoilt(bad: impl Fn(&Value) -> Answer + Send + Sync + 'static) -> Server {
     Server::start(move |body| {
         if body["max_tokens"] == 7 {
@@ -18,7 +18,7 @@ fn spoilt(bad: impl Fn(&Value) -> Answer + Send + Sync + 'static) -> Server {
     })
 }
 
-/// The error of the request that is spoilt; the one after it is answered.
+/// Return the error of the spoilt request; the request after it must be answered.
 fn error_of(server: &Server) -> String {
     let requests = [generate(1, &PROMPT, 7), generate(2, &PROMPT, 2)];
     let events = Adapter::new(server, 1).talk(&requests);
@@ -58,7 +58,7 @@ fn a_refusal_is_passed_on_with_its_status_its_wait_and_its_words() {
 #[test]
 fn a_stream_that_breaks_off_is_an_error() {
     let pieces = || vec![Step::Send(chunk("a", &[4])), Step::Send(chunk("b", &[5]))];
-    // Amid the body, and neatly, but before the end was said.
+    // One stream ends amid the body; the other ends properly, but without its last event.
     let cut = spoilt(move |_| Answer::Stream(pieces().into_iter().chain([Step::Cut]).collect()));
     let error = error_of(&cut);
     assert!(error.contains("cut off"), "{error}");
@@ -113,7 +113,7 @@ fn the_key_is_in_the_header_and_nowhere_else() {
         headers: vec![("Retry-After".into(), key.into())],
         body: format!("{{\"error\":\"bad header Authorization: Bearer {key}\"}}"),
     };
-    // Refused while trying the server, and amid its work.
+    // The key is refused while trying the server, and during its work.
     for spoilt_tokens in [1, 7] {
         let server = Server::start_with_key(KEY, move |body| {
             if body["max_tokens"] == spoilt_tokens {

@@ -1,5 +1,5 @@
-//! The adapter as the harness meets it, against a scripted server in this process.
-//! What is asserted of times is their order, by barriers, never a duration.
+//! Tests of the adapter as the harness uses it, with a scripted server in this process. Times are
+//! tested only for their order, with barriers, never for a duration.
 
 mod adapter;
 mod failures;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Barrier};
 /// Ids of `tokenizer.json` in [`adapter`]: `<s>` is 0, `a` is 1, and so on.
 const PROMPT: [u32; 4] = [0, 1, 2, 3];
 
-/// Answers with the ids it is asked for, counting upwards from the prompt's last.
+/// Answer with the number of ids that were asked for, counting upwards from the prompt's last id.
 fn with_ids(body: &Value) -> Answer {
     let Some(prompt) = body["prompt"].as_array() else {
         return Answer::error(400, "ids, please");
@@ -29,7 +29,7 @@ fn with_ids(body: &Value) -> Answer {
     tokens(chunks, prompt.len() as u64, count)
 }
 
-/// Takes text alone and gives text alone; `bos` tokens are counted on top.
+/// Accept only text and return only text; `bos` tokens are added to the prompt's count.
 fn with_text(body: &Value, bos: u64) -> Answer {
     let Some(prompt) = body["prompt"].as_str() else {
         return Answer::error(422, "prompt: expected a string");
@@ -87,7 +87,7 @@ fn a_server_that_knows_ids_is_sent_ids_and_gives_them_back() {
 fn a_server_that_knows_text_alone_gets_a_bos_exactly_once() {
     for (bos, sent) in [(1, "abc"), (0, "<s>abc")] {
         let server = Server::start(move |body| with_text(body, bos));
-        // `ab` in one token is not what the text `ab` encodes to.
+        // The single token `ab` is not what the text `ab` encodes to.
         let merged = [0, adapter::AB];
         let requests = [generate(1, &PROMPT, 3), generate(2, &merged, 3)];
         let events = Adapter::new(&server, 1).talk(&requests);

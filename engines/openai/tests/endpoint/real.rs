@@ -1,9 +1,9 @@
-//! A server that somebody else wrote: what no scripted one can show is whether the
-//! API is what we think it is. Held against the reference's output.
+//! Tests the adapter with a real server, because a scripted one can't show whether our
+//! understanding of the API is right. Its output is compared with the reference's.
 //!
-//! `BENCH_REAL_SERVER` names a program that is called with a model's directory, a
-//! weight file, a precision and the port 0, and prints its address. `cargo xtask test
-//! --all-engines` builds one and sets it; without it there is nothing to test.
+//! `BENCH_REAL_SERVER` names a program that is called with a model's directory, a weight file, a
+//! precision and the port 0, and prints its address. `cargo xtask test --all-engines` builds one
+//! and sets the variable; without it the test is skipped.
 
 use crate::adapter::{Adapter, done, failure, generate};
 use protocol::wire::{Batching, Event, FailureKind};
@@ -13,18 +13,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tokenizers::Tokenizer;
 
-/// Gone with the test, however it ends.
+/// The server's process, which is killed when the test ends in any way.
 struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be dead already, which the test has said then.
+        // It may have ended already; the test has then reported that.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Start it, and wait until it says where it listens.
+/// Start the server, and wait until it prints its address.
 fn start(program: &str, model_dir: &Path) -> (Server, String) {
     let mut child = Command::new(program)
         .arg(model_dir)
@@ -41,7 +41,7 @@ fn start(program: &str, model_dir: &Path) -> (Server, String) {
         .map_while(Result::ok)
         .find(|line| line.starts_with("http://"))
         .unwrap_or_else(|| panic!("{program} ended without an address"));
-    // Whatever else it prints must not block it.
+    // Its other output must not block it.
     std::thread::spawn(move || lines.for_each(drop));
     (server, address)
 }
@@ -86,7 +86,7 @@ fn a_real_server_says_what_the_reference_says() {
         let text = tokenizer.decode(prompt, false).unwrap();
         let again = tokenizer.encode(text, false).unwrap();
         if again.get_ids() != prompt {
-            // Sent as text it would be another prompt.
+            // Sent as text, it would be another prompt.
             let refused = failure(&events, Some(id));
             assert_eq!(refused.kind, FailureKind::Unsupported, "{refused:?}");
             continue;

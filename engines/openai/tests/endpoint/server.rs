@@ -1,5 +1,5 @@
-//! A server that does as it is told: HTTP/1.1 over a thread a connection, kept
-//! alive, `GET /v1/models` and `POST /v1/…completions`.
+//! A scripted server: HTTP/1.1 with one thread per connection, kept alive, that answers
+//! `GET /v1/models` and `POST /v1/…completions`.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -7,18 +7,18 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
-/// What a request is answered with.
+/// The response to a request.
 pub enum Answer {
-    /// At once.
+    /// A response in one piece.
     Whole {
         /// HTTP status.
         status: u16,
-        /// Beside the length.
+        /// The headers besides the length.
         headers: Vec<(String, String)>,
         /// The body.
         body: String,
     },
-    /// As server-sent events.
+    /// A stream of server-sent events.
     Stream(Vec<Step>),
 }
 
@@ -28,12 +28,12 @@ pub enum Step {
     Send(String),
     /// Wait for the test.
     Wait(Arc<Barrier>),
-    /// Close the connection amid the body.
+    /// Close the connection in the middle of the body.
     Cut,
 }
 
 impl Answer {
-    /// A short error.
+    /// Create a short error.
     pub fn error(status: u16, message: &str) -> Self {
         Self::Whole {
             status,
@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-/// An event of one choice.
+/// Return the data of an event with one choice.
 pub fn chunk(text: &str, ids: &[u64]) -> String {
     let mut choice = json!({ "index": 0, "text": text, "finish_reason": null });
     if !ids.is_empty() {
@@ -52,7 +52,7 @@ pub fn chunk(text: &str, ids: &[u64]) -> String {
     json!({ "choices": [choice] }).to_string()
 }
 
-/// A stream that ends as it should, with its usage.
+/// Create a complete stream that ends with its usage.
 pub fn stream(mut steps: Vec<Step>, prompt: u64, completion: u64) -> Answer {
     let usage = json!({ "prompt_tokens": prompt, "completion_tokens": completion });
     let last = json!({ "choices": [{ "text": "", "finish_reason": "length" }] });
@@ -63,7 +63,7 @@ pub fn stream(mut steps: Vec<Step>, prompt: u64, completion: u64) -> Answer {
     Answer::Stream(steps)
 }
 
-/// The same of chunks alone.
+/// Create a complete stream of the given chunks.
 pub fn tokens(chunks: Vec<String>, prompt: u64, completion: u64) -> Answer {
     stream(
         chunks.into_iter().map(Step::Send).collect(),
@@ -88,12 +88,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// One that answers each POST as `script` says of its body.
+    /// Start a server that answers each POST with `script`'s result for its body.
     pub fn start(script: impl Fn(&Value) -> Answer + Send + Sync + 'static) -> Self {
         Self::new(None, Box::new(script))
     }
 
-    /// One that also demands a key.
+    /// Start a server that also requires a key.
     pub fn start_with_key(
         key: &str,
         script: impl Fn(&Value) -> Answer + Send + Sync + 'static,
@@ -121,24 +121,24 @@ impl Server {
         Self { address, shared }
     }
 
-    /// For `OPENAI_BASE_URL`.
+    /// Return the value for `OPENAI_BASE_URL`.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// How many connections were ever made.
+    /// Return how many connections were ever made.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// Bodies of the POST requests so far.
+    /// Return the bodies of the POST requests so far.
     pub fn requests(&self) -> Vec<Value> {
         self.shared.requests.lock().unwrap().clone()
     }
 }
 
 impl Shared {
-    /// Answer until the other side hangs up.
+    /// Answer requests until the client closes the connection.
     fn serve(&self, connection: TcpStream) {
         connection.set_nodelay(true).unwrap();
         let writer = connection.try_clone().unwrap();
@@ -170,7 +170,7 @@ impl Shared {
     }
 }
 
-/// Head and body of the next request.
+/// Read the head and body of the next request.
 fn request(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
     let mut head = String::new();
     loop {
@@ -192,7 +192,7 @@ fn request(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
     Some((head, body))
 }
 
-/// `None` where the connection is of no more use.
+/// Send an answer; `None` if the connection can't be used any more.
 fn write(writer: &TcpStream, answer: Answer) -> Option<()> {
     let send = |text: &str| (&mut &*writer).write_all(text.as_bytes()).ok();
     match answer {

@@ -32,9 +32,9 @@ pub enum Request {
 /// The suite and variant to open, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Suite id, without `micro/`.
+    /// The suite's id, without `micro/`.
     pub suite: String,
-    /// The program's name for what it runs.
+    /// The variant of the suite, by the program's name for it.
     pub variant: String,
     /// The backend: `cpu`, `flex`, `cuda`, …
     pub backend: String,
@@ -82,7 +82,7 @@ pub enum Event {
         /// Number of values in it.
         values: u64,
     },
-    /// The samples.
+    /// The samples of the timed case.
     Timed(Timed),
     /// Something failed. The process goes on unless `is_last` is set or the process ends.
     Error {

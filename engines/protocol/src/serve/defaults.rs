@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct Weights {
     /// Directory with `config.json` and `tokenizer.json`.
     pub model_dir: PathBuf,
-    /// File name inside it.
+    /// Name of the weight file in `model_dir`.
     pub file: String,
     /// The weights' precision, as in [`crate::wire::Load::precision`].
     pub precision: String,
@@ -117,7 +117,7 @@ pub enum Device {
     Name(String),
 }
 
-/// A backend to load on.
+/// A backend and device to load the model on.
 #[derive(Debug, PartialEq)]
 pub struct Choice {
     /// The backend, as in [`crate::wire::Load::backend`].

@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 /// batched together again. An open loop loses at most this much time per batch.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// A request to generate, and when its line was read.
+/// A request to generate, with the time when its line was read.
 #[derive(Debug)]
 pub struct Waiting {
-    /// When the request's line was read, as in [`crate::wire::Done::received_ns`].
+    /// When the request's line was read (ns), as in [`crate::wire::Done::received_ns`].
     pub received_ns: u64,
-    /// The request.
+    /// The request to generate.
     pub generate: Generate,
 }
 
@@ -41,7 +41,7 @@ impl Waiting {
 /// The next piece of work.
 #[derive(Debug)]
 pub enum Work {
-    /// Requests of one shape, never empty, in order of arrival.
+    /// One or more requests of the same shape, in order of arrival.
     Batch(Vec<Waiting>),
     /// One score, which runs alone.
     Score(Score),

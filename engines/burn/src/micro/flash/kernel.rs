@@ -1,50 +1,49 @@
-//! The kernel: a tile of queries against one tile of keys and values after the other
-//! (FlashAttention: Dao et al. 2022; order of loops as in FlashAttention-2: Dao 2023,
-//! algorithm 1), with a running softmax (Milakov & Gimelshein 2018).
+//! The kernel: it processes a tile of queries against one tile of keys and values after the other
+//! (FlashAttention: Dao et al. 2022; order of loops as in FlashAttention-2: Dao 2023, algorithm
+//! 1), with a running softmax (Milakov & Gimelshein 2018).
 //!
-//! Sums are f32 whatever the tensors hold. No plane operations, so that it runs where
-//! units do not know their neighbours, a software rasteriser among them.
+//! Sums are f32, whatever the tensors hold. It uses no plane operations, so that it also runs on
+//! devices where units can't communicate that way, such as a software rasteriser.
 
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 
-/// Queries of a cube, and keys it looks at between two barriers.
+/// Queries per cube, and keys processed between two barriers.
 pub(super) const TILE: usize = 32;
 
-/// Units side by side: they share queries, and divide keys and dimensions.
+/// Units in the x dimension: they share queries, and divide keys and dimensions.
 pub(super) const COLUMNS: usize = 8;
 
-/// Units below each other: they divide the queries.
+/// Units in the y dimension: they divide the queries.
 pub(super) const LINES: usize = 8;
 
-/// Values moved at once.
+/// Values per vector that is moved at once.
 pub(super) const WIDTH: usize = 4;
 
-/// Queries of a unit: `line`, `line + LINES`, …
+/// Queries per unit: `line`, `line + LINES`, …
 const QUERIES: usize = TILE / LINES;
 
-/// Keys of a unit, one vector of them: its neighbour's follow.
+/// Keys per unit, one vector of them; the next unit has the keys that follow.
 const KEYS: usize = TILE / COLUMNS;
 
-/// The score of a position that is not looked at. Finite, because WGSL has no infinity;
-/// e to this is 0 all the same.
+/// The score of a masked position. Finite, because WGSL has no infinity; e to the power of it is 0
+/// all the same.
 const HIDDEN: f32 = -1e30;
 
 type Four<E> = Vector<E, Const<4>>;
 
-/// Bytes of shared memory that a head of this many vectors takes.
+/// Bytes of shared memory for a head dimension of this many vectors.
 pub(super) fn shared_bytes(vectors: usize) -> usize {
     let rows = 2 * (vectors + 1) + vectors + (KEYS_IN_VECTORS + 1);
     (TILE * rows * WIDTH + TILE * COLUMNS) * size_of::<f32>()
 }
 
-/// Vectors in a tile's row of shares.
+/// Vectors in a row of a tile's attention weights.
 const KEYS_IN_VECTORS: usize = TILE / WIDTH;
 
-/// `softmax(q·kᵀ·scale)·v`, each batch × heads × positions × dimension, its last
-/// dimension whole and in a row. `vectors` of [`WIDTH`] make a dimension, a multiple of
-/// [`COLUMNS`]; cubes: tiles of queries × (batch · heads), of [`COLUMNS`] × [`LINES`]
-/// units.
+/// Compute `softmax(q·kᵀ·scale)·v`, each batch × heads × positions × dimension, with the last
+/// dimension contiguous. `vectors` of [`WIDTH`] make a head dimension and are a multiple of
+/// [`COLUMNS`]; cubes: tiles of queries × (batch · heads), of [`COLUMNS`] × [`LINES`] units.
 #[cube(launch_unchecked)]
 pub(super) fn attend<E: Float>(
     queries: &Tensor<Four<E>>,
@@ -62,10 +61,10 @@ pub(super) fn attend<E: Float>(
     let heads = queries.shape(1);
     let batch = CUBE_POS_Y as usize / heads;
     let head = CUBE_POS_Y as usize % heads;
-    // Under a causal mask the last queries have most to do: they begin first.
+    // Under a causal mask the last queries have the most work, so they begin first.
     let first_query = ((positions - 1) / TILE - CUBE_POS_X as usize) * TILE;
 
-    // One vector between two rows, so that the rows which a plane reads at once lie in
+    // One vector of padding between two rows, so that the rows which a plane reads at once lie in
     // different banks.
     let padded = comptime!(vectors + 1);
     let shares_row = comptime!(KEYS_IN_VECTORS + 1);
@@ -75,8 +74,8 @@ pub(super) fn attend<E: Float>(
     let mut shares = Shared::<[Four<f32>]>::new_slice(comptime!(TILE * (KEYS_IN_VECTORS + 1)));
     let mut peaks = Shared::<[f32]>::new_slice(comptime!(TILE * COLUMNS));
 
-    // Of each of this unit's queries: the largest score so far; the sum of this unit's
-    // shares; and this unit's dimensions of the weighted sum of values, in groups of a vector.
+    // For each of this unit's queries: the largest score so far; the sum of this unit's weights;
+    // and this unit's dimensions of the weighted sum of values, in groups of a vector.
     let groups = comptime!(vectors / COLUMNS);
     let mut peak = Array::<f32>::new(QUERIES);
     let mut total = Array::<f32>::new(QUERIES);
@@ -114,7 +113,7 @@ pub(super) fn attend<E: Float>(
         );
         sync_cube();
 
-        // q·kᵀ: of each query four keys.
+        // q·kᵀ: four keys for each query.
         let mut scores = Array::<f32>::new(comptime!(QUERIES * KEYS));
         #[unroll]
         for i in 0..comptime!(QUERIES * KEYS) {
@@ -136,7 +135,7 @@ pub(super) fn attend<E: Float>(
             }
         }
 
-        // The largest of each query's scores, among all units that have keys of it.
+        // The largest of each query's scores, over all units that have keys for it.
         #[unroll]
         for i in 0..QUERIES {
             let query = first_query + line + LINES * i;
@@ -165,7 +164,7 @@ pub(super) fn attend<E: Float>(
             for other in 0..COLUMNS {
                 largest = max(largest, peaks[row * COLUMNS + other]);
             }
-            // What was summed up to now was relative to the peak of that time.
+            // The sums so far are relative to the previous peak.
             let shrink = (peak[i] - largest).exp();
             peak[i] = largest;
             let mut sum = total[i] * shrink;
@@ -185,7 +184,7 @@ pub(super) fn attend<E: Float>(
         }
         sync_cube();
 
-        // shares·v: of each query this unit's dimensions.
+        // shares·v: this unit's dimensions for each query.
         for four in 0..comptime!(KEYS_IN_VECTORS) {
             let mut rows = Array::<Four<f32>>::new(QUERIES);
             #[unroll]
@@ -205,7 +204,7 @@ pub(super) fn attend<E: Float>(
                 }
             }
         }
-        // No unit overwrites what another one still reads.
+        // No unit may overwrite what another one still reads.
         sync_cube();
         first_key += TILE;
     }
@@ -236,9 +235,9 @@ pub(super) fn attend<E: Float>(
     }
 }
 
-/// A tile of rows, from position `first` of a head on, into shared memory; zeros behind
-/// the last position. `as_keys`: key `KEYS·column + j` into row `column + COLUMNS·j`, so
-/// that units side by side read rows side by side.
+/// Copy a tile of rows, from position `first` of a head on, into shared memory, with zeros after
+/// the last position. `as_keys`: key `KEYS·column + j` goes into row `column + COLUMNS·j`, so that
+/// neighbouring units read neighbouring rows.
 #[cube]
 fn fetch<E: Float>(
     from: &Tensor<Four<E>>,
@@ -269,7 +268,7 @@ fn fetch<E: Float>(
     }
 }
 
-/// `a·b + sum`.
+/// Compute `a·b + sum`.
 #[cube]
 fn dot_onto(a: Four<f32>, b: Four<f32>, sum: f32) -> f32 {
     let mut sum = sum;
