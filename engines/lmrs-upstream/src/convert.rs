@@ -238,7 +238,10 @@ mod tests {
 
     #[test]
     fn a_group_divides_the_width() {
-        assert_eq!(Storage::new("q8_0", 512), Some(Storage::Q8_0 { group: 128 }));
+        assert_eq!(
+            Storage::new("q8_0", 512),
+            Some(Storage::Q8_0 { group: 128 })
+        );
         assert_eq!(Storage::new("q8_0", 96), Some(Storage::Q8_0 { group: 32 }));
         assert_eq!(Storage::new("f16", 512), None);
     }
