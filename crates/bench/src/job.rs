@@ -128,10 +128,13 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     let _only_one = exclusive::lock_machine()?;
     let mut opened = match asked {
-        Asked::Earlier(run_dir) => Opened {
-            control: options.control.clone(),
-            ..reopen(repo, &registry, &run_dir, Purpose::Finish)?
-        },
+        Asked::Earlier(run_dir) => reopen(
+            repo,
+            &registry,
+            &run_dir,
+            Purpose::Finish,
+            options.control.clone(),
+        )?,
         Asked::New(planned) => create(repo, &registry, results.dir(), options, *planned)?,
     };
     if let Some(after) = options.stop_after {

@@ -32,6 +32,7 @@ use schema::run::{FORMAT, Run, RunHeader};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use watch::Control;
 
 /// What the command line says.
 #[derive(Debug, clap::Args)]
@@ -82,6 +83,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         origin,
         budget: original.budget.clone(),
         named: Named::default(),
+        control: Control::default(),
     };
     let opened = job::begin(repo, &registry, results.dir(), decided, None)?;
     let run_dir = opened.run_dir.clone();

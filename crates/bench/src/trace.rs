@@ -10,6 +10,7 @@ use provision::build;
 use schema::run::Run;
 use std::path::Path;
 use std::process::ExitCode;
+use watch::Control;
 
 /// Trace the targets of the named engines, or all. Exit status 3 where one could not be traced.
 pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCode> {
@@ -21,7 +22,13 @@ pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCo
         println!("No kernels traced: {why}");
         return Ok(ExitCode::SUCCESS);
     }
-    let opened = reopen(repo, &repo.registry()?, run_dir, Purpose::Start)?;
+    let opened = reopen(
+        repo,
+        &repo.registry()?,
+        run_dir,
+        Purpose::Start,
+        Control::default(),
+    )?;
     let tracing = Tracing {
         repo,
         plan: &opened.header.plan,

@@ -24,7 +24,6 @@ use schema::registry::Target;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
-use watch::Control;
 
 /// Largest increase of a request's time by watching that is acceptable (percent).
 const PERCENT_MAX: f64 = 0.5;
@@ -134,11 +133,7 @@ impl<'a> Asked<'a> {
     /// Start a process. Return the median over its pairs of turns of ln(watched ÷ not watched), and
     /// a request's mean time (ns).
     fn log_ratio(&self, seed: u64) -> Result<(f64, f64)> {
-        let patience = Patience {
-            load: Duration::from_secs(60),
-            request: Duration::from_secs(60),
-            control: Control::default(),
-        };
+        let patience = Patience::outside_a_run(Duration::from_secs(60), Duration::from_secs(60));
         let session = Session::open_watched(self.program, &self.load, &patience);
         let mut session = session.map_err(|(failure, _)| failure)?;
         if session.ring().is_none() {

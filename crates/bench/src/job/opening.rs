@@ -166,12 +166,9 @@ pub(crate) fn create(
         origin,
         budget: decided.map(|(_, budget)| budget),
         named: Named::new(&options.choice.engines),
-    };
-    let opened = begin(repo, registry, runs_dir, decided, look.as_ref())?;
-    Ok(Opened {
         control: options.control.clone(),
-        ..opened
-    })
+    };
+    begin(repo, registry, runs_dir, decided, look.as_ref())
 }
 
 /// Draw a seed for the prompts that are generated, so that no engine can have prepared for them.
@@ -192,6 +189,8 @@ pub(crate) struct Decided {
     pub budget: Option<Budget>,
     /// Engines and targets that are built even where their device is missing.
     pub named: Named,
+    /// The handle through which the user can pause, skip or stop the run.
+    pub control: Control,
 }
 
 /// Prepare the run and write down everything that is decided, before anything is measured. `look`
@@ -268,7 +267,7 @@ pub(crate) fn begin(
         header,
         programs,
         prompts,
-        control: Control::default(),
+        control: decided.control,
         _held: held,
         _log: log,
     })

@@ -67,6 +67,7 @@ pub(crate) fn reopen(
     registry: &Registry,
     run_dir: &Path,
     purpose: Purpose,
+    control: Control,
 ) -> Result<Opened> {
     let files = RunFiles::open(run_dir)?;
     if files.is_packed() {
@@ -110,7 +111,7 @@ pub(crate) fn reopen(
         header,
         programs,
         prompts,
-        control: Control::default(),
+        control,
         _held: held,
         _log: log,
     })

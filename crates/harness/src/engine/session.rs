@@ -53,9 +53,18 @@ impl Patience {
     /// The time limits of a plan, for the run that `control` belongs to.
     pub fn new(plan: &Plan, control: &Control) -> Self {
         Self {
-            control: control.clone(),
             load: Duration::from_secs(plan.load_timeout_s.into()),
             request: Duration::from_secs(plan.request_timeout_s.into()),
+            control: control.clone(),
+        }
+    }
+
+    /// Make the limits of a process outside a run, which no user skips.
+    pub fn outside_a_run(load: Duration, request: Duration) -> Self {
+        Self {
+            load,
+            request,
+            control: Control::default(),
         }
     }
 }

@@ -10,11 +10,10 @@ use super::pending::Pending;
 use super::residents::{serves, shares};
 use super::watched::Engine;
 use super::weights::Weights;
-use super::{scenario, told};
+use super::{Stage, scenario, told};
 use crate::engine::life::FailedProcess;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
-use crate::prompts::Prompts;
 use crate::recorder::Recorder;
 use crate::telemetry::peak_rss_bytes;
 use crate::verify::question::load_for_cases;
@@ -23,47 +22,35 @@ use base::files::launch_file;
 use ceilings::Canary;
 use protocol::clock::now_ns;
 use protocol::wire::Load;
-use schema::capacity::{self, Capacity};
+use schema::capacity;
 use schema::key::original;
 use schema::launch_log::LaunchLog;
-use schema::plan::{Case, Launch, Plan, PlannedScenario};
+use schema::plan::{Case, Launch, PlannedScenario};
 use schema::record::{CaseEnd, End, LaunchRecord, Readings, RecordEvent, Status};
 use schema::registry::Target;
 use schema::scenario::LoadShape;
 use std::collections::VecDeque;
-use std::path::Path;
 use tracing::Span;
-use watch::Control;
 
 /// Maximum number of readings in one line of the record.
 const READINGS_PER_LINE: usize = 512;
 
 /// The inputs of a launch.
 pub struct Context<'a> {
+    /// The inputs that all launches share.
+    pub stage: &'a Stage<'a>,
     /// Whether the process serves another launch after this one, and so isn't closed.
     pub stays: bool,
-    /// The run's plan.
-    pub plan: &'a Plan,
-    /// The run's directory.
-    pub run_dir: &'a Path,
-    /// The model's directory.
-    pub model_dir: &'a Path,
     /// The engine's program.
     pub program: &'a Program,
     /// The target that is launched.
     pub target: &'a Target,
-    /// The text that prompts are cut from.
-    pub prompts: &'a Prompts,
     /// The model's weight files, as they were when the run began.
     pub weights: &'a Weights,
     /// Measures the machine's present speed.
     pub canary: &'a Canary,
     /// The longest context (tokens) that the target is verified for.
     pub positions: u32,
-    /// The measured capacities, which scale the open loops.
-    pub capacities: &'a [Capacity],
-    /// The handle through which the user can stop or skip.
-    pub control: &'a Control,
 }
 
 /// A launch in progress; methods fail only where its record can't be written.
@@ -98,10 +85,11 @@ impl<'a> Running<'a> {
         let launch = &pending.launch;
         let span = told::begin(launch);
         let inside = span.clone().entered();
-        let scenario = scenario(context.plan, &launch.scenario);
+        let scenario = scenario(context.stage.plan, &launch.scenario);
         let per_case = scenario.load == LoadShape::Batch;
-        let named = |attempt| launch_file(context.run_dir, launch, per_case, attempt);
-        let (mut record, attempt) = Recorder::create(context.run_dir, pending.attempt, named)?;
+        let named = |attempt| launch_file(context.stage.run_dir, launch, per_case, attempt);
+        let (mut record, attempt) =
+            Recorder::create(context.stage.run_dir, pending.attempt, named)?;
         // Prompts are cut and tokenised before the clock runs.
         let cases = launch
             .cases
@@ -111,8 +99,8 @@ impl<'a> Running<'a> {
                 Ok((
                     case,
                     case_prompts(
-                        context.plan,
-                        context.prompts,
+                        context.stage.plan,
+                        context.stage.prompts,
                         scenario,
                         case,
                         launch.invocation,
@@ -158,11 +146,11 @@ impl<'a> Running<'a> {
                 let (loaded_ms, reused) = (session.loaded.load_ns / 1_000_000, reused);
                 tracing::info!(pid = session.pid(), loaded_ms, reused, "loaded");
                 running.record.event(RecordEvent::Ready(session.ready()))?;
-                let shared = shares(context.plan, scenario);
+                let shared = shares(context.stage.plan, scenario);
                 running.engine = Some(Engine::new(
                     session,
                     &context.target.backend,
-                    context.plan.seed,
+                    context.stage.plan.seed,
                     shared,
                 ));
             }
@@ -252,7 +240,7 @@ impl<'a> Running<'a> {
                 &mut engine.session,
                 load,
                 case,
-                context.plan.warmup_requests,
+                context.stage.plan.warmup_requests,
                 offered(context, launch, case),
                 prompts,
                 &mut kept(record, &mut engine.audit),
@@ -368,10 +356,10 @@ fn open(
         prefix_cache: scenario.reuses_prompts(),
         ..load_for_cases(
             context.target,
-            context.model_dir,
-            context.plan.threads,
+            context.stage.model_dir,
+            context.stage.plan.threads,
             serves(
-                context.plan,
+                context.stage.plan,
                 scenario,
                 own,
                 context.target,
@@ -379,7 +367,7 @@ fn open(
             ),
         )
     };
-    let patience = Patience::new(context.plan, context.control);
+    let patience = Patience::new(context.stage.plan, context.stage.control);
     Session::open_watched(context.program, &load, &patience)
 }
 
@@ -411,10 +399,10 @@ fn because_of_gpu(stop: Stop, lost: Option<String>) -> Stop {
 /// The rate that an open-loop case offers: its share of the capacity that this run measured.
 fn offered(context: &Context, launch: &Launch, case: &Case) -> Option<Offered> {
     let percent = case.load_percent?;
-    let capacity = capacity::find(context.capacities, original(&launch.target), case)?;
+    let capacity = capacity::find(context.stage.capacities, original(&launch.target), case)?;
     Some(Offered {
         rate_per_s: capacity.share(percent),
-        seed: context.plan.seed,
+        seed: context.stage.plan.seed,
         name: format!("{}/{}/{}", launch.scenario, case.id, launch.invocation),
     })
 }

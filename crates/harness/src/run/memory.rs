@@ -15,7 +15,7 @@ const LIMIT: &str = "BENCH_MEMORY_BYTES";
 /// Whether twice the memory that a launch may need is free: whatever it needs, the machine must not
 /// swap. False where the free memory isn't known.
 pub(super) fn has_room(context: &Context, beside: &[Running], idle: &Residents) -> bool {
-    let file_bytes = bytes_of(context.model_dir, &context.target.weights);
+    let file_bytes = bytes_of(context.stage.model_dir, &context.target.weights);
     let taken = || {
         let idle = idle.pids().filter_map(peak_rss_bytes);
         beside

@@ -73,16 +73,9 @@ pub struct Stage<'a> {
 /// Make all launches in `pending`, and return their records. A target's failure is recorded and the
 /// rest goes on; only what makes recording itself impossible is an error.
 pub fn run(stage: &Stage, pending: Vec<Pending>) -> Result<Vec<LaunchLog>> {
-    let Stage {
-        plan,
-        run_dir,
-        model_dir,
-        prompts,
-        control,
-        ..
-    } = *stage;
+    let Stage { plan, control, .. } = *stage;
     let mut logs = Vec::new();
-    let weights = Weights::new(plan, model_dir);
+    let weights = Weights::new(plan, stage.model_dir);
     let mut lost = Lost::default();
     let canary = machine::canary(plan.threads);
     let mut residents = Residents::default();
@@ -105,18 +98,13 @@ pub fn run(stage: &Stage, pending: Vec<Pending>) -> Result<Vec<LaunchLog>> {
             };
             let later = rounds[at + 1..].iter().flatten().copied();
             let context = Context {
+                stage,
                 stays: residents::is_needed_again(plan, item, later),
-                plan,
-                run_dir,
-                model_dir,
                 program,
                 target,
-                prompts,
                 weights: &weights,
                 canary: &canary,
                 positions: positions(stage.verify, &target.id),
-                capacities: stage.capacities,
-                control,
             };
             contexts.push((context, item));
         }
@@ -163,8 +151,8 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
         if !all.is_empty() && base::interrupt::requested() {
             break;
         }
-        let scenario = scenario(context.plan, &item.launch.scenario);
-        let resident = residents::shares(context.plan, scenario)
+        let scenario = scenario(context.stage.plan, &item.launch.scenario);
+        let resident = residents::shares(context.stage.plan, scenario)
             .then(|| residents.take(&item.launch.target))
             .flatten();
         if gpu::is_used_by(&context.target.backend) {
@@ -179,7 +167,7 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
         }
         let running = Running::begin(context, item, resident)?;
         if running.was_skipped() {
-            context.control.skippable(); // others may go on
+            context.stage.control.skippable(); // others may go on
         }
         if left.len() > 1 {
             running.pause();

@@ -27,7 +27,7 @@ pub(super) fn run(all: &mut [Running]) -> Result<()> {
     let Some(first) = all.first() else {
         return Ok(());
     };
-    let (plan, launch) = (first.context().plan, first.launch());
+    let (plan, launch) = (first.context().stage.plan, first.launch());
     let stream = format!("turns/{}/{}", launch.scenario, launch.invocation);
     let mut random = SplitMix64(plan.seed ^ random::hash(&stream));
     for id in case_order(plan, launch) {
@@ -148,7 +148,7 @@ fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) ->
         if let Err(Stop::Engine(failure)) = &result
             && failure.was_skipped()
         {
-            players[next].running.context().control.skippable(); // others may go on
+            players[next].running.context().stage.control.skippable(); // others may go on
         }
         if result.is_err() || players[next].serial.is_done() {
             let player = players.swap_remove(next);

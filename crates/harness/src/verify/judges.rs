@@ -9,7 +9,6 @@ use anyhow::{Result, bail};
 use protocol::wire::Load;
 use schema::registry::{Registry, Target};
 use std::time::Duration;
-use watch::Control;
 
 /// How long loading and answering may take: on a processor, a reference takes minutes to read 8 K
 /// tokens with a large model.
@@ -59,11 +58,7 @@ pub(super) fn open<'a>(
     judge: &'a [Target],
     load: impl Fn(&Target) -> Load,
 ) -> Result<(&'a Target, Session)> {
-    let patience = Patience {
-        load: PATIENCE,
-        request: PATIENCE,
-        control: Control::default(),
-    };
+    let patience = Patience::outside_a_run(PATIENCE, PATIENCE);
     let mut why = Vec::new();
     for target in judge {
         base::interrupt::check()?;

@@ -15,7 +15,6 @@ use schema::registry::Target;
 use std::path::Path;
 use std::time::Duration;
 use tokenizers::Tokenizer;
-use watch::Control;
 
 /// The inputs of a verification.
 pub struct Question<'a> {
@@ -75,11 +74,7 @@ pub fn load_for_cases<'a>(
 /// The time limits of a verification outside a run. A first start may compile and tune every kernel
 /// for a device, and keep the results: on a software device that takes ten minutes.
 pub fn default_patience() -> Patience {
-    Patience {
-        load: Duration::from_secs(1200),
-        request: Duration::from_secs(300),
-        control: Control::default(),
-    }
+    Patience::outside_a_run(Duration::from_secs(1200), Duration::from_secs(300))
 }
 
 /// The batch sizes that are checked outside a run.

@@ -20,7 +20,6 @@ use stats::percentile::percentile;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use watch::Control;
 
 /// Rate of the open loop (requests per second).
 const RATE_PER_S: f64 = 1000.0;
@@ -108,11 +107,7 @@ impl Instrument<'_> {
             case.prompt_tokens + case.new_tokens,
             case.concurrency,
         );
-        let patience = Patience {
-            load: Duration::from_secs(30),
-            request: Duration::from_secs(30),
-            control: Control::default(),
-        };
+        let patience = Patience::outside_a_run(Duration::from_secs(30), Duration::from_secs(30));
         let mut session =
             Session::open(&program, &load, &patience).map_err(|(failure, _)| failure)?;
         let queue = |first: u64, count: u64| {

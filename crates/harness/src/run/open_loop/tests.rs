@@ -10,7 +10,6 @@ use crate::verify::question::load_request;
 use schema::record::RequestRecord;
 use schema::registry::Target;
 use std::path::Path;
-use watch::Control;
 
 /// The beginning of each script: prints `hello` and `loaded`; `answer ID` answers a request of two
 /// tokens; `skip N` reads N requests.
@@ -35,11 +34,7 @@ fn session(script: &str) -> Session {
         hidden: false,
     };
     let load = load_request(&target, Path::new("/"), 1, 16, 1);
-    let patience = Patience {
-        load: Duration::from_secs(10),
-        request: Duration::from_millis(300),
-        control: Control::default(),
-    };
+    let patience = Patience::outside_a_run(Duration::from_secs(10), Duration::from_millis(300));
     Session::open(&program, &load, &patience).unwrap_or_else(|(failure, stderr)| {
         panic!("{failure}\n{stderr}");
     })

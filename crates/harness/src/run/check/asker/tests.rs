@@ -9,7 +9,6 @@ use schema::record::Status;
 use schema::registry::Target;
 use std::path::Path;
 use std::time::Duration;
-use watch::Control;
 
 /// The beginning of each script: prints `hello` and `loaded`; `skip N` reads N requests.
 const PRELUDE: &str = r#"
@@ -35,11 +34,7 @@ fn asker(script: &[String]) -> Asker {
         weights: String::new(),
         hidden: false,
     };
-    let patience = Patience {
-        load: Duration::from_secs(10),
-        request: Duration::from_secs(10),
-        control: Control::default(),
-    };
+    let patience = Patience::outside_a_run(Duration::from_secs(10), Duration::from_secs(10));
     let load = load_request(&target, Path::new("/"), 1, 16, 1);
     let session = Session::open(&program, &load, &patience);
     let session = session.unwrap_or_else(|(failure, stderr)| panic!("{failure}\n{stderr}"));
