@@ -91,7 +91,7 @@ impl Sources {
     }
 
     /// Return a string in a TOML file.
-    fn said(&self, name: &str, path: &[&str]) -> Result<String> {
+    fn string_at(&self, name: &str, path: &[&str]) -> Result<String> {
         let table = toml::Value::Table(self.toml(name)?);
         let value = path.iter().try_fold(&table, |value, key| value.get(key));
         let text = value.and_then(toml::Value::as_str);
@@ -102,13 +102,13 @@ impl Sources {
 
     /// Check that every workspace has the version that CITATION.cff names.
     fn release(&self) -> Result<()> {
-        let ours = self.said("Cargo.toml", &["workspace", "package", "version"])?;
+        let ours = self.string_at("Cargo.toml", &["workspace", "package", "version"])?;
         for dir in &WORKSPACES[1..] {
             let name = in_dir(dir, "Cargo.toml");
-            let said = self.said(&name, &["package", "version"])?;
+            let version = self.string_at(&name, &["package", "version"])?;
             ensure!(
-                said == ours,
-                "Cargo.toml is of version {ours}, and {name} of {said}"
+                version == ours,
+                "Cargo.toml is of version {ours}, and {name} of {version}"
             );
         }
         let mut lines = self.text("CITATION.cff").lines();
@@ -123,15 +123,15 @@ impl Sources {
 
     /// Check that every workspace's `rust-version` is that of rust-toolchain.toml.
     fn toolchain(&self) -> Result<()> {
-        let channel = self.said("rust-toolchain.toml", &["toolchain", "channel"])?;
+        let channel = self.string_at("rust-toolchain.toml", &["toolchain", "channel"])?;
         for dir in WORKSPACES {
             let name = in_dir(dir, "Cargo.toml");
-            let said = self
-                .said(&name, &["workspace", "package", "rust-version"])
-                .or_else(|_| self.said(&name, &["package", "rust-version"]))?;
+            let version = self
+                .string_at(&name, &["workspace", "package", "rust-version"])
+                .or_else(|_| self.string_at(&name, &["package", "rust-version"]))?;
             ensure!(
-                channel == said || channel.starts_with(&format!("{said}.")),
-                "rust-toolchain.toml pins {channel}, and {name} has rust-version {said}"
+                channel == version || channel.starts_with(&format!("{version}.")),
+                "rust-toolchain.toml pins {channel}, and {name} has rust-version {version}"
             );
         }
         Ok(())
@@ -139,7 +139,7 @@ impl Sources {
 
     /// Check that the crate, the C++ library and the wheel have one version.
     fn libtorch(&self) -> Result<()> {
-        let libtorch = self.said("nix/versions.toml", &["libtorch", "version"])?;
+        let libtorch = self.string_at("nix/versions.toml", &["libtorch", "version"])?;
         for dir in WORKSPACES {
             let name = in_dir(dir, "Cargo.lock");
             let crates = self.crates(&name)?;
@@ -177,7 +177,7 @@ impl Sources {
 
     /// Check that the wheels are of the release of CUDA that the flake uses.
     fn cuda(&self) -> Result<()> {
-        let cuda = self.said("nix/versions.toml", &["cuda"])?;
+        let cuda = self.string_at("nix/versions.toml", &["cuda"])?;
         for (name, package) in self.requirements()? {
             let is_release = name.starts_with("nvidia-cuda-");
             ensure!(
@@ -193,7 +193,7 @@ impl Sources {
     fn wheels(&self) -> Result<()> {
         let mut locked = self.requirements()?;
         let python = self
-            .said("nix/versions.toml", &["python"])?
+            .string_at("nix/versions.toml", &["python"])?
             .replace('.', "");
         let table = self.toml("nix/wheels.toml")?;
         let wheels = table.get("wheel").and_then(toml::Value::as_array);

@@ -6,7 +6,7 @@ use anyhow::Result;
 use base::files::write_whole;
 use base::repo::Repo;
 use schema::profile::Profile;
-use schema::simulation::{Found, PowerRow, ShapeRow, Simulation, SimulationRow, UntilRow};
+use schema::simulation::{Outcome, PowerRow, ShapeRow, Simulation, SimulationRow, UntilRow};
 use stats::simulate::{
     DIFFERENCE, LAG1, LOG_STDDEV, SHAPES_DIFFERENCE, Setting, Shape, simulate, simulate_launches,
 };
@@ -209,7 +209,7 @@ pub fn broken(result: &Simulation) -> Vec<String> {
     broken
 }
 
-fn false_verdicts(place: &str, found: &Found) -> Vec<String> {
+fn false_verdicts(place: &str, found: &Outcome) -> Vec<String> {
     let said = [
         (found.false_positive, "equal targets are called different"),
         (
@@ -255,7 +255,7 @@ fn table(result: &Simulation) -> String {
             row.profiles.join(" ")
         ));
     }
-    let line = |f: &Found| {
+    let line = |f: &Outcome| {
         format!(
             "{:>8}  {:>11}  {:>7}  {:>11}  {:>7}  {:>5}  {:>7}",
             percent(f.coverage),
@@ -306,7 +306,7 @@ fn table(result: &Simulation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schema::simulation::Stopped;
+    use schema::simulation::UntilOutcome;
 
     fn repo() -> Repo {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -380,7 +380,7 @@ mod tests {
                 } == *row
             };
             let old = file.until.iter().find(same).expect(again);
-            let shares = |of: Stopped| {
+            let shares = |of: UntilOutcome| {
                 let power = of.power.unwrap_or(0.0);
                 let blocks = of.blocks / f64::from(BLOCKS_MAX);
                 [blocks, of.gave_up, of.coverage, of.coverage_widest, power]
@@ -393,8 +393,8 @@ mod tests {
 
     /// Another math library may give a logarithm with another last bit, which changes an experiment
     /// that was a borderline case.
-    fn near(a: Found, b: Found) -> bool {
-        let shares = |f: Found| {
+    fn near(a: Outcome, b: Outcome) -> bool {
+        let shares = |f: Outcome| {
             [
                 f.coverage,
                 f.false_positive_test,

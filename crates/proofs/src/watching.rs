@@ -143,7 +143,7 @@ impl<'a> Asked<'a> {
         let (mut logs, mut total_ns) = (Vec::new(), 0.0);
         // The first pair is not counted, because it warms up the process.
         for turn in 0..=TURNS {
-            let mut looked_at = |session: &mut Session| -> Result<f64> {
+            let mut audited_turn = |session: &mut Session| -> Result<f64> {
                 audit.begin();
                 audit.watch();
                 let mean = self.turn(session);
@@ -152,10 +152,10 @@ impl<'a> Asked<'a> {
             };
             // The order alternates, so that drift affects both alike.
             let (with, without) = match turn % 2 == 0 {
-                true => (looked_at(&mut session)?, self.turn(&mut session)?),
+                true => (audited_turn(&mut session)?, self.turn(&mut session)?),
                 false => {
                     let without = self.turn(&mut session)?;
-                    (looked_at(&mut session)?, without)
+                    (audited_turn(&mut session)?, without)
                 }
             };
             if turn > 0 {

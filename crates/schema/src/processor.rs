@@ -45,14 +45,14 @@ fn sets(flags: &str) -> Vec<&'static str> {
 mod tests {
     use super::*;
 
-    fn said(facts: &[(&str, &str)]) -> Option<String> {
+    fn name_from(facts: &[(&str, &str)]) -> Option<String> {
         let facts = facts.iter().map(|(k, v)| (k.to_string(), v.to_string()));
         in_words(&facts.collect())
     }
 
     #[test]
     fn processors_of_one_name_are_told_apart_by_what_they_can_do() {
-        let epyc = |flags| said(&[("cpu_model", "AMD EPYC"), ("cpu_flags", flags)]).unwrap();
+        let epyc = |flags| name_from(&[("cpu_model", "AMD EPYC"), ("cpu_flags", flags)]).unwrap();
         assert_eq!(epyc("avx avx2 fma f16c"), "AMD EPYC (AVX2)");
         assert_eq!(
             epyc("avx avx2 fma avx512f avx512_vnni avx512_bf16"),
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn other_processors() {
-        let xeon = said(&[
+        let xeon = name_from(&[
             ("cpu_model", "Intel(R) Xeon(R) Processor"),
             (
                 "cpu_flags",
@@ -73,12 +73,12 @@ mod tests {
             xeon.as_deref(),
             Some("Intel(R) Xeon(R) Processor (AVX-512, VNNI, AMX)")
         );
-        let arm = said(&[
+        let arm = name_from(&[
             ("cpu_model", "Neoverse-V2"),
             ("cpu_flags", "asimd i8mm bf16 sve sve2"),
         ]);
         assert_eq!(arm.as_deref(), Some("Neoverse-V2 (SVE2, BF16, I8MM)"));
-        assert_eq!(said(&[("cpu_model", "x")]).as_deref(), Some("x"));
-        assert_eq!(said(&[("cpu_flags", "avx2")]), None);
+        assert_eq!(name_from(&[("cpu_model", "x")]).as_deref(), Some("x"));
+        assert_eq!(name_from(&[("cpu_flags", "avx2")]), None);
     }
 }

@@ -184,7 +184,7 @@ pub struct CaseEnd {
     pub peak_rss_bytes: Option<u64>,
     /// Result of the audit of its requests' stamps; absent where there was no audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub witnessed: Option<Witnessed>,
+    pub witnessed: Option<AuditResult>,
     /// Speed of the machine before and after the case, or before its turns; empty where that wasn't
     /// measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -212,7 +212,7 @@ pub struct CanaryReading {
 /// with the stamps of a case's timed requests. It has sums, where all else in a record is raw,
 /// because there are more looks than samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Witnessed {
+pub struct AuditResult {
     /// Number of looks, at moments drawn at random (a Poisson process).
     pub looks: u64,
     /// Time during which the audit was looking (ns).
@@ -227,9 +227,9 @@ pub struct Witnessed {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
     /// Comparison of first tokens.
-    pub first: Claims,
+    pub first: StampComparison,
     /// Comparison of all other tokens.
-    pub later: Claims,
+    pub later: StampComparison,
     /// Number of commits that aren't of the answer's next token: another id, or another index.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub contradicted: u64,
@@ -244,7 +244,7 @@ fn is_zero(count: &u64) -> bool {
 
 /// A comparison of tokens' stamps with commits, summed over looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claims {
+pub struct StampComparison {
     /// Number of stamps.
     pub tokens: u64,
     /// Tokens that were not committed at a look, although by their stamps they should have been.

@@ -46,13 +46,13 @@ pub struct SimulationRow {
     pub icc: f64,
     /// Outcomes; absent where one launch gives neither interval nor verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found: Option<Found>,
+    pub found: Option<Outcome>,
 }
 
 /// Shares of the experiments with each outcome, 0…1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Found {
+pub struct Outcome {
     /// Share whose 95 % interval held the truth.
     pub coverage: f64,
     /// Share in which the test alone called two equal targets different.
@@ -87,14 +87,14 @@ pub struct UntilRow {
     /// Standard deviation of the logarithm of a launch's statistic.
     pub launch_log_stddev: f64,
     /// Outcomes of the runs.
-    pub found: Stopped,
+    pub found: UntilOutcome,
 }
 
 /// Outcomes of runs that add blocks: where they ended, and how often their intervals held the
 /// truth.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stopped {
+pub struct UntilOutcome {
     /// Mean number of blocks at the end.
     pub blocks: f64,
     /// Share of the runs that ended because more blocks were not allowed, 0…1.
@@ -117,7 +117,7 @@ pub struct ShapeRow {
     /// Description of what is wrong with the launches.
     pub shape: String,
     /// Outcomes.
-    pub found: Found,
+    pub found: Outcome,
 }
 
 /// Results on power: how often a true difference is found, by how much the launches of a target
@@ -131,7 +131,7 @@ pub struct PowerRow {
     /// coefficient of variation that stands beside every cell.
     pub launch_log_stddev: f64,
     /// Outcomes.
-    pub found: Found,
+    pub found: Outcome,
 }
 
 impl Simulation {

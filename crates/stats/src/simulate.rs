@@ -21,7 +21,7 @@ use crate::describe::{mean, median};
 use crate::noise::inflation;
 use crate::random::Random;
 use crate::ratio::{PairedRatio, paired_ratio, paired_ratio_at};
-use schema::simulation::Found;
+use schema::simulation::Outcome;
 
 /// Standard deviation of a sample's logarithm. In the first published `cpu` run, on a shared
 /// machine, that of the end-to-end latency was 0.18 in the median cell and 0.29 at the ninth decile
@@ -128,7 +128,7 @@ const SLOW_TIMES: f64 = 1.7;
 
 /// Simulate `experiments` of one setting; `None` with a single launch, which gives neither an
 /// interval nor a verdict. The draws depend on the seed and the setting.
-pub fn simulate(setting: &Setting, experiments: u32, seed: u64) -> Option<Found> {
+pub fn simulate(setting: &Setting, experiments: u32, seed: u64) -> Option<Outcome> {
     let mut random = Random::new(seed ^ key(setting));
     let truth = truth(setting, &mut random)?;
     let mut launches = |_: &[f64]| -> Vec<f64> {
@@ -153,7 +153,7 @@ pub fn simulate_launches(
     difference: f64,
     experiments: u32,
     seed: u64,
-) -> Option<Found> {
+) -> Option<Outcome> {
     let named = |salt: u64| {
         let of_shape = shape.words().bytes().fold(salt, |hash, byte| {
             hash.wrapping_mul(31).wrapping_add(u64::from(byte))
@@ -205,7 +205,7 @@ fn count(
     difference: f64,
     blocks: &mut impl FnMut() -> Vec<f64>,
     launches: &mut impl FnMut(&[f64]) -> Vec<f64>,
-) -> Option<Found> {
+) -> Option<Outcome> {
     let mut hits = [0_u32; 6];
     let (mut intervals, mut covered) = (0_u32, 0_u32);
     for _ in 0..experiments {
@@ -245,7 +245,7 @@ fn count(
         }
     }
     let share = |index: usize| f64::from(hits[index]) / f64::from(experiments);
-    (experiments > 0).then(|| Found {
+    (experiments > 0).then(|| Outcome {
         coverage: f64::from(covered) / f64::from(intervals),
         false_positive_test: share(0),
         false_positive: share(1),

@@ -9,7 +9,7 @@ use crate::compare::verdict;
 use crate::random::Random;
 use crate::ratio::paired_ratio;
 use crate::simulate::{Shape, drifted};
-use schema::simulation::Stopped;
+use schema::simulation::UntilOutcome;
 
 /// Fraction by which blocks differ, for all cells alike.
 const DRIFT: f64 = 0.2;
@@ -41,14 +41,14 @@ struct Launches {
 
 /// Simulate `experiments` of such runs; launches are log-normal. `None` where the first blocks give
 /// no interval.
-pub fn simulate_until(run: &UntilSetting, experiments: u32, seed: u64) -> Option<Stopped> {
+pub fn simulate_until(run: &UntilSetting, experiments: u32, seed: u64) -> Option<UntilOutcome> {
     let mut random = Random::new(seed ^ key(run));
     let truth = match run.compared {
         true => 1.0,
         false => Shape::Spread(run.spread).truth(),
     };
     let holds = |interval: &Interval| interval.low <= truth && truth <= interval.high;
-    let mut stopped = Stopped {
+    let mut stopped = UntilOutcome {
         blocks: 0.0,
         gave_up: 0.0,
         coverage: 0.0,
@@ -130,7 +130,7 @@ fn key(run: &UntilSetting) -> u64 {
 mod tests {
     use super::*;
 
-    fn run(compared: bool, percent: f64) -> Stopped {
+    fn run(compared: bool, percent: f64) -> UntilOutcome {
         let run = UntilSetting {
             cells: 3,
             compared,

@@ -1,7 +1,7 @@
 //! Estimates of how far an engine's stamps are off, from looks at the tokens that it had committed.
 //!
 //! An engine stamps a token and commits it to memory that the harness reads at random moments
-//! ([`Witnessed`]). Let K looks over a time W find S tokens in all that were not committed although
+//! ([`AuditResult`]). Let K looks over a time W find S tokens in all that were not committed although
 //! by their stamps they should have been. Poisson arrivals see time averages (R. W. Wolff,
 //! Operations Research 30, 1982), so S/K tokens were missing at a time in the mean, and their
 //! missing times add up to S/K·W; over N tokens, stamps are early by S/K·W/N in the mean (J. D. C.
@@ -16,7 +16,7 @@
 use crate::describe::mean;
 use crate::evidence::Attempt;
 use crate::timing::ns_between;
-use schema::record::{Claims, RequestRecord, Sum, Witnessed};
+use schema::record::{AuditResult, RequestRecord, StampComparison, Sum};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 /// Number of standard deviations above the mean under which 95 % of a normal distribution lie.
@@ -73,7 +73,7 @@ pub(crate) fn audit(attempts: &[Attempt]) -> Option<Audit> {
     audit_of(&joined(attempts)?)
 }
 
-fn audit_of(all: &Witnessed) -> Option<Audit> {
+fn audit_of(all: &AuditResult) -> Option<Audit> {
     let commits = all.uncommitted < all.first.tokens + all.later.tokens;
     (commits && all.looks > 0).then(|| Audit {
         looks: all.looks,
@@ -82,9 +82,9 @@ fn audit_of(all: &Witnessed) -> Option<Audit> {
     })
 }
 
-fn joined(attempts: &[Attempt]) -> Option<Witnessed> {
+fn joined(attempts: &[Attempt]) -> Option<AuditResult> {
     let watched = attempts.iter().filter_map(|attempt| attempt.end.witnessed);
-    let watched: Vec<Witnessed> = watched.filter(|one| !one.lost).collect();
+    let watched: Vec<AuditResult> = watched.filter(|one| !one.lost).collect();
     let mut all = *watched.first()?;
     for one in &watched[1..] {
         all.batch = all.batch.max(one.batch);
@@ -101,7 +101,7 @@ fn joined(attempts: &[Attempt]) -> Option<Witnessed> {
     Some(all)
 }
 
-fn errors(all: &Witnessed, claims: Claims) -> StampErrors {
+fn errors(all: &AuditResult, claims: StampComparison) -> StampErrors {
     StampErrors {
         early: error(all, claims.tokens, claims.early),
         // A piece of streamed text may bring no token, so a commit before its stamp is no error.
@@ -112,7 +112,7 @@ fn errors(all: &Witnessed, claims: Claims) -> StampErrors {
     }
 }
 
-fn error(all: &Witnessed, tokens: u64, seen: Sum) -> StampError {
+fn error(all: &AuditResult, tokens: u64, seen: Sum) -> StampError {
     let looks = all.looks as f64;
     // The factor from a mean count per look to the mean error of a stamp; 0 without tokens.
     let ns = match tokens {
@@ -151,7 +151,7 @@ pub(crate) fn check(attempts: &[Attempt]) -> Result<(), String> {
 
 /// Check the stamps of `requests` against what the looks found. `Err` is the reason, with numbers.
 /// Where there is nothing to audit, the check passes.
-pub fn judge<'a, R>(all: &Witnessed, requests: impl Fn() -> R) -> Result<(), String>
+pub fn judge<'a, R>(all: &AuditResult, requests: impl Fn() -> R) -> Result<(), String>
 where
     R: Iterator<Item = &'a RequestRecord>,
 {
@@ -221,11 +221,11 @@ fn ms(ns: f64) -> String {
 mod tests {
     use super::*;
 
-    fn all(looks: u64, watched_ns: u64) -> Witnessed {
-        Witnessed {
+    fn all(looks: u64, watched_ns: u64) -> AuditResult {
+        AuditResult {
             looks,
             watched_ns,
-            ..Witnessed::default()
+            ..AuditResult::default()
         }
     }
 
@@ -261,7 +261,7 @@ mod tests {
             before = high_ns;
         }
         // Where 8 tokens come at once, 8 may be missing.
-        let together = Witnessed {
+        let together = AuditResult {
             batch: 8,
             ..all(100, 1_000_000_000)
         };

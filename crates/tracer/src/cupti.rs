@@ -133,13 +133,13 @@ fn dlopen(name: &str, flags: i32) -> Result<*mut c_void, String> {
     // constructors are CUPTI's, made to be run in any process.
     let handle = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | flags) };
     if handle.is_null() {
-        return Err(said().unwrap_or_else(|| format!("{name} can't be opened")));
+        return Err(last_error().unwrap_or_else(|| format!("{name} can't be opened")));
     }
     Ok(handle)
 }
 
 /// The last error message of the dynamic loader.
-fn said() -> Option<String> {
+fn last_error() -> Option<String> {
     // SAFETY: dlerror gives null or a C string that is valid until the next dl call
     // of this thread, and it is copied before that.
     unsafe {

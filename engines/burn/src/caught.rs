@@ -13,7 +13,7 @@ use std::sync::{Mutex, Once, PoisonError};
 const CHARS_MAX: usize = 300;
 
 /// The message of the last panic on a thread that was not inside `caught`.
-static SAID: Mutex<Option<String>> = Mutex::new(None);
+static PANIC_MESSAGE: Mutex<Option<String>> = Mutex::new(None);
 
 thread_local! {
     /// Whether this thread is inside `caught`.
@@ -23,7 +23,7 @@ thread_local! {
 /// Call `call`; if it panics, return the first line of the panic's message as the error.
 pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     listen();
-    drop(said());
+    drop(take_panic_message());
     let was_caught = IS_CAUGHT.replace(true);
     let result = catch_unwind(AssertUnwindSafe(call));
     IS_CAUGHT.set(was_caught);
@@ -32,15 +32,18 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
         // The channel was closed because the thread at its other end panicked.
         let is_gone = ["RecvError", "SendError"].iter().any(|e| own.contains(e));
         match is_gone {
-            true => said().unwrap_or(own),
+            true => take_panic_message().unwrap_or(own),
             false => own,
         }
     })
 }
 
 /// Take the message that another thread's panic left, if any.
-fn said() -> Option<String> {
-    SAID.lock().unwrap_or_else(PoisonError::into_inner).take()
+fn take_panic_message() -> Option<String> {
+    PANIC_MESSAGE
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take()
 }
 
 /// Install a panic hook that records the messages of other threads' panics and then reports them
@@ -48,13 +51,13 @@ fn said() -> Option<String> {
 fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let tell = take_hook();
+        let previous = take_hook();
         set_hook(Box::new(move |panic| {
             if !IS_CAUGHT.get() {
                 let line = line(panic.payload());
-                *SAID.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+                *PANIC_MESSAGE.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
             }
-            tell(panic);
+            previous(panic);
         }));
     });
 }

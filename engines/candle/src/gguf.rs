@@ -35,7 +35,7 @@ pub fn describe(load: &Load, capabilities: &mut Capabilities) {
         let note = "Unquantised GGUF weights are f32 in memory.".to_string();
         capabilities.notes.push(note);
     }
-    if let Some(why) = header.alone(is_quantised) {
+    if let Some(why) = header.reason_not_to_batch(is_quantised) {
         capabilities.batching = Batching::None;
         capabilities.notes.push(why);
     }
@@ -97,7 +97,7 @@ fn main_type(content: &Content) -> Option<GgmlDType> {
 /// Check that a file has the precision asked for, because otherwise it would be timed under a
 /// wrong name. Mixtures like `q4_k_m` are judged by the type of most of their weights.
 fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
-    let dtype = main_type(content).ok_or("no weights of layers in it")?;
+    let dtype = main_type(content).ok_or("the file has no layer weights")?;
     let plain = |name: &str| name.to_lowercase().replace('_', "");
     let held = format!("{dtype:?}");
     if plain(precision).starts_with(&plain(&held)) {

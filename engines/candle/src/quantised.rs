@@ -132,7 +132,7 @@ impl<'a> Header<'a> {
 
     /// Return why requests must run one at a time, or `None` if several rows can be computed
     /// together. `is_quantised`: whether the weights are quantised.
-    pub fn alone(&self, is_quantised: bool) -> Option<String> {
+    pub fn reason_not_to_batch(&self, is_quantised: bool) -> Option<String> {
         if self.architecture == "qwen3" {
             return Some(
                 "One request at a time: on the processor Candle's quantized_qwen3 has a cache \

@@ -26,7 +26,7 @@ impl Card {
         if !unsafe { sys::is_culib_present() } {
             return Err("there is no CUDA driver (libcuda.so.1) on this machine".into());
         }
-        let context = CudaContext::new(0).map_err(|error| said("the first GPU", &error))?;
+        let context = CudaContext::new(0).map_err(|error| describe("the first GPU", &error))?;
         Ok(Self {
             stream: context.default_stream(),
         })
@@ -36,14 +36,14 @@ impl Card {
     pub fn last_level_cache_bytes(&self) -> Result<u64, String> {
         let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE;
         let bytes = self.stream.context().attribute(attribute);
-        let bytes = bytes.map_err(|error| said("the size of its cache", &error))?;
+        let bytes = bytes.map_err(|error| describe("the size of its cache", &error))?;
         u64::try_from(bytes)
             .map_err(|_| format!("the driver says that its cache has {bytes} bytes"))
     }
 
     /// Return the bytes per second that a copy within the card's memory reads and writes.
     pub fn memory_bandwidth_bytes_per_s(&self) -> Result<f64, String> {
-        let copy = |error| said("a copy", &error);
+        let copy = |error| describe("a copy", &error);
         let (free, _) = self.stream.context().mem_get_info().map_err(copy)?;
         let bytes = COPY_BYTES.min(free / 4);
         let from: CudaSlice<u8> = self.stream.alloc_zeros(bytes).map_err(copy)?;
@@ -78,7 +78,7 @@ impl Card {
         repetitions: u32,
         work: &mut impl FnMut() -> Result<(), String>,
     ) -> Result<f64, String> {
-        let clock = |error| said("the card's clock", &error);
+        let clock = |error| describe("the card's clock", &error);
         let now = || {
             self.stream
                 .record_event(Some(CUevent_flags::CU_EVENT_DEFAULT))
@@ -94,7 +94,7 @@ impl Card {
 }
 
 /// Format the driver's error with what was attempted.
-pub fn said(what: &str, error: &DriverError) -> String {
+pub fn describe(what: &str, error: &DriverError) -> String {
     let text = error
         .error_string()
         .ok()

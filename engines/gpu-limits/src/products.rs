@@ -1,7 +1,7 @@
 //! Measures the best rate of arithmetic of the card, with cuBLAS matrix products in every number
 //! format.
 
-use crate::card::{Card, said};
+use crate::card::{Card, describe};
 use cudarc::cublas::CudaBlas;
 use cudarc::cublas::result::{CublasError, gemm_ex};
 use cudarc::cublas::sys::{
@@ -92,7 +92,7 @@ fn refused(error: CublasError) -> String {
 
 /// Return the multiply-adds per second, counted as two each.
 pub fn rate(card: &Card, blas: &CudaBlas, format: &Format) -> Result<f64, String> {
-    let memory = |error| said("three matrices", &error);
+    let memory = |error| describe("three matrices", &error);
     let a = upload(card, format, 1)?;
     let b = upload(card, format, 2)?;
     let mut c: CudaSlice<u8> = card
@@ -149,5 +149,5 @@ fn upload(card: &Card, format: &Format, seed: u64) -> Result<CudaSlice<u8>, Stri
     let drawn: Vec<u8> = drawn.flat_map(format.bytes).collect();
     let matrix = drawn.repeat(SIZE * SIZE / DRAWN);
     let uploaded = card.stream.clone_htod(&matrix);
-    uploaded.map_err(|error| said("a matrix", &error))
+    uploaded.map_err(|error| describe("a matrix", &error))
 }

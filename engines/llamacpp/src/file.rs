@@ -36,7 +36,7 @@ impl Contents {
         Ok(Self {
             weight_bytes: weight_bytes(&tensors),
             kv_bytes_per_token: KV_ELEMENT_BYTES * kv_values_per_token,
-            main_type: main_type(&tensors).ok_or("no weights of layers in it")?,
+            main_type: main_type(&tensors).ok_or("the file has no layer weights")?,
         })
     }
 

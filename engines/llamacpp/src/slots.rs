@@ -107,7 +107,7 @@ impl<D: Decoder> Slots<D> {
 
     /// Run one step of all sequences, or do nothing if there is no work.
     pub fn step(&mut self) {
-        self.seat();
+        self.assign_slots();
         self.compose();
         if self.wanted.is_empty() && self.slots.iter().flatten().all(|s| !s.in_step) {
             return;
@@ -119,7 +119,7 @@ impl<D: Decoder> Slots<D> {
     }
 
     /// Move waiting work into free slots, in order of arrival.
-    fn seat(&mut self) {
+    fn assign_slots(&mut self) {
         while let Some(work) = self.waiting.front() {
             let Some((slot, kept)) = self.place_for(work) else {
                 return;
@@ -138,7 +138,7 @@ impl<D: Decoder> Slots<D> {
     /// first of equals), and the length of that beginning.
     fn place_for(&self, work: &Work) -> Option<(usize, usize)> {
         let free = (0..self.slots.len()).filter(|&slot| self.slots[slot].is_none());
-        let held = free.map(|slot| (slot, work.begins_with(&self.held[slot])));
+        let held = free.map(|slot| (slot, work.reusable_positions(&self.held[slot])));
         held.reduce(|best, other| if other.1 > best.1 { other } else { best })
     }
 
@@ -250,7 +250,7 @@ impl Work {
     /// Return how many positions of `held` the work may reuse: its prompt except the last token,
     /// whose logits are wanted. Forced work reuses nothing, because the gate asks about whole
     /// sequences.
-    fn begins_with(&self, held: &[u32]) -> usize {
+    fn reusable_positions(&self, held: &[u32]) -> usize {
         match self {
             Self::Generate(job) => {
                 let prompt = job.prompt_ids();

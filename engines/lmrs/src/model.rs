@@ -65,7 +65,7 @@ pub struct Model {
     /// Position in the cache at which the current batch begins; 0 unless a fault moves it.
     pub(crate) base: usize,
     /// Whether the logits of the last step were read; only a fault depends on it.
-    pub(crate) looked_at: Cell<bool>,
+    pub(crate) logits_read: Cell<bool>,
 }
 
 impl Model {
@@ -152,7 +152,7 @@ impl Model {
             rows,
             length,
             base,
-            looked_at: Cell::new(false),
+            logits_read: Cell::new(false),
         })
     }
 
@@ -202,7 +202,7 @@ impl Model {
             _ => 0,
         };
         self.rows = rows;
-        self.looked_at.set(false);
+        self.logits_read.set(false);
         self.length = match prompts {
             [prompt] if self.prefix_cache => self.kept(prompt),
             _ => 0,
@@ -271,7 +271,7 @@ impl Model {
         self.check(tokens)?;
         let start = self.length;
         // A scoring caller has read the logits of the previous step; a generating caller has not.
-        let is_scored = self.looked_at.take();
+        let is_scored = self.logits_read.take();
         self.forward(&Step {
             ids: tokens,
             len: 1,
@@ -292,7 +292,7 @@ impl Model {
     /// # Errors
     /// Fails if the batch has no such row.
     pub fn logits(&self, row: usize) -> Result<&[f32], EngineError> {
-        self.looked_at.set(true);
+        self.logits_read.set(true);
         self.logits_of(row)
     }
 

@@ -71,7 +71,7 @@ impl Handle {
     ) -> Result<Answer, EngineError> {
         let recorder = Arc::new(Recorder::new(new_tokens, commits));
         let _turn = self.turns.acquire().await.map_err(EngineError::internal)?;
-        let seat = self.in_flight.join();
+        let place = self.in_flight.join();
         let started_ns = now_ns();
         finished(self.enqueue(prompt, new_tokens, recorder.clone())?).await?;
         let recorded = recorder.take()?;
@@ -80,7 +80,7 @@ impl Handle {
             token_ns: recorded.token_ns,
             output_ids: recorded.ids,
             output_text: None,
-            batch: seat.peak(),
+            batch: place.peak(),
         })
     }
 }

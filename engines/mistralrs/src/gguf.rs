@@ -55,7 +55,7 @@ pub fn open(path: &Path) -> Result<Content, String> {
 /// Check that a file has the precision asked for, because otherwise it would be timed under a
 /// wrong name. Mixtures like `q4_k_m` are judged by the type of most of their weights.
 pub fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
-    let dtype = main_type(content).ok_or("no weights of layers in it")?;
+    let dtype = main_type(content).ok_or("the file has no layer weights")?;
     let plain = |name: &str| name.to_lowercase().replace('_', "");
     let held = format!("{dtype:?}");
     if plain(precision).starts_with(&plain(&held)) {

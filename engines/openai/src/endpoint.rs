@@ -4,7 +4,7 @@
 use crate::client::{Client, HttpError};
 use crate::config::{Config, Route};
 use crate::reply::{Recording, Reply};
-use crate::tokens::Words;
+use crate::tokens::ModelTokenizer;
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
 use protocol::wire::{FailureKind, Load};
@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 /// A server that answered, with the findings about it.
 pub struct Endpoint {
     client: Client,
-    words: Words,
+    tokenizer: ModelTokenizer,
     route: Route,
     model: String,
     form: Form,
@@ -65,7 +65,7 @@ pub fn find(load: &Load) -> Result<Arc<Endpoint>, EngineError> {
 impl Endpoint {
     fn new(load: &Load) -> Result<Self, EngineError> {
         let config = Config::read(|name| std::env::var(name).ok())?;
-        let words = Words::load(Path::new(&load.model_dir))?;
+        let tokenizer = ModelTokenizer::load(Path::new(&load.model_dir))?;
         let (route, is_loopback) = (config.route, config.is_loopback());
         let (named, limit) = (config.model.clone(), config.connections);
         let asked = load.max_batch.max(1);
@@ -82,7 +82,7 @@ impl Endpoint {
         let text = Prompt::Text { write_bos: false };
         let mut endpoint = Self {
             client,
-            words,
+            tokenizer,
             route,
             model,
             form: Form {
@@ -118,7 +118,7 @@ impl Endpoint {
 
     /// Try several forms of a request, the best first, until the server accepts one.
     fn find_form(&mut self) -> Result<Reply, EngineError> {
-        let sample = self.words.sample()?;
+        let sample = self.tokenizer.sample()?;
         let text = Prompt::Text { write_bos: false };
         let prompts = match self.route {
             Route::Completions => vec![Prompt::Ids, text],
@@ -170,7 +170,7 @@ impl Endpoint {
             // The server doesn't report a count; it is assumed to behave like the tokenizer.
             (Prompt::Ids, None) => Ok(()),
             (Prompt::Text { .. }, None) => {
-                let write_bos = !self.words.adds_bos();
+                let write_bos = !self.tokenizer.adds_bos();
                 self.form.prompt = Prompt::Text { write_bos };
                 Ok(())
             }
@@ -220,7 +220,7 @@ impl Endpoint {
 
     /// Return how many tokens a text has by itself.
     pub fn count_text(&self, text: &str) -> usize {
-        self.words.count(text)
+        self.tokenizer.count(text)
     }
 
     /// Check that the server read as many prompt tokens as were sent.
@@ -244,7 +244,7 @@ impl Endpoint {
         });
         let prompt = match self.form.prompt {
             Prompt::Ids => json!(prompt_ids),
-            Prompt::Text { write_bos } => json!(self.words.prompt(prompt_ids, write_bos)?),
+            Prompt::Text { write_bos } => json!(self.tokenizer.prompt(prompt_ids, write_bos)?),
         };
         match self.route {
             Route::Completions => body["prompt"] = prompt,

@@ -21,12 +21,12 @@ use std::path::Path;
 use tokenizers::Tokenizer;
 
 /// A tokenizer, with the model's BOS token.
-pub struct Words {
+pub struct ModelTokenizer {
     tokenizer: Tokenizer,
     bos: Option<u32>,
 }
 
-impl Words {
+impl ModelTokenizer {
     /// Load `tokenizer.json` and `config.json` of a model directory.
     pub fn load(model_dir: &Path) -> Result<Self, EngineError> {
         let unavailable = |name: &str, why: String| {

@@ -18,7 +18,7 @@ mod score;
 mod summary;
 
 pub(crate) use build_info::collect as build_info;
-pub(crate) use output::{claim_stdout, exit_when_unheard};
+pub(crate) use output::{claim_stdout, exit_when_output_closes};
 
 use crate::engine::{Engine, EngineError};
 use crate::panicked;
@@ -43,7 +43,7 @@ trait Adapter: Sized {
     fn hello(load: &Load) -> Hello;
     fn load(load: &Load, hello: &Hello) -> Result<(Self, Loaded), EngineError>;
     /// Run one request with nothing else in flight, then the work that must not be timed.
-    fn alone(&mut self, prompt_ids: &[u32], new_tokens: u32) -> Result<Timeline, EngineError>;
+    fn run_alone(&mut self, prompt_ids: &[u32], new_tokens: u32) -> Result<Timeline, EngineError>;
     /// Answer requests until the input ends; return the exit status, or the error of a failed
     /// write.
     fn answer<R: Read + Send + 'static, W: Write>(
@@ -82,7 +82,7 @@ fn start<A: Adapter, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
     if let Some(argument) = std::env::args().nth(1) {
         return usage(&argument, stream);
     }
-    exit_when_unheard(&stream);
+    exit_when_output_closes(&stream);
     match serve::<A, _, _>(input::stdin(), wrap(stream)) {
         Ok(status) => ExitCode::from(status),
         // The reader is gone, so the error can't be reported to it either.
@@ -137,13 +137,13 @@ fn loaded<A: Adapter, R: Read + Send + 'static, W: Write>(
     set_threads(load.threads);
     let hello = match guarded(|| Ok(introduce::<A>(&load))) {
         Ok(hello) => hello,
-        Err(stop) => return stop.last_words(&mut out),
+        Err(stop) => return stop.report_fatal(&mut out),
     };
     send(&mut out, &[Event::Hello(hello.clone())])?;
 
     let witness = match guarded(watched) {
         Ok(witness) => witness,
-        Err(stop) => return stop.last_words(&mut out),
+        Err(stop) => return stop.report_fatal(&mut out),
     };
     let start_ns = crate::clock::now_ns();
     let adapter = match guarded(|| A::load(&load, &hello)) {
@@ -154,7 +154,7 @@ fn loaded<A: Adapter, R: Read + Send + 'static, W: Write>(
             send(&mut out, &[Event::Loaded(loaded)])?;
             adapter
         }
-        Err(stop) => return stop.last_words(&mut out),
+        Err(stop) => return stop.report_fatal(&mut out),
     };
     adapter.answer(lines, out, witness)
 }
@@ -217,7 +217,7 @@ impl Stop {
     }
 
     /// Report that the engine has failed as a whole; return the exit status.
-    fn last_words(self, out: &mut impl Write) -> io::Result<u8> {
+    fn report_fatal(self, out: &mut impl Write) -> io::Result<u8> {
         let (error, status) = self.parts();
         let failure = Failure {
             id: None,

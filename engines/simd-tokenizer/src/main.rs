@@ -2,8 +2,9 @@
 //! batch of texts with one tokenizer.json. A call encodes every text of the case; its output is
 //! the ids, which must be exactly those of `tokenizers`.
 
-mod ways;
+mod encoders;
 
+use encoders::{Encoded, Encoder};
 use models::prng::Rng;
 use protocol::engine::EngineError;
 use protocol::micro::wire::{Hello, Load, Prepare};
@@ -11,14 +12,13 @@ use protocol::micro::{Suite, parameter, unknown_variant};
 use std::path::Path;
 use std::process::ExitCode;
 use tokenizers::Tokenizer;
-use ways::{Encoded, Way};
 
 fn main() -> ExitCode {
     protocol::micro::main::<Tokenizing>()
 }
 
 struct Tokenizing {
-    way: Way,
+    encoder: Encoder,
     seed: u64,
     texts: Vec<String>,
     encoded: Encoded,
@@ -31,16 +31,16 @@ impl Suite for Tokenizing {
         let file = Path::new(&load.model_dir).join("tokenizer.json");
         let tokenizer = Tokenizer::from_file(&file)
             .map_err(|error| EngineError::internal(format!("{}: {error}", file.display())))?;
-        let way = Way::new(&load.variant, &tokenizer)
+        let encoder = Encoder::new(&load.variant, &tokenizer)
             .map_err(EngineError::unsupported)?
             .ok_or_else(|| unknown_variant(load))?;
         let hello = Hello {
-            version: way.version(),
-            notes: way.notes(),
+            version: encoder.version(),
+            notes: encoder.notes(),
             ..Hello::default()
         };
         let suite = Self {
-            way,
+            encoder,
             seed: load.seed,
             texts: Vec::new(),
             encoded: Encoded::default(),
@@ -58,7 +58,7 @@ impl Suite for Tokenizing {
 
     fn call(&mut self) -> Result<(), EngineError> {
         self.encoded = self
-            .way
+            .encoder
             .encode(&self.texts)
             .map_err(EngineError::internal)?;
         Ok(())

@@ -127,7 +127,7 @@ impl Frontier {
             let class = if front { "sr" } else { "sr fa" };
             svg.series(class, &point.name, point.style.engine, "");
             cross(&mut svg, &axes, point, (x, y));
-            svg.marker(point.style, (x, y), &self.said(point));
+            svg.marker(point.style, (x, y), &self.tooltip(point));
             svg.close();
             if !labelled {
                 continue;
@@ -193,7 +193,7 @@ impl Frontier {
     }
 
     /// The tooltip of a marker: cells of the table, joined.
-    fn said(&self, point: &Point) -> String {
+    fn tooltip(&self, point: &Point) -> String {
         let (x, _) = fmt::with_interval(self.x.unit, point.x.value, point.x.ci);
         let (y, _) = fmt::with_interval(self.y.unit, point.y.value, point.y.ci);
         format!("{} · {x} · {y}", named(point))

@@ -220,7 +220,7 @@ fn about(simulation: &Simulation) -> String {
 }
 
 fn row(row: &SimulationRow) -> Row {
-    let share = |of: fn(&schema::simulation::Found) -> f64| match &row.found {
+    let share = |of: fn(&schema::simulation::Outcome) -> f64| match &row.found {
         Some(found) => fmt::percent(of(found)),
         None => fmt::NONE.into(),
     };

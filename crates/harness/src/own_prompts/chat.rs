@@ -60,7 +60,7 @@ impl Chat {
         Self::new(place, source, tokens.collect()).map_err(|error| {
             format!(
                 "{model}: its chat template can't be used ({})",
-                said(place, &error)
+                error_text(place, &error)
             )
         })
     }
@@ -103,21 +103,21 @@ impl Chat {
         rendered.map_err(|error| {
             format!(
                 "the model's chat template refuses it ({})",
-                said(&self.place, &error)
+                error_text(&self.place, &error)
             )
         })
     }
 }
 
 /// A template's error and the line of the template, as one line of text.
-fn said(place: &str, error: &Error) -> String {
+fn error_text(place: &str, error: &Error) -> String {
     let line = error
         .line()
         .map_or_else(String::new, |line| format!(", line {line}"));
     let detail = error.detail().map(str::to_owned);
     let detail = detail.unwrap_or_else(|| error.kind().to_string());
-    let said = base::text::without_escapes(&detail).replace('\n', " ");
-    format!("{place}{line}: {said}")
+    let detail = base::text::without_escapes(&detail).replace('\n', " ");
+    format!("{place}{line}: {detail}")
 }
 
 /// The template in a configuration, which has one, or several with names.

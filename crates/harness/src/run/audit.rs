@@ -11,7 +11,7 @@ use crate::engine::session::Session;
 use base::random::SplitMix64;
 use protocol::clock::now_ns;
 use protocol::witness::{ENTRIES, Entry, PIECE, Ring};
-use schema::record::{RequestRecord, Witnessed};
+use schema::record::{AuditResult, RequestRecord};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -65,7 +65,7 @@ impl Audit {
     }
 
     /// End the case, and return what the audit found; `None` where tokens aren't committed.
-    pub fn end(&mut self) -> Option<Witnessed> {
+    pub fn end(&mut self) -> Option<AuditResult> {
         let claims = std::mem::take(&mut self.claims);
         Some(self.auditor.as_mut()?.end(claims))
     }
@@ -154,14 +154,14 @@ impl Auditor {
         });
     }
 
-    fn end(&mut self, claims: Vec<RequestRecord>) -> Witnessed {
+    fn end(&mut self, claims: Vec<RequestRecord>) -> AuditResult {
         self.pause();
         self.seen.copy(&self.ring, self.ring.committed());
         let seen = std::mem::take(&mut self.seen);
         match seen.is_lost {
-            true => Witnessed {
+            true => AuditResult {
                 lost: true,
-                ..Witnessed::default()
+                ..AuditResult::default()
             },
             false => seen.against(claims, self.in_pieces),
         }
@@ -198,16 +198,16 @@ impl Seen {
     }
 
     /// Compare the stamps of answers with what was seen.
-    fn against(&self, mut claims: Vec<RequestRecord>, in_pieces: bool) -> Witnessed {
+    fn against(&self, mut claims: Vec<RequestRecord>, in_pieces: bool) -> AuditResult {
         claims.sort_by_key(RequestRecord::begin_ns);
         let batch = claims.iter().map(|claim| claim.batch.into()).max();
-        let mut found = Witnessed {
+        let mut found = AuditResult {
             looks: self.looks.len() as u64,
             watched_ns: self.watched_ns,
             batch: batch.unwrap_or(1),
             pieces: in_pieces,
             contradicted: self.contradicted(&claims, in_pieces),
-            ..Witnessed::default()
+            ..AuditResult::default()
         };
         let mut there: HashMap<u64, u64> = HashMap::new();
         let mut entries = self.entries.iter();
@@ -350,7 +350,7 @@ mod tests {
 
     /// Time that stamps are early (first token, others) and late (first, others), in a request
     /// (ns).
-    fn apart(found: &Witnessed) -> [u64; 4] {
+    fn apart(found: &AuditResult) -> [u64; 4] {
         let [a, b] = [found.first, found.later];
         [a.early, b.early, a.late, b.late].map(|sum| sum.sum * MS / 10 / 20)
     }

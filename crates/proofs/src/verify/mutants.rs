@@ -15,7 +15,7 @@ use harness::verify::{goldens, judges};
 use models::ModelSpec;
 use provision::build;
 use schema::golden::Limit;
-use schema::record::{RequestRecord, Status, Witnessed};
+use schema::record::{AuditResult, RequestRecord, Status};
 use schema::registry::{Registry, Target};
 use std::process::ExitCode;
 
@@ -138,7 +138,7 @@ fn forgers(repo: &Repo, registry: &Registry) -> Result<u32> {
 
 /// Make requests one after the other. Return what the audit found of their stamps, or `None` where
 /// the engine's tokens can't be watched, and the requests.
-fn audited(mut session: Session) -> Result<(Option<Witnessed>, Vec<RequestRecord>)> {
+fn audited(mut session: Session) -> Result<(Option<AuditResult>, Vec<RequestRecord>)> {
     let (requests, new_tokens) = LAUNCH;
     let mut audit = Audit::new(&session, 1);
     audit.begin();

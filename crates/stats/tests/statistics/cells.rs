@@ -3,7 +3,7 @@
 use crate::common::{self, CASE, Engine, SCENARIO, check, log, made, metric, plain};
 use schema::budget::{Budget, OverBudget};
 use schema::key::CaseKey;
-use schema::record::{End, Status, Sum, Witnessed};
+use schema::record::{AuditResult, End, Status, Sum};
 use schema::scenario::LoadShape;
 use stats::analysis::MetricId;
 
@@ -231,13 +231,13 @@ fn backwards_stamps_are_bad_timing() {
 
 /// Make a run of one launch of 22 requests of four tokens, with 1 000 looks in 1 s; `found` sets
 /// what the looks found.
-fn looked_at(found: impl Fn(&mut Witnessed)) -> common::Made {
+fn with_audit(found: impl Fn(&mut AuditResult)) -> common::Made {
     let mut made = made(&[plain()], 1, 22);
-    let mut witnessed = Witnessed {
+    let mut witnessed = AuditResult {
         batch: 1,
         looks: 1000,
         watched_ns: 1_000_000_000,
-        ..Witnessed::default()
+        ..AuditResult::default()
     };
     (witnessed.first.tokens, witnessed.later.tokens) = (20, 60);
     found(&mut witnessed);
@@ -254,22 +254,22 @@ fn stamps_that_looks_contradict_are_bad_timing() {
         squares: sum,
     };
     // At one look in five a first token is missing, over 1 s and 20 first tokens: 10 ms a token.
-    let made = looked_at(|found| found.first.early = of(200));
+    let made = with_audit(|found| found.first.early = of(200));
     assert_refused(
         &made,
         Status::BadTiming,
         "1000 looks saw that first tokens are stamped 10.000 ms before they are there",
     );
-    let made = looked_at(|found| found.later.late = of(200));
+    let made = with_audit(|found| found.later.late = of(200));
     let reason = "other tokens are stamped 3.333 ms after they are there";
     assert_refused(&made, Status::BadTiming, reason);
-    let made = looked_at(|found| found.contradicted = 2);
+    let made = with_audit(|found| found.contradicted = 2);
     assert_refused(
         &made,
         Status::BadTiming,
         "2 commits are not of the answer's tokens",
     );
-    let made = looked_at(|found| found.uncommitted = 1);
+    let made = with_audit(|found| found.uncommitted = 1);
     assert_refused(&made, Status::BadTiming, "1 of 80 tokens were never");
 }
 
@@ -277,7 +277,7 @@ fn stamps_that_looks_contradict_are_bad_timing() {
 fn the_error_of_stamps_is_known_where_somebody_looked() {
     // Two looks of a thousand miss a token: the engine was interrupted between its stamp and its
     // commit.
-    let made = looked_at(|found| (0..2).for_each(|_| found.later.early.add(1)));
+    let made = with_audit(|found| (0..2).for_each(|_| found.later.early.add(1)));
     let cell = made.cell();
     assert_eq!(cell.status, Status::Ok, "{}", cell.reason);
     let audit = cell.audit.expect("somebody looked");
@@ -285,11 +285,11 @@ fn the_error_of_stamps_is_known_where_somebody_looked() {
     assert!((audit.later.early.mean_ns - 2e-3 / 60.0 * 1e9).abs() < 1.0);
     assert!((audit.first.high_ns() - -0.05f64.ln() / 1000.0 / 20.0 * 1e9).abs() < 1.0);
     // A launch whose commits were lost has no audit.
-    let made = looked_at(|found| found.lost = true);
+    let made = with_audit(|found| found.lost = true);
     assert_eq!(made.cell().audit, None);
     // There is none either where nobody looked, or where the engine commits nothing.
     assert_eq!(common::made(&[plain()], 1, 22).cell().audit, None);
-    let made = looked_at(|found| found.uncommitted = 80);
+    let made = with_audit(|found| found.uncommitted = 80);
     let cell = made.cell();
     assert_eq!((cell.status, cell.audit), (Status::Ok, None));
 }

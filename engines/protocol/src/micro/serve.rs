@@ -8,7 +8,7 @@ use super::Suite;
 use super::wire::{Event, Load, PROTOCOL, Prepared, Request, Time, Timed};
 use crate::clock::now_ns;
 use crate::engine::EngineError;
-use crate::serve::{Stop, claim_stdout, exit_when_unheard, guarded, set_threads};
+use crate::serve::{Stop, claim_stdout, exit_when_output_closes, guarded, set_threads};
 use crate::wire::FailureKind;
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Write};
@@ -31,7 +31,7 @@ pub fn main<S: Suite>() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     }
-    exit_when_unheard(&stream);
+    exit_when_output_closes(&stream);
     match serve::<S>(io::stdin().lock(), stream) {
         Ok(status) => ExitCode::from(status),
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,

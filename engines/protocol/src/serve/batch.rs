@@ -144,7 +144,7 @@ impl<E: Engine> Adapter for Batched<E> {
         Ok((adapter, loaded))
     }
 
-    fn alone(&mut self, prompt_ids: &[u32], new_tokens: u32) -> Result<Timeline, EngineError> {
+    fn run_alone(&mut self, prompt_ids: &[u32], new_tokens: u32) -> Result<Timeline, EngineError> {
         let timeline = time(&mut self.engine, &[prompt_ids], new_tokens, |_, _| ())?;
         self.engine.after_answer();
         Ok(timeline)
@@ -165,7 +165,7 @@ impl<E: Engine> Adapter for Batched<E> {
                 Work::Score(request) => match guarded(|| score::run(&mut engine, &request)) {
                     Ok(scored) => vec![Event::Scored(scored)],
                     Err(Stop::Failed(err)) => vec![failed(request.id, &err)],
-                    Err(stop) => return stop.last_words(&mut out),
+                    Err(stop) => return stop.report_fatal(&mut out),
                 },
                 Work::Batch(requests) => match guarded(|| run(&mut engine, &requests, &witness)) {
                     Ok(done) => {
@@ -175,7 +175,7 @@ impl<E: Engine> Adapter for Batched<E> {
                     Err(Stop::Failed(err)) => {
                         requests.iter().map(|r| failed(r.id(), &err)).collect()
                     }
-                    Err(stop) => return stop.last_words(&mut out),
+                    Err(stop) => return stop.report_fatal(&mut out),
                 },
             };
             queue.finished(rows);
@@ -184,7 +184,7 @@ impl<E: Engine> Adapter for Batched<E> {
                 engine.after_answer();
                 Ok(())
             }) {
-                return stop.last_words(&mut out);
+                return stop.report_fatal(&mut out);
             }
         }
         Ok(0)

@@ -124,7 +124,7 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
     } = open::<A>(load, &choices)?;
     let mut samples = Samples::default();
     for iteration in 0..ask.warmup + ask.iterations {
-        let timeline = adapter.alone(&prompt_ids, ask.new_tokens)?;
+        let timeline = adapter.run_alone(&prompt_ids, ask.new_tokens)?;
         if iteration >= ask.warmup {
             samples.take(&timeline);
         }

@@ -30,7 +30,7 @@ pub fn claim_stdout() -> io::Result<File> {
 /// process ends, which may happen while the harness is running well. A pipe without readers
 /// reports an error to `poll`, whoever closed it; a terminal or a file never does. The thread
 /// sleeps in the kernel and costs nothing.
-pub fn exit_when_unheard(stream: &File) {
+pub fn exit_when_output_closes(stream: &File) {
     let Ok(watched) = stream.as_fd().try_clone_to_owned() else {
         return;
     };

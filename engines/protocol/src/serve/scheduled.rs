@@ -43,7 +43,7 @@ impl<S: Scheduler> Adapter for Scheduled<S> {
         Ok((Self { scheduler, bounds }, loaded))
     }
 
-    fn alone(&mut self, prompt_ids: &[u32], new_tokens: u32) -> Result<Timeline, EngineError> {
+    fn run_alone(&mut self, prompt_ids: &[u32], new_tokens: u32) -> Result<Timeline, EngineError> {
         let (reply, answer) = channel();
         let generate = Generate {
             id: 0,
@@ -97,7 +97,7 @@ impl<S: Scheduler> Adapter for Scheduled<S> {
                         in_flight += 1;
                         None
                     }
-                    Err(stop) => return stop.last_words(&mut out),
+                    Err(stop) => return stop.report_fatal(&mut out),
                 },
             };
             if let Some(event) = answer {

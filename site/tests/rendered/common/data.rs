@@ -8,7 +8,9 @@ use schema::adapters::{AdapterCost, AdapterCosts, Work};
 use schema::prices::{Api, Dated, Electricity, Kind, Offer, Prices, Source};
 use schema::registry::{Build, Engine, Registry, Target, TargetEntry};
 use schema::scenario::{Axis, LoadShape, Scenario};
-use schema::simulation::{Found, PowerRow, ShapeRow, Simulation, SimulationRow, Stopped, UntilRow};
+use schema::simulation::{
+    Outcome, PowerRow, ShapeRow, Simulation, SimulationRow, UntilOutcome, UntilRow,
+};
 use std::collections::BTreeMap;
 
 pub fn registry() -> Registry {
@@ -282,7 +284,7 @@ pub fn adapters() -> AdapterCosts {
 
 /// Results with a size without and one with a finding, and one row of power.
 pub fn simulation() -> Simulation {
-    let found = Found {
+    let found = Outcome {
         coverage: 0.951,
         false_positive_test: 0.049,
         false_positive: 0.012,
@@ -322,7 +324,7 @@ pub fn simulation() -> Simulation {
             invocations: 5,
             percent: 5.0,
             launch_log_stddev: 0.05,
-            found: Stopped {
+            found: UntilOutcome {
                 blocks: 9.1,
                 gave_up: 0.0,
                 coverage: 0.94,

@@ -18,7 +18,7 @@ const TIKTOKEN: &str = "0.12.1";
 const BPE: &str = "0.2.3";
 
 /// A way to encode.
-pub enum Way {
+pub enum Encoder {
     /// `Tokenizer::encode`, one text after the other.
     Serial(Box<Tokenizer>),
     /// `Tokenizer::encode_batch`, on rayon's threads.
@@ -45,11 +45,11 @@ pub enum Encoded {
     Nothing,
     /// The output of `tokenizers`.
     Encodings(Vec<Encoding>),
-    /// The output of every other way.
+    /// The output of every other encoder.
     Ids(Vec<Vec<u32>>),
 }
 
-impl Way {
+impl Encoder {
     /// Create the way of that name; `None` if there is no such way, an error if it can't load this
     /// tokenizer.
     pub fn new(name: &str, tokenizer: &Tokenizer) -> Result<Option<Self>, String> {
@@ -246,16 +246,16 @@ mod tests {
             "é 7".into(),
         ];
         let values = |name: &str| {
-            let way = Way::new(name, &tokenizer).unwrap().expect(name);
+            let encoder = Encoder::new(name, &tokenizer).unwrap().expect(name);
             // Encode twice, so that a cache is tested too.
-            way.encode(&texts).unwrap();
-            way.encode(&texts).unwrap().values()
+            encoder.encode(&texts).unwrap();
+            encoder.encode(&texts).unwrap().values()
         };
         for name in NAMES {
             assert_eq!(values(name), values("serial"), "{name}");
         }
         for name in ["tiktoken_uncached", "serial_", ""] {
-            assert!(Way::new(name, &tokenizer).unwrap().is_none(), "{name}");
+            assert!(Encoder::new(name, &tokenizer).unwrap().is_none(), "{name}");
         }
     }
 
@@ -274,9 +274,13 @@ mod tests {
             ("tiktoken", "tiktoken-rs 0.", false),
             ("simd_bpe", ", bpe 0.", true),
         ] {
-            let way = Way::new(name, &tokenizer).unwrap().expect(name);
-            assert!(way.version().contains(of), "{name}: {}", way.version());
-            assert_eq!(!way.notes().is_empty(), has_note, "{name}");
+            let encoder = Encoder::new(name, &tokenizer).unwrap().expect(name);
+            assert!(
+                encoder.version().contains(of),
+                "{name}: {}",
+                encoder.version()
+            );
+            assert_eq!(!encoder.notes().is_empty(), has_note, "{name}");
         }
     }
 }
