@@ -101,14 +101,18 @@ impl Repo {
         self.models_dir.join(model)
     }
 
-    /// `data/golden/<model>.json`: the committed golden of a model.
-    pub fn golden_path(&self, model: &str) -> PathBuf {
-        self.root.join("data/golden").join(format!("{model}.json"))
+    /// `data/golden/<model>.json`: the committed golden of a model; with the weights of another file
+    /// `data/golden/<model>.<weights>.json`.
+    pub fn golden_path(&self, model: &str, own_weights: Option<&str>) -> PathBuf {
+        let name = golden_name(model, own_weights);
+        self.root.join("data/golden").join(name)
     }
 
-    /// `golden.json` beside a model's files: the golden that was made on this machine.
-    pub fn own_golden_path(&self, model: &str) -> PathBuf {
-        self.model_dir(model).join("golden.json")
+    /// `golden.json` beside a model's files: the golden that was made on this machine; with the
+    /// weights of another file `golden.<weights>.json`.
+    pub fn own_golden_path(&self, model: &str, own_weights: Option<&str>) -> PathBuf {
+        let name = golden_name("golden", own_weights);
+        self.model_dir(model).join(name)
     }
 
     /// `data/models.lock`: the hashes of the models' files.
@@ -252,6 +256,14 @@ impl Repo {
             return Err(UnknownName::new(Kind::Profile, id, known_profiles(&dir)).into());
         }
         Ok(Profile::load(&path)?)
+    }
+}
+
+fn golden_name(begin: &str, own_weights: Option<&str>) -> String {
+    let stem = own_weights.map(|name| name.rsplit_once('.').map_or(name, |(stem, _)| stem));
+    match stem {
+        Some(stem) => format!("{begin}.{stem}.json"),
+        None => format!("{begin}.json"),
     }
 }
 

@@ -101,7 +101,7 @@ fn stored_as(spec: &ModelSpec) -> (&'static str, usize) {
 }
 
 /// The length of the header as u64, then the header, padded so that the data is aligned to 8 bytes.
-fn header(spec: &ModelSpec, defs: &[TensorDef]) -> Vec<u8> {
+pub(crate) fn header(spec: &ModelSpec, defs: &[TensorDef]) -> Vec<u8> {
     let (dtype, size) = stored_as(spec);
     // Written by hand and not through a map, whose order would depend on a feature of serde_json
     // that any other crate of a build can switch on.

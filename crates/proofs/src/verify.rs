@@ -1,6 +1,7 @@
 //! `cargo xtask verify`: puts targets through the gate on demand, outside a run.
 
 use harness::verify::golden::Maker;
+use harness::verify::goldens::{Goldens, Subject};
 use harness::verify::{architecture, goldens, judges};
 mod mutants;
 use anyhow::Result;
@@ -67,8 +68,11 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         return mutants::run(repo, &registry);
     }
     let mut makes = options.bless;
+    let limits = repo.parity_limits()?;
     for model in &models {
-        makes = makes || !goldens::lacking(repo, model, &options.contexts)?.is_nothing();
+        for subject in Subject::all(model, &limits, &targets) {
+            makes = makes || !goldens::lacking(repo, subject, &options.contexts)?.is_nothing();
+        }
     }
     let judges = match makes {
         true => judges::to_build(&registry),
@@ -86,26 +90,29 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         told::group(model, targets.iter(), |_| false);
     }
     for model in &models {
-        let maker = Maker {
-            repo,
-            registry: &registry,
-            programs: &programs,
-            model,
-            threads: threads(),
-        };
-        if options.bless {
-            let asked = maker.whole(&options.contexts)?;
-            write_golden(repo, &asked.golden)?;
-            golden::write(repo, &asked)?;
-        } else {
-            goldens::ensure(&maker, &options.contexts)?;
+        for subject in Subject::all(model, &limits, &targets) {
+            let maker = Maker {
+                repo,
+                registry: &registry,
+                programs: &programs,
+                subject,
+                threads: threads(),
+            };
+            if options.bless {
+                let asked = maker.whole(&options.contexts)?;
+                write_golden(repo, subject, &asked.golden)?;
+                golden::write(repo, &asked)?;
+            } else {
+                goldens::ensure(&maker, &options.contexts)?;
+            }
         }
-        let golden = goldens::load(repo, model, &options.contexts)?;
+        let goldens = Goldens::load(repo, model, &targets, &options.contexts)?;
         for target in &targets {
             options.control.checkpoint()?;
             told::begin(model, target);
             options.control.skippable();
-            let verified = verify_one(repo, &registry, &programs, target, &golden, options)?;
+            let golden = goldens.for_target(target);
+            let verified = verify_one(repo, &registry, &programs, target, golden, options)?;
             if options.control.skipped() && verified.record.status == Status::NotRun {
                 told::skipped();
                 continue;
@@ -193,8 +200,8 @@ fn print_line(record: &VerifyRecord) {
     }
 }
 
-fn write_golden(repo: &Repo, golden: &Golden) -> Result<()> {
-    let path = repo.golden_path(&golden.model);
+fn write_golden(repo: &Repo, subject: Subject, golden: &Golden) -> Result<()> {
+    let path = repo.golden_path(subject.model, subject.own_weights);
     write_whole(&path, golden.to_json())?;
     println!(
         "{}: made by {}, {} agrees (worst mean KL {:.1e} nats)",

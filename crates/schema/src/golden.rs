@@ -2,11 +2,15 @@
 //! reference predicts. The first is committed; the second is made on this machine, for a model or
 //! for contexts that the first doesn't have.
 //!
+//! A precision may be held against the reference with the target's own weights, as a file of few
+//! bits a weight rounds them: `data/golden/<model>.<weights>.json`, without the file's extension.
+//!
 //! `data/parity.toml`: how far each precision may deviate from the reference.
 
 use crate::error::{DataError, read_json, read_toml};
+use crate::registry::Target;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Number of positions scored per prompt.
@@ -162,6 +166,10 @@ pub struct Limit {
     /// Where a target's own log-probabilities of two ids are closer than this (nats), a batch may
     /// choose another one of them than a single request does.
     pub batch_tie_nats: f64,
+    /// Whether the reference reads the weights of the target's own file, rounded as they are there,
+    /// and not the model's. What the file rounds is then no difference, only what the engine does.
+    #[serde(default)]
+    pub own_weights: bool,
     /// The measurement that these limits come from.
     pub reason: String,
 }
@@ -176,6 +184,22 @@ impl Limit {
 }
 
 impl ParityLimits {
+    /// The weights file that the reference reads for a target, where it isn't the model's.
+    pub fn own_weights<'a>(&self, target: &'a Target) -> Option<&'a str> {
+        let limit = self.precision.get(&target.precision)?;
+        limit.own_weights.then_some(target.weights.as_str())
+    }
+
+    /// What the reference reads for these targets: `None`, the model's weights, first, and then
+    /// the weights files of its own precisions.
+    pub fn references<'a>(
+        &self,
+        targets: impl IntoIterator<Item = &'a Target>,
+    ) -> BTreeSet<Option<&'a str>> {
+        let own = targets.into_iter().map(|target| self.own_weights(target));
+        std::iter::once(None).chain(own).collect()
+    }
+
     /// Load and validate.
     pub fn load(path: &Path) -> Result<Self, DataError> {
         let limits: Self = read_toml(path)?;

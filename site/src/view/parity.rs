@@ -5,6 +5,7 @@ use super::Shown;
 use super::cells::swatch;
 use super::engine::verified_scope;
 use crate::fmt;
+use schema::golden::Limit;
 use schema::record::{CheckRecord, Status};
 use serde::Serialize;
 
@@ -54,6 +55,8 @@ pub fn rows(shown: &Shown) -> Vec<ParityRow> {
                 .input
                 .parity
                 .and_then(|limits| limits.precision.get(&target.precision));
+            let passed = record.filter(|record| record.status == Status::Ok);
+            let passed_with = passed.and_then(|record| record.kl_nats);
             let wrong: u64 = checks().map(|check| check.wrong).sum();
             let gap = checks().map(|check| check.gap_nats_max).fold(0.0, f64::max);
             ParityRow {
@@ -64,7 +67,7 @@ pub fn rows(shown: &Shown) -> Vec<ParityRow> {
                 kl: record
                     .and_then(|record| record.kl_nats)
                     .map_or(fmt::NONE.into(), nats),
-                limit: limit.map_or(fmt::NONE.into(), |limit| nats(limit.kl_nats_max)),
+                limit: limit_in_words(limit, passed_with),
                 argmax: record
                     .and_then(|record| record.argmax_agreement)
                     .map_or(fmt::NONE.into(), fmt::percent),
@@ -94,6 +97,18 @@ pub fn rows(shown: &Shown) -> Vec<ParityRow> {
             }
         })
         .collect()
+}
+
+/// The limit of a precision today, unless a target passed with more (nats): limits change, and
+/// records are judged by those of their day.
+fn limit_in_words(limit: Option<&Limit>, passed_with: Option<f64>) -> String {
+    match limit {
+        Some(limit) if passed_with.is_some_and(|kl| kl > limit.kl_nats_max) => {
+            "wider when this run was judged".into()
+        }
+        Some(limit) => nats(limit.kl_nats_max),
+        None => fmt::NONE.into(),
+    }
 }
 
 fn sums<'a>(checks: impl Iterator<Item = &'a CheckRecord>) -> String {
@@ -138,4 +153,25 @@ pub fn checks(shown: &Shown) -> Vec<CheckRow> {
         method: check.method.clone(),
     };
     shown.run.checks.values().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_today_is_not_said_of_what_passed_beyond_it() {
+        let limit = Limit {
+            kl_nats_max: 4e-3,
+            tie_width_nats: 0.7,
+            batch_tie_nats: 0.25,
+            own_weights: true,
+            reason: String::new(),
+        };
+        let words = |passed_with| limit_in_words(Some(&limit), passed_with);
+        assert_eq!(words(Some(1.4e-3)), "4.0e−3");
+        assert_eq!(words(None), "4.0e−3");
+        assert!(words(Some(8.4e-2)).starts_with("wider"));
+        assert_eq!(limit_in_words(None, None), fmt::NONE);
+    }
 }

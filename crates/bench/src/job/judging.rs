@@ -52,13 +52,12 @@ pub(super) fn check_outputs(
 ) -> Result<()> {
     let programs = &opened.programs;
     let judge = judge(registry, &run.verify, programs);
-    let model_dir = repo.model_dir(&run.header.plan.model);
     let judge = judge.as_ref().and_then(|target| {
         let program = programs.get(target).ok()?;
         Some(Judge {
             target,
             program,
-            model_dir: &model_dir,
+            repo,
         })
     });
     if judge.is_none() {

@@ -141,7 +141,7 @@ fn access(model: &str, need: &fetch::Need) -> Found {
 
 fn golden(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Found> {
     let model = &plan.model;
-    let lacking = goldens::lacking(repo, model, &positions::of_plan(plan))?;
+    let lacking = goldens::lacking_for(repo, plan)?;
     if lacking.is_nothing() {
         return Ok(Found::Good(format!(
             "there is one of {model} that reaches as far"

@@ -21,6 +21,7 @@ use crate::verify::output::Output;
 use anyhow::{Context, Result};
 use asker::{Asker, Gap, Put};
 use base::files::Appender;
+use base::repo::Repo;
 use indicatif::{ProgressBar, ProgressStyle};
 use schema::golden::ParityLimits;
 use schema::key::{CellKey, twin_name};
@@ -41,8 +42,8 @@ pub struct Judge<'a> {
     pub target: &'a Target,
     /// The target's program.
     pub program: &'a Program,
-    /// The directory of the model's files.
-    pub model_dir: &'a Path,
+    /// The checkout, with the model's files.
+    pub repo: &'a Repo,
 }
 
 /// Judge all timed outputs of `run` that have no judgement yet, and append the
@@ -74,83 +75,117 @@ fn judgements(
     if cells.is_empty() {
         return Ok(judgements);
     }
-    let mut file = Appender::open(&run_dir.join("check.jsonl"))?;
-    let mut asker = judge
-        .map(|judge| Asker::open(run, judge, control))
-        .transpose()?;
-    let total: usize = cells.iter().map(|cell| cell.requests.len()).sum();
-    let put = match &mut asker {
-        Some(asker) => put_all(asker, run, prompts, &cells)?,
-        None => cells.iter().map(|_| Vec::new()).collect(),
+    let mut judging = Judging {
+        run,
+        prompts,
+        limits,
+        control,
+        file: Appender::open(&run_dir.join("check.jsonl"))?,
     };
-    if let Some(asker) = &asker {
-        let distinct = asker.distinct();
-        eprintln!(
-            "Checking {total} timed outputs, {distinct} of them distinct, with {}",
-            asker.name
-        );
-    }
-    let mut progress = Progress::new(asker.as_ref().map_or(0, Asker::distinct));
-    let mut of_case = ("", "");
-    for (cell, put) in cells.iter().zip(&put) {
-        base::interrupt::check()?;
-        // Most outputs of a case are answered with its first cell, so a case is one piece of work.
-        if of_case != (cell.scenario, cell.case) {
-            of_case = (cell.scenario, cell.case);
-            control.next_piece(Duration::ZERO)?;
+    // One after the other, so that the reference has one model in memory at a time.
+    for own_weights in limits.references(cells.iter().map(|cell| cell.target)) {
+        let is_of_these = |cell: &&OpenCell| limits.own_weights(cell.target) == own_weights;
+        let cells: Vec<&OpenCell> = cells.iter().filter(is_of_these).collect();
+        if cells.is_empty() {
+            continue;
         }
-        let limit = &limits.precision[&cell.target.precision];
-        let mut record = CheckRecord {
-            target: cell.name.clone(),
-            scenario: cell.scenario.to_owned(),
-            case: cell.case.to_owned(),
-            equal: 0,
-            rescored: 0,
-            wrong: 0,
-            unchecked: 0,
-            tie_width_nats: limit.tie_width_nats,
-            gap_nats_max: 0.0,
-            method: match judge {
-                Some(judge) if cell.gives_text() => format!(
-                    "each distinct text scored by {0}, or held against {0}'s own",
-                    judge.target.id
-                ),
-                Some(judge) => format!("each distinct output scored by {}", judge.target.id),
-                None => "no reference on this machine".into(),
-            },
-        };
-        watch::begin(
-            format!("outputs of {}", cell.scenario),
-            format!("{} {}", cell.name, cell.case),
-        );
-        match &mut asker {
-            Some(asker) => {
-                for output in put {
-                    base::interrupt::check()?;
-                    let gap = asker.gap(output, limit.tie_width_nats);
-                    let gap = gap.with_context(|| {
-                        format!(
-                            "{} stopped judging at {} {}/{}",
-                            asker.name, cell.name, cell.scenario, cell.case
-                        )
-                    })?;
-                    count(&mut record, gap);
-                    progress.show(asker.answered(), cell);
-                }
-            }
-            None => record.unchecked = cell.requests.len() as u64,
-        }
-        super::told::checked(&record);
-        watch::end("");
-        file.append(&record)?;
-        judgements.push(record);
+        let asker = judge
+            .map(|judge| Asker::open(run, judge, own_weights, control))
+            .transpose()?;
+        judgements.extend(judging.judge(&cells, asker)?);
     }
-    progress.bar.finish_and_clear();
-    if let Some(asker) = asker {
-        asker.close();
-    }
-    file.sync()?;
+    judging.file.sync()?;
     Ok(judgements)
+}
+
+/// What judging needs, whichever weights the reference has.
+struct Judging<'a> {
+    run: &'a Run,
+    prompts: &'a Prompts,
+    limits: &'a ParityLimits,
+    control: &'a Control,
+    /// `check.jsonl`.
+    file: Appender,
+}
+
+impl Judging<'_> {
+    /// Judge the outputs of `cells`, and append the judgements to the file. Without a reference,
+    /// they are counted as unchecked.
+    fn judge(&mut self, cells: &[&OpenCell], mut asker: Option<Asker>) -> Result<Vec<CheckRecord>> {
+        let mut judgements = Vec::with_capacity(cells.len());
+        let total: usize = cells.iter().map(|cell| cell.requests.len()).sum();
+        let put = match &mut asker {
+            Some(asker) => put_all(asker, self.run, self.prompts, cells)?,
+            None => cells.iter().map(|_| Vec::new()).collect(),
+        };
+        if let Some(asker) = &asker {
+            let distinct = asker.distinct();
+            eprintln!(
+                "Checking {total} timed outputs, {distinct} of them distinct, with {}",
+                asker.name
+            );
+        }
+        let mut progress = Progress::new(asker.as_ref().map_or(0, Asker::distinct));
+        let mut of_case = ("", "");
+        for (cell, put) in cells.iter().zip(&put) {
+            base::interrupt::check()?;
+            // Most outputs of a case are answered with its first cell, so a case is one piece of work.
+            if of_case != (cell.scenario, cell.case) {
+                of_case = (cell.scenario, cell.case);
+                self.control.next_piece(Duration::ZERO)?;
+            }
+            let limit = &self.limits.precision[&cell.target.precision];
+            let mut record = CheckRecord {
+                target: cell.name.clone(),
+                scenario: cell.scenario.to_owned(),
+                case: cell.case.to_owned(),
+                equal: 0,
+                rescored: 0,
+                wrong: 0,
+                unchecked: 0,
+                tie_width_nats: limit.tie_width_nats,
+                gap_nats_max: 0.0,
+                method: match &asker {
+                    Some(asker) if cell.gives_text() => format!(
+                        "each distinct text scored by {0}, or held against {0}'s own",
+                        asker.name
+                    ),
+                    Some(asker) => format!("each distinct output scored by {}", asker.name),
+                    None => "no reference on this machine".into(),
+                },
+            };
+            watch::begin(
+                format!("outputs of {}", cell.scenario),
+                format!("{} {}", cell.name, cell.case),
+            );
+            match &mut asker {
+                Some(asker) => {
+                    for output in put {
+                        base::interrupt::check()?;
+                        let gap = asker.gap(output, limit.tie_width_nats);
+                        let gap = gap.with_context(|| {
+                            format!(
+                                "{} stopped judging at {} {}/{}",
+                                asker.name, cell.name, cell.scenario, cell.case
+                            )
+                        })?;
+                        count(&mut record, gap);
+                        progress.show(asker.answered(), cell);
+                    }
+                }
+                None => record.unchecked = cell.requests.len() as u64,
+            }
+            super::told::checked(&record);
+            watch::end("");
+            self.file.append(&record)?;
+            judgements.push(record);
+        }
+        progress.bar.finish_and_clear();
+        if let Some(asker) = asker {
+            asker.close();
+        }
+        Ok(judgements)
+    }
 }
 
 /// Displays how many outputs are judged: a bar, or a line at times where stderr is no terminal.
@@ -191,12 +226,12 @@ fn put_all(
     asker: &mut Asker,
     run: &Run,
     prompts: &Prompts,
-    cells: &[OpenCell],
+    cells: &[&OpenCell],
 ) -> Result<Vec<Vec<Put>>> {
     let mut all = Vec::with_capacity(cells.len());
     for of_case in cells.chunk_by(|a, b| (a.scenario, a.case) == (b.scenario, b.case)) {
         base::interrupt::check()?;
-        let first = &of_case[0];
+        let first = of_case[0];
         let planned = scenario(&run.header.plan, first.scenario);
         let case = planned.cases.iter().find(|case| case.id == first.case);
         let case = case.context("a record names a case that isn't planned")?;

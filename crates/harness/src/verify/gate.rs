@@ -188,6 +188,7 @@ mod tests {
             kl_nats_max: 1e-2,
             tie_width_nats: 0.3,
             batch_tie_nats: 0.01,
+            own_weights: false,
             reason: String::new(),
         }
     }

@@ -4,8 +4,9 @@
 //! A model trained on stories also generates some with the reference, for the site to show.
 
 use super::gate::judge_scores;
-use super::judges;
+use super::goldens::Subject;
 use super::question::load_request;
+use super::{judges, own_weights};
 use crate::engine::session::Session;
 use crate::programs::Programs;
 use crate::prompts::{Prompts, read_config};
@@ -43,8 +44,8 @@ pub struct Maker<'a> {
     pub registry: &'a Registry,
     /// The programs of these targets, those of [`judges::to_build`] among them.
     pub programs: &'a Programs,
-    /// The model's id.
-    pub model: &'a str,
+    /// The model, and the weights that the reference reads.
+    pub subject: Subject<'a>,
     /// The number of compute threads.
     pub threads: u32,
 }
@@ -73,7 +74,7 @@ impl Maker<'_> {
     }
 
     fn positions(&self) -> Result<u32> {
-        let config = read_config(&self.repo.model_dir(self.model))?;
+        let config = read_config(&self.repo.model_dir(self.subject.model))?;
         let positions = config["max_position_embeddings"].as_u64();
         let positions = positions.context("config.json has no max_position_embeddings")?;
         Ok(u32::try_from(positions).unwrap_or(u32::MAX))
@@ -82,8 +83,9 @@ impl Maker<'_> {
     /// Make a golden with prompts of these names and lengths (tokens) by the reference, and check
     /// that the other target agrees.
     fn make(&self, lengths: &[(String, u32)], with_stories: bool) -> Result<MadeGolden> {
-        let Self { repo, model, .. } = *self;
-        let model_dir = repo.model_dir(model);
+        let Self { repo, subject, .. } = *self;
+        let Subject { model, own_weights } = subject;
+        let model_dir = own_weights::model_dir(repo, model, own_weights)?;
         let text = Prompts::new(&model_dir, SEED)?;
         let longest = lengths.iter().map(|(_, length)| length + POSITIONS as u32);
         let room = longest.max().unwrap_or(1);
@@ -102,11 +104,11 @@ impl Maker<'_> {
                 .with_context(|| format!("{} fails at {length} tokens", target.id))?;
             prompts.push(prompt);
         }
-        let spec = spec_of(model).filter(|_| with_stories);
+        let spec = spec_of(model).filter(|_| with_stories && own_weights.is_none());
         let written = spec.map(|spec| stories(&spec, &mut session, room as usize));
         let written = written.transpose()?;
         let reference_name = format!("{} {}", target.id, session.hello.version);
-        let weights = target.weights.clone();
+        let weights = own_weights.unwrap_or(&target.weights).to_owned();
         let _ = session.close();
 
         let (cross_check_name, kl_worst) = self.cross_check(&cross_check, load, &prompts)?;
@@ -137,7 +139,7 @@ impl Maker<'_> {
         load: impl Fn(&Target) -> protocol::wire::Load,
         prompts: &[GoldenPrompt],
     ) -> Result<(String, f64)> {
-        let model = self.model;
+        let model = self.subject.model;
         let mut limits = self.repo.parity_limits()?;
         let (target, mut session) =
             judges::open(self.programs, judge, load).with_context(|| {

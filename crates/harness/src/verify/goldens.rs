@@ -8,13 +8,76 @@ use crate::programs::Programs;
 use anyhow::{Context, Result, bail};
 use base::files::write_whole;
 use base::repo::Repo;
-use schema::golden::{Golden, USUAL_POSITIONS};
+use schema::golden::{Golden, ParityLimits, USUAL_POSITIONS};
 use schema::hash::sha256_hex;
 use schema::model::weights_identity;
 use schema::plan::Plan;
-use schema::registry::Registry;
+use schema::registry::{Registry, Target};
 use schema::run::RunHeader;
 use std::collections::BTreeMap;
+
+/// A model, and the weights of it that the reference reads.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// The model's id.
+    pub model: &'a str,
+    /// The weights file of few bits that is read as f32; `None`: the model's own weights.
+    pub own_weights: Option<&'a str>,
+}
+
+impl<'a> Subject<'a> {
+    /// A model with its own weights.
+    pub fn model(model: &'a str) -> Self {
+        Self {
+            model,
+            own_weights: None,
+        }
+    }
+
+    /// What the reference reads for these targets.
+    pub fn all(
+        model: &'a str,
+        limits: &ParityLimits,
+        targets: impl IntoIterator<Item = &'a Target>,
+    ) -> Vec<Self> {
+        let references = limits.references(targets).into_iter();
+        references
+            .map(|own_weights| Self { model, own_weights })
+            .collect()
+    }
+
+    fn in_words(&self) -> String {
+        match self.own_weights {
+            Some(weights) => format!("{} with the weights of {weights}", self.model),
+            None => self.model.to_owned(),
+        }
+    }
+}
+
+/// The goldens that the targets of one model are compared with.
+pub struct Goldens {
+    limits: ParityLimits,
+    by_weights: BTreeMap<Option<String>, Golden>,
+}
+
+impl Goldens {
+    /// Load those of these targets, with the prompts that contexts of these lengths (tokens) need.
+    pub fn load(repo: &Repo, model: &str, targets: &[Target], contexts: &[u32]) -> Result<Self> {
+        let limits = repo.parity_limits()?;
+        let mut by_weights = BTreeMap::new();
+        for subject in Subject::all(model, &limits, targets) {
+            let golden = load(repo, subject, contexts)?;
+            by_weights.insert(subject.own_weights.map(str::to_owned), golden);
+        }
+        Ok(Self { limits, by_weights })
+    }
+
+    /// The golden of a target, which must be one of those that this was loaded for.
+    pub fn for_target(&self, target: &Target) -> &Golden {
+        let own = self.limits.own_weights(target).map(str::to_owned);
+        &self.by_weights[&own]
+    }
+}
 
 /// The fact of a run that holds the SHA-256 of its golden, as far as its plan needs it.
 const SHA256: &str = "golden_sha256";
@@ -42,16 +105,32 @@ struct Kept {
 }
 
 impl Kept {
-    fn read(repo: &Repo, model: &str) -> Result<Self> {
-        let path = repo.golden_path(model);
+    fn read(repo: &Repo, subject: Subject) -> Result<Self> {
+        let path = repo.golden_path(subject.model, subject.own_weights);
         let committed = match path.exists() {
-            true => Some(committed(repo, model)?),
+            true => Some(committed(repo, subject)?),
             false => None,
         };
         Ok(Self {
             committed,
-            made_here: made_here(repo, model)?,
+            made_here: made_here(repo, subject)?,
         })
+    }
+
+    /// Where the golden comes from, as far as these contexts (tokens) need it.
+    fn origin(&self, contexts: &[u32]) -> Option<String> {
+        let far_here = self.far_made_here(contexts);
+        let by = |made: &Golden| format!("{}, {} agreeing", made.reference, made.cross_check);
+        match (&self.committed, &self.made_here) {
+            (Some(_), Some(made)) if !far_here.is_empty() => Some(format!(
+                "committed, and for contexts of {} tokens made here by {}",
+                far_here.join(" and "),
+                by(made)
+            )),
+            (Some(_), _) => Some("committed".to_owned()),
+            (None, Some(made)) => Some(format!("made here by {}", by(made))),
+            (None, None) => None,
+        }
     }
 
     fn golden(self) -> Option<Golden> {
@@ -80,13 +159,15 @@ impl Kept {
 
 /// Load the golden of a model as far as there is one, with the prompts that contexts of these
 /// lengths (tokens) need; refused where it was made from other weights than the model's.
-pub fn load(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Golden> {
-    let golden = Kept::read(repo, model)?.golden();
+pub fn load(repo: &Repo, subject: Subject, contexts: &[u32]) -> Result<Golden> {
+    let golden = Kept::read(repo, subject)?.golden();
     let golden = golden.with_context(|| {
+        let Subject { model, own_weights } = subject;
         format!(
-            "there is no golden for {model} ({} or {}): make one with `cargo xtask verify --model {model} --bless`, which needs the reference engine",
-            repo.golden_path(model).display(),
-            repo.own_golden_path(model).display()
+            "there is no golden for {} ({} or {}): make one with `cargo xtask verify --model {model} --bless`, which needs the reference engine",
+            subject.in_words(),
+            repo.golden_path(model, own_weights).display(),
+            repo.own_golden_path(model, own_weights).display()
         )
     })?;
     Ok(golden.for_contexts(contexts))
@@ -94,9 +175,9 @@ pub fn load(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Golden> {
 
 /// The parts that are missing for contexts of these lengths (tokens), as far as that is known while
 /// the model's files may not be here.
-pub fn lacking(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Lacking> {
-    let golden = Kept::read(repo, model)?.golden();
-    let positions = positions::of_model(repo, model)?.unwrap_or(u32::MAX);
+pub fn lacking(repo: &Repo, subject: Subject, contexts: &[u32]) -> Result<Lacking> {
+    let golden = Kept::read(repo, subject)?.golden();
+    let positions = positions::of_model(repo, subject.model)?.unwrap_or(u32::MAX);
     let has_usual = |golden: &Golden| golden.prompts.iter().any(|prompt| !prompt.is_long());
     let is_lacked = |&context: &u32| {
         let reaches = |golden: &Golden| golden.reaches(context);
@@ -108,12 +189,27 @@ pub fn lacking(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Lacking> {
     })
 }
 
+/// The parts that are missing for the targets of a plan; see [`lacking`].
+pub fn lacking_for(repo: &Repo, plan: &Plan) -> Result<Lacking> {
+    let mut all = Lacking::default();
+    let limits = repo.parity_limits()?;
+    for subject in Subject::all(&plan.model, &limits, &plan.targets) {
+        let one = lacking(repo, subject, &positions::of_plan(plan))?;
+        all.usual |= one.usual;
+        all.far.extend(one.far);
+    }
+    all.far.sort_unstable();
+    all.far.dedup();
+    Ok(all)
+}
+
 /// Make sure that a model has a golden for contexts of these lengths (tokens). Its files and the
 /// programs of [`to_build`](super::judges::to_build) must be there. `Err` only where there is no
 /// golden at all: contexts that can't be reached stay unverified.
 pub fn ensure(maker: &Maker, contexts: &[u32]) -> Result<()> {
-    let (repo, model) = (maker.repo, maker.model);
-    let lacking = lacking(repo, model, contexts)?;
+    let (repo, subject) = (maker.repo, maker.subject);
+    let model = subject.in_words();
+    let lacking = lacking(repo, subject, contexts)?;
     if lacking.usual {
         eprintln!("No golden of {model} is committed: the reference is asked for one");
         let golden = maker.usual().with_context(|| {
@@ -121,7 +217,7 @@ pub fn ensure(maker: &Maker, contexts: &[u32]) -> Result<()> {
                 "{model} can't be verified, so it can't be measured: no golden of it is committed, and none can be made here (`cargo xtask doctor` says what is missing)"
             )
         })?;
-        write(repo, &golden)?;
+        write(repo, subject, &golden)?;
     }
     let mut far = lacking.far;
     let wanted = far.last().copied();
@@ -131,7 +227,7 @@ pub fn ensure(maker: &Maker, contexts: &[u32]) -> Result<()> {
         eprintln!("The golden of {model} is made to reach contexts of {longest} tokens");
         match maker.far(&far) {
             Ok(golden) => {
-                write(repo, &golden)?;
+                write(repo, subject, &golden)?;
                 break;
             }
             Err(error) => {
@@ -160,14 +256,17 @@ pub fn ensure_for(
     if plan.targets.is_empty() {
         return Ok(());
     }
-    let maker = Maker {
-        repo,
-        registry,
-        programs,
-        model: &plan.model,
-        threads: plan.threads,
-    };
-    ensure(&maker, &positions::of_plan(plan))
+    for subject in Subject::all(&plan.model, &repo.parity_limits()?, &plan.targets) {
+        let maker = Maker {
+            repo,
+            registry,
+            programs,
+            subject,
+            threads: plan.threads,
+        };
+        ensure(&maker, &positions::of_plan(plan))?;
+    }
+    Ok(())
 }
 
 /// The same as [`ensure_for`] for a run that is resumed; refused where the rest of its targets
@@ -198,47 +297,42 @@ pub fn ensure_as_recorded(
     Ok(())
 }
 
-/// The facts of a run's provenance about the golden that its targets are compared with: the SHA-256
-/// of as much of the golden as the plan needs, where it comes from, and how far it reaches
-/// (tokens).
+/// The facts of a run's provenance about the goldens that its targets are compared with: the SHA-256
+/// of as much of them as the plan needs, where they come from, and how far they reach (tokens).
 pub fn facts(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
     if plan.targets.is_empty() {
         return Ok(BTreeMap::new());
     }
     let contexts = positions::of_plan(plan);
-    let kept = Kept::read(repo, &plan.model)?;
-    let far_here = kept.far_made_here(&contexts);
-    let origin = match (&kept.committed, &kept.made_here) {
-        (Some(_), Some(made)) if !far_here.is_empty() => format!(
-            "committed, and for contexts of {} tokens made here by {}, {} agreeing",
-            far_here.join(" and "),
-            made.reference,
-            made.cross_check
-        ),
-        (Some(_), _) => "committed".to_owned(),
-        (None, Some(made)) => format!(
-            "made here by {}, {} agreeing",
-            made.reference, made.cross_check
-        ),
-        (None, None) => return Ok(BTreeMap::new()),
-    };
-    let Some(golden) = kept.golden() else {
-        return Ok(BTreeMap::new());
-    };
-    let golden = golden.for_contexts(&contexts);
+    let (mut json, mut origins, mut reach) = (String::new(), Vec::new(), u32::MAX);
+    for subject in Subject::all(&plan.model, &repo.parity_limits()?, &plan.targets) {
+        let kept = Kept::read(repo, subject)?;
+        let origin = kept.origin(&contexts);
+        let Some((origin, golden)) = origin.zip(kept.golden()) else {
+            return Ok(BTreeMap::new());
+        };
+        origins.push(match subject.own_weights {
+            Some(weights) => format!("with the weights of {weights} {origin}"),
+            None => origin,
+        });
+        let golden = golden.for_contexts(&contexts);
+        json.push_str(&golden.to_json());
+        reach = reach.min(golden.positions());
+    }
     let facts = [
-        (SHA256, sha256_hex(golden.to_json().as_bytes())),
-        ("golden_origin", origin),
-        ("golden_positions", golden.positions().to_string()),
+        (SHA256, sha256_hex(json.as_bytes())),
+        ("golden_origin", origins.join("; ")),
+        ("golden_positions", reach.to_string()),
     ];
     Ok(facts.map(|(key, value)| (key.to_owned(), value)).into())
 }
 
 /// Load the committed golden; refused where it was made from other weights than the model's.
-fn committed(repo: &Repo, model: &str) -> Result<Golden> {
-    let path = repo.golden_path(model);
+fn committed(repo: &Repo, subject: Subject) -> Result<Golden> {
+    let Subject { model, own_weights } = subject;
+    let path = repo.golden_path(model, own_weights);
     let golden = Golden::load(&path)?;
-    if !is_of_weights(repo, model, &golden)? {
+    if !is_of_weights(repo, subject, &golden)? {
         bail!(
             "{}: was made from weights {}…, which data/models.lock does not have for {model}; make it anew with `cargo xtask verify --model {model} --bless`",
             path.display(),
@@ -250,32 +344,35 @@ fn committed(repo: &Repo, model: &str) -> Result<Golden> {
 
 /// The golden that was made here, if it may be used: of these weights, by the registry's reference
 /// and its cross-check. Any other is ignored, and made anew.
-fn made_here(repo: &Repo, model: &str) -> Result<Option<Golden>> {
-    let path = repo.own_golden_path(model);
+fn made_here(repo: &Repo, subject: Subject) -> Result<Option<Golden>> {
+    let path = repo.own_golden_path(subject.model, subject.own_weights);
     let Ok(golden) = Golden::load(&path) else {
         return Ok(None);
     };
     let registry = repo.registry()?;
     let [reference, cross_check] = registry.judges();
-    let is_by = |name: &str, judge: &schema::registry::Target| {
+    let is_by = |name: &str, judge: &Target| {
         let id = name.split(' ').next().unwrap_or_default();
         let targets = registry.targets();
         let by = targets.iter().find(|target| target.id == id);
         by.is_some_and(|t| t.engine == judge.engine && t.precision == judge.precision)
     };
-    let is_usable = golden.model == model
+    let is_usable = golden.model == subject.model
         && is_by(&golden.reference, &reference)
         && is_by(&golden.cross_check, &cross_check)
-        && is_of_weights(repo, model, &golden)?;
+        && is_of_weights(repo, subject, &golden)?;
     Ok(is_usable.then_some(golden))
 }
 
-fn is_of_weights(repo: &Repo, model: &str, golden: &Golden) -> Result<bool> {
+fn is_of_weights(repo: &Repo, subject: Subject, golden: &Golden) -> Result<bool> {
     let lock = repo.models_lock()?;
-    let Some(files) = lock.models.get(model) else {
+    let Some(files) = lock.models.get(subject.model) else {
         return Ok(false);
     };
     let is_it = |sha256: &String| *sha256 == golden.weights_sha256;
+    if let Some(weights) = subject.own_weights {
+        return Ok(files.get(weights).is_some_and(is_it));
+    }
     let weights = repo.registry()?.judges().map(|judge| judge.weights);
     let whole = || {
         weights
@@ -286,9 +383,9 @@ fn is_of_weights(repo: &Repo, model: &str, golden: &Golden) -> Result<bool> {
 }
 
 /// Write the golden that was made here beside the model's files, merged with the one there before.
-fn write(repo: &Repo, made: &Golden) -> Result<()> {
+fn write(repo: &Repo, subject: Subject, made: &Golden) -> Result<()> {
     let mut golden = made.clone();
-    if let Some(before) = made_here(repo, &made.model)? {
+    if let Some(before) = made_here(repo, subject)? {
         golden.cross_check_kl_nats = golden.cross_check_kl_nats.max(before.cross_check_kl_nats);
         for (name, before) in [
             (&mut golden.reference, before.reference),
@@ -307,7 +404,7 @@ fn write(repo: &Repo, made: &Golden) -> Result<()> {
             .retain(|old| !new.iter().any(|prompt| prompt.name == old.name));
         golden.prompts.extend(new);
     }
-    let path = repo.own_golden_path(&golden.model);
+    let path = repo.own_golden_path(subject.model, subject.own_weights);
     write_whole(&path, golden.to_json())?;
     eprintln!(
         "{}: made by {}, {} agrees (worst mean KL {:.1e} nats)",

@@ -30,9 +30,9 @@ const POSITIONS: usize = 2;
 /// Output tokens compared after each prompt, where there are no scores.
 const NEW_TOKENS: usize = 4;
 /// Factor by which limits are raised. The precisions' limits are about means over 64 positions;
-/// those of two spread more. Measured on tiny-llama, the widest of 64 was 1.6 limits at q4_k_m, 1.0
-/// at bf16 and 0.4 at q8_0. A prompt that is read wrongly is 4 nats away, ten times what even
-/// q4_k_m may be.
+/// those of two spread more. Measured on tiny-llama, the widest of 64 was 1.0 limits at bf16, 0.9 at
+/// q4_k_m and 0.4 at q8_0. A prompt that is read wrongly is 4 nats away, a hundred times what even
+/// q8_0 may be.
 const SLACK: f64 = 4.0;
 
 /// Check prompts of every length modulo 64, within `verified_positions`; returns a description of

@@ -5,8 +5,9 @@
 //! and asks one prompt, `lengths` checks contexts beyond the usual ones and prompts of every
 //! length, `batch` requests in a batch, `repeats` prompts that were asked before, `prefix` prompts
 //! that begin alike. `golden` makes the reference's answers and stories, `judges` chooses the
-//! targets that make them, `goldens` finds the golden that holds, `of_run` is the gate within a
-//! run, and `told` reports progress.
+//! targets that make them, `own_weights` has them read the rounded weights of a target's file,
+//! `goldens` finds the golden that holds, `of_run` is the gate within a run, and `told` reports
+//! progress.
 
 pub mod architecture;
 pub mod batch;
@@ -17,6 +18,7 @@ pub mod judges;
 mod lengths;
 pub mod of_run;
 pub mod output;
+pub(crate) mod own_weights;
 mod prefix;
 pub mod question;
 mod repeats;

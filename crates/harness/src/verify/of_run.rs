@@ -1,9 +1,10 @@
 //! Runs the gate within a run: verifies targets that have no judgement yet, and writes their
 //! records.
 
+use super::goldens::Goldens;
 use super::question::{Question, limit};
 use super::target::{not_verified, verify};
-use super::{architecture, goldens, told};
+use super::{architecture, told};
 use crate::engine::session::Patience;
 use crate::positions;
 use crate::programs::Programs;
@@ -30,7 +31,7 @@ pub fn verify_targets(
     judged: &mut BTreeMap<String, VerifyRecord>,
     control: &Control,
 ) -> Result<Programs> {
-    let golden = goldens::load(repo, &plan.model, &positions::of_plan(plan))?;
+    let goldens = Goldens::load(repo, &plan.model, &plan.targets, &positions::of_plan(plan))?;
     let limits = repo.parity_limits()?;
     let registry = repo.registry()?;
     let mut batches: Vec<u32> = plan
@@ -60,7 +61,7 @@ pub fn verify_targets(
             (Some(failure), _) | (None, Err(failure)) => not_verified(target, &plan.model, failure),
             (None, Ok(program)) => {
                 let question = Question {
-                    golden: &golden,
+                    golden: goldens.for_target(target),
                     limit: limit(&limits, &target.precision)?,
                     model_dir: &model_dir,
                     threads: plan.threads,

@@ -53,6 +53,22 @@ pub enum GgmlType {
 }
 
 impl GgmlType {
+    /// All formats.
+    const ALL: [Self; 7] = [
+        Self::F32,
+        Self::F16,
+        Self::Q5_0,
+        Self::Q8_0,
+        Self::Q4K,
+        Self::Q5K,
+        Self::Q6K,
+    ];
+
+    /// The format that a GGUF file gives this number; `None` for one that isn't known here.
+    pub fn numbered(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u32 == number)
+    }
+
     /// Weights per block, and bytes per block.
     pub fn block(self) -> (usize, usize) {
         match self {

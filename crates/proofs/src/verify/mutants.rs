@@ -9,6 +9,7 @@ use harness::engine::Program;
 use harness::engine::session::Session;
 use harness::run::audit::Audit;
 use harness::verify::golden::Maker;
+use harness::verify::goldens::Subject;
 use harness::verify::question::{BATCHES, Question, default_patience, load_request, threads};
 use harness::verify::target::verify;
 use harness::verify::{goldens, judges};
@@ -27,7 +28,8 @@ const FAR: (&str, u32) = ("tiny-llama3", 8256);
 pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
     let mutants = registry.mutants();
     let (far_model, far) = (FAR.0, &[FAR.1]);
-    let judges = match goldens::lacking(repo, far_model, far)?.is_nothing() {
+    let far_subject = Subject::model(far_model);
+    let judges = match goldens::lacking(repo, far_subject, far)?.is_nothing() {
         true => Vec::new(),
         false => judges::to_build(registry),
     };
@@ -41,7 +43,7 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
         repo,
         registry,
         programs: &programs,
-        model: far_model,
+        subject: far_subject,
         threads: threads(),
     };
     goldens::ensure(&maker, far)?;
@@ -186,7 +188,7 @@ fn seen(
     let usual = ModelSpec::SMALL.into_iter().filter(|model| *model != FAR.0);
     let usual = usual.map(|model| (model, None));
     for (model, context) in usual.chain([(FAR.0, Some(FAR.1))]) {
-        let golden = goldens::load(repo, model, context.as_slice())?;
+        let golden = goldens::load(repo, Subject::model(model), context.as_slice())?;
         let question = Question {
             golden: &golden,
             limit,

@@ -330,6 +330,7 @@ pub fn world(runs: Vec<Run>) -> World {
                         kl_nats_max: 1e-3,
                         tie_width_nats: 0.01,
                         batch_tie_nats: 0.01,
+                        own_weights: false,
                         reason: "synthetic".into(),
                     };
                     (precision.to_owned(), limit)

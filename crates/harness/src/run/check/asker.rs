@@ -12,6 +12,7 @@ use crate::engine::session::{Patience, Session};
 use crate::prompts;
 use crate::run::positions;
 use crate::verify::output::{self, Output};
+use crate::verify::own_weights;
 use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use protocol::wire::{Load, Scored};
@@ -67,7 +68,7 @@ pub enum Put {
 
 /// A session with the reference, and the questions that it was asked.
 pub struct Asker {
-    /// The id of the reference's target.
+    /// The id of the reference's target, and the weights that it has where they aren't the model's.
     pub name: String,
     session: Session,
     tokenizer: Tokenizer,
@@ -86,9 +87,15 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Start the judge of `run`.
-    pub fn open(run: &Run, judge: &Judge, control: &Control) -> Result<Self> {
+    /// Start the judge of `run`, with the model's weights or those of another file.
+    pub fn open(
+        run: &Run,
+        judge: &Judge,
+        own_weights: Option<&str>,
+        control: &Control,
+    ) -> Result<Self> {
         let plan = &run.header.plan;
+        let model_dir = own_weights::model_dir(judge.repo, &plan.model, own_weights)?;
         // No target was timed beyond the positions that it is verified for.
         let targets = plan.targets.iter();
         let reached = targets
@@ -100,7 +107,7 @@ impl Asker {
         // The judge generates one output at a time, and scores need no place in a batch.
         let load = Load {
             max_batch: 1,
-            ..load_for_cases(judge.target, judge.model_dir, plan.threads, cases)
+            ..load_for_cases(judge.target, &model_dir, plan.threads, cases)
         };
         let patience = Patience::new(plan, control);
         let session =
@@ -110,8 +117,12 @@ impl Asker {
                     judge.target.id
                 )
             })?;
-        let tokenizer = prompts::tokenizer(judge.model_dir)?;
-        Ok(Self::new(judge.target.id.clone(), session, tokenizer))
+        let tokenizer = prompts::tokenizer(&model_dir)?;
+        let name = match own_weights {
+            Some(weights) => format!("{} with the weights of {weights}", judge.target.id),
+            None => judge.target.id.clone(),
+        };
+        Ok(Self::new(name, session, tokenizer))
     }
 
     fn new(name: String, session: Session, tokenizer: Tokenizer) -> Self {

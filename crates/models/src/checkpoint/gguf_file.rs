@@ -1,0 +1,193 @@
+//! Reads GGUF files: where each tensor is, and its rows as f32.
+//!
+//! Of the keys only the alignment is read. The format is described in the GGUF specification of the
+//! ggml project (docs/gguf.md).
+
+use crate::gguf::ALIGNMENT;
+use crate::quant::GgmlType;
+use crate::tensors::TensorDef;
+use anyhow::{Context, Result, bail, ensure};
+use memmap2::Mmap;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+/// The tensors of a GGUF file.
+#[derive(Debug)]
+pub struct GgufFile {
+    map: Mmap,
+    places: BTreeMap<String, Place>,
+}
+
+/// The place of a tensor in the file.
+#[derive(Debug)]
+struct Place {
+    /// Offset of its first byte.
+    start: usize,
+    kind: GgmlType,
+    /// Its shape, the fastest dimension first.
+    shape: Vec<usize>,
+}
+
+impl GgufFile {
+    /// Open a file and read its header.
+    ///
+    /// # Errors
+    /// In one line, with the file: it can't be read, is no GGUF file, is cut short, or has a tensor
+    /// in a format that isn't known here.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).with_context(|| format!("{} can't be read", path.display()))?;
+        // SAFETY: the file is a model's, which lies in the models directory and is replaced by
+        // renaming and never written in place. Somebody who truncates it all the same ends this
+        // process (SIGBUS).
+        let map = unsafe { Mmap::map(&file) }
+            .with_context(|| format!("{} can't be read", path.display()))?;
+        let places = Reader(&map)
+            .places(map.len())
+            .with_context(|| format!("{} can't be used", path.display()))?;
+        Ok(Self { map, places })
+    }
+
+    /// Return the tensor of that name and shape as f32, row after row in the order of this file.
+    ///
+    /// # Errors
+    /// The file has no such tensor, or it has another shape.
+    pub fn rows(&self, tensor: &TensorDef) -> Result<impl Fn(usize) -> Vec<f32>> {
+        let name = &tensor.gguf_name;
+        let place = self.places.get(name);
+        let place = place.with_context(|| format!("the weights lack the tensor {name}"))?;
+        let wanted: Vec<usize> = tensor.shape().into_iter().rev().collect();
+        ensure!(
+            place.shape == wanted,
+            "the tensor {name} is {:?} where config.json makes it {wanted:?}",
+            place.shape
+        );
+        let bytes = place.kind.bytes(tensor.cols);
+        Ok(move |row| {
+            let start = place.start + row * bytes;
+            place.kind.decode(&self.map[start..start + bytes])
+        })
+    }
+}
+
+/// What is left to read of a header.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn places(mut self, file_bytes: usize) -> Result<BTreeMap<String, Place>> {
+        ensure!(self.bytes(4)? == b"GGUF", "it is no GGUF file");
+        let version = self.u32()?;
+        ensure!(
+            (2..=3).contains(&version),
+            "it is of version {version}; read are 2 and 3"
+        );
+        let (tensors, keys) = (self.u64()?, self.u64()?);
+        let mut alignment = ALIGNMENT;
+        for _ in 0..keys {
+            let key = self.string()?;
+            let kind = self.u32()?;
+            match (key.as_str(), kind) {
+                ("general.alignment", UINT32) => alignment = self.u32()? as usize,
+                _ => self.skip(kind)?,
+            }
+        }
+        ensure!(alignment > 0, "its alignment is 0");
+        let mut places = BTreeMap::new();
+        for _ in 0..tensors {
+            let name = self.string()?;
+            let mut shape = Vec::new();
+            for _ in 0..self.u32()? {
+                shape.push(self.u64()?);
+            }
+            let number = self.u32()?;
+            let Some(kind) = GgmlType::numbered(number) else {
+                bail!("the tensor {name} has GGML's type {number}, which isn't known here");
+            };
+            let start = self.u64()?;
+            places.insert(name, Place { start, kind, shape });
+        }
+        let data = (file_bytes - self.0.len()).next_multiple_of(alignment);
+        for (name, place) in &mut places {
+            let (per_block, _) = place.kind.block();
+            let cols = place.shape.first().copied().unwrap_or(0);
+            ensure!(
+                cols.is_multiple_of(per_block),
+                "a row of the tensor {name} fills no blocks of {per_block}"
+            );
+            let bytes = place
+                .shape
+                .iter()
+                .try_fold(1_usize, |all, &n| all.checked_mul(n))
+                .map(|weights| place.kind.bytes(weights));
+            let end = data
+                .checked_add(place.start)
+                .zip(bytes)
+                .and_then(|(start, bytes)| start.checked_add(bytes));
+            ensure!(
+                end.is_some_and(|end| end <= file_bytes),
+                "it is truncated: the tensor {name} lies beyond its end"
+            );
+            place.start += data;
+        }
+        Ok(places)
+    }
+
+    fn bytes(&mut self, count: usize) -> Result<&[u8]> {
+        let Some((taken, rest)) = self.0.split_at_checked(count) else {
+            bail!("it is truncated within its header");
+        };
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        let bytes = self.bytes(4)?.try_into().expect("four bytes were taken");
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn u64(&mut self) -> Result<usize> {
+        let bytes = self.bytes(8)?.try_into().expect("eight bytes were taken");
+        Ok(usize::try_from(u64::from_le_bytes(bytes))?)
+    }
+
+    fn string(&mut self) -> Result<String> {
+        let length = self.u64()?;
+        Ok(String::from_utf8_lossy(self.bytes(length)?).into_owned())
+    }
+
+    /// Pass over a value of this type.
+    fn skip(&mut self, kind: u32) -> Result<()> {
+        match kind {
+            STRING => self.string().map(|_| ()),
+            ARRAY => {
+                let (kind, count) = (self.u32()?, self.u64()?);
+                (0..count).try_for_each(|_| self.skip(kind))
+            }
+            _ => {
+                let size = SIZES.get(kind as usize).copied().flatten();
+                let size = size.with_context(|| format!("it has a value of type {kind}"))?;
+                self.bytes(size).map(|_| ())
+            }
+        }
+    }
+}
+
+const UINT32: u32 = 4;
+const STRING: u32 = 8;
+const ARRAY: u32 = 9;
+/// Sizes of the types of values (bytes); `None` for those of other lengths.
+const SIZES: [Option<usize>; 13] = [
+    Some(1),
+    Some(1),
+    Some(2),
+    Some(2),
+    Some(4),
+    Some(4),
+    Some(4),
+    Some(1),
+    None,
+    None,
+    Some(8),
+    Some(8),
+    Some(8),
+];
