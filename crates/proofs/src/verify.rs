@@ -1,7 +1,8 @@
 //! `cargo xtask verify`: puts targets through the gate on demand, outside a run.
 
 use harness::verify::golden::Maker;
-use harness::verify::goldens::{Goldens, Subject};
+use harness::verify::goldens::Goldens;
+use harness::verify::subject::Subject;
 use harness::verify::{architecture, goldens, judges};
 mod mutants;
 use anyhow::Result;

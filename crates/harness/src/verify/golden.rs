@@ -4,8 +4,8 @@
 //! A model trained on stories also generates some with the reference, for the site to show.
 
 use super::gate::judge_scores;
-use super::goldens::Subject;
 use super::question::load_request;
+use super::subject::Subject;
 use super::{judges, own_weights};
 use crate::engine::session::Session;
 use crate::programs::Programs;

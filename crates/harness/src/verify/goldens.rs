@@ -3,6 +3,7 @@
 //! files. `golden` makes it.
 
 use super::golden::Maker;
+use super::subject::Subject;
 use crate::positions;
 use crate::programs::Programs;
 use anyhow::{Context, Result, bail};
@@ -15,44 +16,6 @@ use schema::plan::Plan;
 use schema::registry::{Registry, Target};
 use schema::run::RunHeader;
 use std::collections::BTreeMap;
-
-/// A model, and the weights of it that the reference reads.
-#[derive(Clone, Copy)]
-pub struct Subject<'a> {
-    /// The model's id.
-    pub model: &'a str,
-    /// The weights file of few bits that is read as f32; `None`: the model's own weights.
-    pub own_weights: Option<&'a str>,
-}
-
-impl<'a> Subject<'a> {
-    /// A model with its own weights.
-    pub fn model(model: &'a str) -> Self {
-        Self {
-            model,
-            own_weights: None,
-        }
-    }
-
-    /// What the reference reads for these targets.
-    pub fn all(
-        model: &'a str,
-        limits: &ParityLimits,
-        targets: impl IntoIterator<Item = &'a Target>,
-    ) -> Vec<Self> {
-        let references = limits.references(targets).into_iter();
-        references
-            .map(|own_weights| Self { model, own_weights })
-            .collect()
-    }
-
-    fn in_words(&self) -> String {
-        match self.own_weights {
-            Some(weights) => format!("{} with the weights of {weights}", self.model),
-            None => self.model.to_owned(),
-        }
-    }
-}
 
 /// The goldens that the targets of one model are compared with.
 pub struct Goldens {

@@ -6,8 +6,8 @@
 //! length, `batch` requests in a batch, `repeats` prompts that were asked before, `prefix` prompts
 //! that begin alike. `golden` makes the reference's answers and stories, `judges` chooses the
 //! targets that make them, `own_weights` has them read the rounded weights of a target's file,
-//! `goldens` finds the golden that holds, `of_run` is the gate within a run, and `told` reports
-//! progress.
+//! `subject` says which weights a golden is of, `goldens` finds the golden that holds, `of_run` is
+//! the gate within a run, and `told` reports progress.
 
 pub mod architecture;
 pub mod batch;
@@ -22,5 +22,6 @@ pub(crate) mod own_weights;
 mod prefix;
 pub mod question;
 mod repeats;
+pub mod subject;
 pub mod target;
 pub mod told;
