@@ -35,9 +35,10 @@ use provision::build;
 use runs::results::Results;
 use runs::summary::{Places, Summary};
 use runs::{page, results, shard};
+use schema::key::twin_name;
 use schema::origin::Shard;
 use schema::plan::Until;
-use schema::registry::Registry;
+use schema::registry::{Registry, Target};
 use schema::run::{Run, RunHeader};
 use schema::run_files::MAX_READINGS;
 use std::fs::File;
@@ -324,7 +325,12 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
         run_dir.display()
     );
     let judge = judging::likely(registry, &run.verify, programs);
-    let judging = forecast::Judging::new(judge, &left, &logs, &run.checks);
+    let limits = repo.parity_limits()?;
+    let own_weights = |name: &str| {
+        let is_it = |target: &&Target| name == target.id || name == twin_name(&target.id);
+        limits.own_weights(plan.targets.iter().find(is_it)?)
+    };
+    let judging = forecast::Judging::new(judge, own_weights, &left, &logs, &run.checks);
     forecast::tell(plan, budget, &left, &judging, &run.micro, ours);
     watch::stage(Stage::Measure);
     for group in run::told::groups(&planned, &left, &logs, plan, &run.verify, budget) {

@@ -104,43 +104,68 @@ fn words(measure_s: f64, later: &[(Stage, f64)]) -> String {
 pub(super) struct Judging<'a> {
     /// The judge's id; empty where there is none.
     pub by: String,
-    /// Scenario, case and block of the outputs that have no judgement yet.
-    pub of: BTreeSet<(&'a str, &'a str, u32)>,
+    /// The outputs that have no judgement yet.
+    pub of: BTreeSet<Outputs<'a>>,
+}
+
+/// Outputs of all targets that are judged with the same weights: their prompts are computed once.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Outputs<'a> {
+    /// The weights that the judge reads; `None`: the model's.
+    own_weights: Option<&'a str>,
+    scenario: &'a str,
+    case: &'a str,
+    block: u32,
 }
 
 impl<'a> Judging<'a> {
     /// Collect the outputs of what is `left` to measure, and those measured before and not judged.
+    /// `own_weights`: what the judge reads for the target of a launch, where it isn't the model's
+    /// weights.
     pub fn new(
         by: String,
+        own_weights: impl Fn(&str) -> Option<&'a str>,
         left: &'a [Pending],
         logs: &'a [LaunchLog],
         checks: &BTreeMap<CellKey, CheckRecord>,
     ) -> Self {
-        let to_come = left.iter().flat_map(|Pending { launch, .. }| {
-            let cases = launch.cases.iter();
-            cases.map(|case| (launch.scenario.as_str(), case.as_str(), launch.invocation))
-        });
-        let measured = logs.iter().flat_map(
-            |LaunchLog {
-                 launch, case_ends, ..
-             }| {
-                let ends = case_ends.iter().filter(|end| {
-                    !checks.contains_key(&CellKey {
-                        target: launch.target.clone(),
-                        scenario: launch.scenario.clone(),
-                        case: end.case.clone(),
-                    })
-                });
-                ends.map(|end| {
-                    (
-                        launch.scenario.as_str(),
-                        end.case.as_str(),
+        let mut of = BTreeSet::new();
+        let mut add = |target: &str, scenario, case, block| {
+            of.insert(Outputs {
+                own_weights: own_weights(target),
+                scenario,
+                case,
+                block,
+            });
+        };
+        for Pending { launch, .. } in left {
+            for case in &launch.cases {
+                add(
+                    &launch.target,
+                    &*launch.scenario,
+                    &**case,
+                    launch.invocation,
+                );
+            }
+        }
+        for log in logs {
+            let launch = &log.launch;
+            for end in &log.case_ends {
+                let cell = CellKey {
+                    target: launch.target.clone(),
+                    scenario: launch.scenario.clone(),
+                    case: end.case.clone(),
+                };
+                if !checks.contains_key(&cell) {
+                    add(
+                        &launch.target,
+                        &launch.scenario,
+                        &end.case,
                         launch.invocation,
-                    )
-                })
-            },
-        );
-        let of = to_come.chain(measured).collect();
+                    );
+                }
+            }
+        }
         Self { by, of }
     }
 }
@@ -183,7 +208,7 @@ fn check_at_pace_s(plan: &Plan, pilot: &Pilot, judging: &Judging) -> f64 {
             };
             // Prompts are the same for all targets.
             let blocks = judging.of.iter();
-            let blocks = blocks.filter(|of| (of.0, of.1) == (&scenario.id, &case.id));
+            let blocks = blocks.filter(|of| (of.scenario, of.case) == (&scenario.id, &case.id));
             let prompts = f64::from(case.requests) * blocks.count() as f64;
             // An output for a repeated prompt has been judged already.
             let own = plan.own_prompts(scenario);
@@ -257,13 +282,17 @@ mod tests {
             }
         }
         let takes_s = |by: &str, left: &[Pending], logs: &[LaunchLog], checks| {
-            let judging = Judging::new(by.into(), left, logs, checks);
+            let judging = Judging::new(by.into(), |_| None, left, logs, checks);
             check_s(&plan, &budget, &judging)
         };
         // 20 requests in each of two blocks.
         let none = BTreeMap::new();
         let all_s = takes_s("judge", &left, &[], &none);
         assert!((all_s - 40.0 * 0.5).abs() < 1e-9, "{all_s}");
+        let own = |target: &str| (target == "b").then_some("w");
+        let in_two = Judging::new("judge".into(), own, &left, &[], &none);
+        let in_two_s = check_s(&plan, &budget, &in_two);
+        assert_eq!(in_two_s, 2.0 * all_s, "once with each weights");
         let of_another_s = takes_s("other", &left, &[], &none);
         assert_eq!(of_another_s, all_s, "at the pace of who is timed");
         assert_eq!(takes_s("", &left, &[], &none), 0.0, "without a judge");
@@ -276,6 +305,7 @@ mod tests {
         let judged = BTreeMap::from([(cell.clone(), judgement(cell))]);
         assert_eq!(takes_s("judge", &left, &measured, &judged), all_s / 2.0);
     }
+
     /// A launch that completed one case.
     fn log(invocation: u32, target: &str, scenario: &str, case: &str) -> LaunchLog {
         LaunchLog {
