@@ -20,18 +20,20 @@ set -eu
 records=${RECORDS:-records.tar.gz}
 model=${MODEL:-llama-3.2-1b-shape}
 out=lent
-# What the reference answered to long prompts, where it was asked here: asking takes minutes.
-golden=${BENCH_MODELS_DIR:-models}/$model/golden.json
+# Where golden*.json lie: what the reference answered, where it was asked here, which takes minutes.
+goldens=${BENCH_MODELS_DIR:-models}/$model
 
 if [ -e "$records" ] && [ ! -e "$out" ]; then
     # Put in place whole: the machine may be taken at any moment.
     rm -rf unpacking
     mkdir unpacking
     tar -xzf "$records" -C unpacking
-    if [ -e unpacking/golden.json ] && [ ! -e "$golden" ]; then
-        mkdir -p "$(dirname "$golden")"
-        mv unpacking/golden.json "$golden"
-    fi
+    for golden in unpacking/golden*.json; do
+        if [ -e "$golden" ] && [ ! -e "$goldens/${golden##*/}" ]; then
+            mkdir -p "$goldens"
+            mv "$golden" "$goldens"
+        fi
+    done
     mv unpacking/records "$out"
     rm -rf unpacking
 fi
@@ -56,9 +58,11 @@ if [ -e "$out" ]; then
     rm -rf packing
     mkdir packing
     cp -R "$out" packing/records
-    if [ -e "$golden" ]; then
-        cp "$golden" packing/golden.json
-    fi
+    for golden in "$goldens"/golden*.json; do
+        if [ -e "$golden" ]; then
+            cp "$golden" packing
+        fi
+    done
     tar -czf "$records.new" -C packing .
     mv "$records.new" "$records"
     rm -rf packing

@@ -29,7 +29,7 @@ pub use crate::tensors::{Role, TensorDef, tensors};
 // what bounds every constant from above.
 
 /// Standard deviation of the logits over the vocabulary, in nats. Divergences grow with its square:
-/// at 2.75 q4_k_m comes to 0.1, the most it may.
+/// at 2.75 q4_k_m comes to 0.1.
 const LOGIT_STD: f64 = 2.5;
 /// The same for every model except a Llama with tied embeddings. llama.cpp gives embeddings that
 /// are not tied 4 bits and not 6, and a Qwen3's queries and keys are normalised: at 2.5 their

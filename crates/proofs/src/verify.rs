@@ -9,6 +9,7 @@ use anyhow::Result;
 use base::files::write_whole;
 use base::repo::Repo;
 use harness::devices::Named;
+use harness::engine::EngineFailure;
 use harness::engine::session::Patience;
 use harness::plan::profile_targets;
 use harness::programs::Programs;
@@ -112,8 +113,8 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
             options.control.checkpoint()?;
             told::begin(model, target);
             options.control.skippable();
-            let golden = goldens.for_target(target);
-            let verified = verify_one(repo, &registry, &programs, target, golden, options)?;
+            let verified =
+                verify_one(repo, &registry, &programs, target, model, &goldens, options)?;
             if options.control.skipped() && verified.record.status == Status::NotRun {
                 told::skipped();
                 continue;
@@ -141,41 +142,38 @@ fn verify_one(
     registry: &Registry,
     programs: &Programs,
     target: &Target,
-    golden: &Golden,
+    model: &str,
+    goldens: &Goldens,
     options: &Options,
 ) -> Result<Verified> {
-    let model = golden.model.as_str();
     let model_dir = repo.model_dir(model);
+    let not_verified = |failure: &EngineFailure| Verified {
+        record: not_verified(target, model, failure),
+        judgements: Vec::new(),
+    };
     if let Some(failure) = architecture::refused(registry, target, &model_dir) {
-        return Ok(Verified {
-            record: not_verified(target, model, &failure),
-            judgements: Vec::new(),
-        });
+        return Ok(not_verified(&failure));
     }
     let limits = repo.parity_limits()?;
     let limit = limit(&limits, &target.precision)?;
-    Ok(match programs.get(target) {
-        Err(failure) => Verified {
-            record: not_verified(target, model, failure),
-            judgements: Vec::new(),
+    let (program, golden) = match (programs.get(target), goldens.for_target(target)) {
+        (Ok(program), Ok(golden)) => (program, golden),
+        (Err(failure), _) => return Ok(not_verified(failure)),
+        (Ok(_), Err(failure)) => return Ok(not_verified(&failure)),
+    };
+    let question = Question {
+        golden,
+        limit,
+        model_dir: &model_dir,
+        threads: threads(),
+        batches: &BATCHES,
+        prefix_cache: true,
+        patience: Patience {
+            control: options.control.clone(),
+            ..default_patience()
         },
-        Ok(program) => verify(
-            target,
-            program,
-            &Question {
-                golden,
-                limit,
-                model_dir: &model_dir,
-                threads: threads(),
-                batches: &BATCHES,
-                prefix_cache: true,
-                patience: Patience {
-                    control: options.control.clone(),
-                    ..default_patience()
-                },
-            },
-        ),
-    })
+    };
+    Ok(verify(target, program, &question))
 }
 
 fn print_line(record: &VerifyRecord) {

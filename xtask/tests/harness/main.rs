@@ -22,6 +22,7 @@ mod micro;
 mod open_loop;
 mod own_model;
 mod own_prompts;
+mod own_weights;
 mod predictions;
 mod printing;
 mod programs;

@@ -206,13 +206,20 @@ fn check_at_pace_s(plan: &Plan, pilot: &Pilot, judging: &Judging) -> f64 {
             else {
                 continue;
             };
-            // Prompts are the same for all targets.
-            let blocks = judging.of.iter();
-            let blocks = blocks.filter(|of| (of.scenario, of.case) == (&scenario.id, &case.id));
-            let prompts = f64::from(case.requests) * blocks.count() as f64;
-            // An output for a repeated prompt has been judged already.
+            // Prompts are the same for all targets that are judged with the same weights.
+            let mut blocks: BTreeMap<Option<&str>, u32> = BTreeMap::new();
+            for of in &judging.of {
+                if (of.scenario, of.case) == (&scenario.id, &case.id) {
+                    *blocks.entry(of.own_weights).or_default() += 1;
+                }
+            }
             let own = plan.own_prompts(scenario);
-            let distinct = own.map_or(prompts, |own| prompts.min(own.tokens.len() as f64));
+            let distinct = blocks.into_values().map(|blocks| {
+                let prompts = f64::from(case.requests) * f64::from(blocks);
+                // An output for a repeated prompt has been judged already.
+                own.map_or(prompts, |own| prompts.min(own.tokens.len() as f64))
+            });
+            let distinct: f64 = distinct.sum();
             all_s += distinct * request_s;
         }
     }

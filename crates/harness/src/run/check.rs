@@ -18,6 +18,7 @@ use super::scenario;
 use crate::engine::Program;
 use crate::prompts::Prompts;
 use crate::verify::output::Output;
+use crate::verify::own_weights;
 use anyhow::{Context, Result};
 use asker::{Asker, Gap, Put};
 use base::files::Appender;
@@ -83,15 +84,32 @@ fn judgements(
         file: Appender::open(&run_dir.join("check.jsonl"))?,
     };
     // One after the other, so that the reference has one model in memory at a time.
-    for own_weights in limits.references(cells.iter().map(|cell| cell.target)) {
-        let is_of_these = |cell: &&OpenCell| limits.own_weights(cell.target) == own_weights;
+    for own in limits.references(cells.iter().map(|cell| cell.target)) {
+        let is_of_these = |cell: &&OpenCell| limits.own_weights(cell.target) == own;
         let cells: Vec<&OpenCell> = cells.iter().filter(is_of_these).collect();
         if cells.is_empty() {
             continue;
         }
-        let asker = judge
-            .map(|judge| Asker::open(run, judge, own_weights, control))
-            .transpose()?;
+        let model_dir =
+            judge.map(|judge| own_weights::model_dir(judge.repo, &run.header.plan.model, own));
+        let model_dir = match model_dir.transpose() {
+            Ok(model_dir) => model_dir,
+            // The others can be judged, and these when the run is resumed.
+            Err(error) if own.is_some() => {
+                base::interrupt::check()?;
+                watch::warn(format!("Outputs stay unchecked until --resume: {error:#}"));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let asker = judge.zip(model_dir).map(|(judge, model_dir)| {
+            let name = match own {
+                Some(weights) => format!("{} with the weights of {weights}", judge.target.id),
+                None => judge.target.id.clone(),
+            };
+            Asker::open(run, judge, name, &model_dir, control)
+        });
+        let asker = asker.transpose()?;
         judgements.extend(judging.judge(&cells, asker)?);
     }
     judging.file.sync()?;

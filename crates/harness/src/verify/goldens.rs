@@ -4,6 +4,7 @@
 
 use super::golden::Maker;
 use super::subject::Subject;
+use crate::engine::EngineFailure;
 use crate::positions;
 use crate::programs::Programs;
 use anyhow::{Context, Result, bail};
@@ -13,32 +14,40 @@ use schema::golden::{Golden, ParityLimits, USUAL_POSITIONS};
 use schema::hash::sha256_hex;
 use schema::model::weights_identity;
 use schema::plan::Plan;
+use schema::record::Status;
 use schema::registry::{Registry, Target};
 use schema::run::RunHeader;
 use std::collections::BTreeMap;
 
-/// The goldens that the targets of one model are compared with.
+/// The goldens that the targets of one model are compared with, by the weights that the reference
+/// read; without one for the weights of a file, why there is none.
 pub struct Goldens {
     limits: ParityLimits,
-    by_weights: BTreeMap<Option<String>, Golden>,
+    by_weights: BTreeMap<Option<String>, Result<Golden, String>>,
 }
 
 impl Goldens {
     /// Load those of these targets, with the prompts that contexts of these lengths (tokens) need.
+    /// `Err` where the model has none with its own weights.
     pub fn load(repo: &Repo, model: &str, targets: &[Target], contexts: &[u32]) -> Result<Self> {
         let limits = repo.parity_limits()?;
         let mut by_weights = BTreeMap::new();
         for subject in Subject::all(model, &limits, targets) {
-            let golden = load(repo, subject, contexts)?;
+            let golden = match (load(repo, subject, contexts), subject.own_weights) {
+                (Err(error), Some(_)) => Err(format!("{error:#}")),
+                (golden, _) => Ok(golden?),
+            };
             by_weights.insert(subject.own_weights.map(str::to_owned), golden);
         }
         Ok(Self { limits, by_weights })
     }
 
     /// The golden of a target, which must be one of those that this was loaded for.
-    pub fn for_target(&self, target: &Target) -> &Golden {
+    pub fn for_target(&self, target: &Target) -> Result<&Golden, EngineFailure> {
         let own = self.limits.own_weights(target).map(str::to_owned);
-        &self.by_weights[&own]
+        self.by_weights[&own]
+            .as_ref()
+            .map_err(|why| EngineFailure::new(Status::Unverified, why.clone()))
     }
 }
 
@@ -168,8 +177,20 @@ pub fn lacking_for(repo: &Repo, plan: &Plan) -> Result<Lacking> {
 
 /// Make sure that a model has a golden for contexts of these lengths (tokens). Its files and the
 /// programs of [`to_build`](super::judges::to_build) must be there. `Err` only where there is no
-/// golden at all: contexts that can't be reached stay unverified.
+/// golden with the model's own weights: contexts that can't be reached stay unverified, and so do
+/// the targets of a file whose weights the reference can't read.
 pub fn ensure(maker: &Maker, contexts: &[u32]) -> Result<()> {
+    match (make_lacking(maker, contexts), maker.subject.own_weights) {
+        (Err(error), Some(_)) => {
+            base::interrupt::check()?;
+            watch::warn(format!("{error:#}"));
+            Ok(())
+        }
+        (made, _) => made,
+    }
+}
+
+fn make_lacking(maker: &Maker, contexts: &[u32]) -> Result<()> {
     let (repo, subject) = (maker.repo, maker.subject);
     let model = subject.in_words();
     let lacking = lacking(repo, subject, contexts)?;
@@ -241,12 +262,18 @@ pub fn ensure_as_recorded(
     header: &RunHeader,
 ) -> Result<()> {
     let plan = &header.plan;
-    let then = header.provenance.facts.get(SHA256);
+    let then = &header.provenance.facts;
+    let then: Vec<_> = then
+        .iter()
+        .filter(|(fact, _)| fact.starts_with(SHA256))
+        .collect();
     let is_the_same = || -> Result<bool> {
         let now = facts(repo, plan)?;
-        Ok(then.is_none_or(|then| now.get(SHA256) == Some(then)))
+        Ok(then
+            .iter()
+            .all(|(fact, sha256)| now.get(*fact) == Some(*sha256)))
     };
-    if then.is_some() && is_the_same()? {
+    if !then.is_empty() && is_the_same()? {
         return Ok(());
     }
     ensure_for(repo, registry, programs, plan)?;
@@ -261,33 +288,32 @@ pub fn ensure_as_recorded(
 }
 
 /// The facts of a run's provenance about the goldens that its targets are compared with: the SHA-256
-/// of as much of them as the plan needs, where they come from, and how far they reach (tokens).
+/// of as much of each as the plan needs, where they come from, and how far they reach (tokens).
 pub fn facts(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
+    let mut facts = BTreeMap::new();
     if plan.targets.is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok(facts);
     }
     let contexts = positions::of_plan(plan);
-    let (mut json, mut origins, mut reach) = (String::new(), Vec::new(), u32::MAX);
     for subject in Subject::all(&plan.model, &repo.parity_limits()?, &plan.targets) {
         let kept = Kept::read(repo, subject)?;
         let origin = kept.origin(&contexts);
         let Some((origin, golden)) = origin.zip(kept.golden()) else {
-            return Ok(BTreeMap::new());
+            continue;
         };
-        origins.push(match subject.own_weights {
-            Some(weights) => format!("with the weights of {weights} {origin}"),
-            None => origin,
-        });
         let golden = golden.for_contexts(&contexts);
-        json.push_str(&golden.to_json());
-        reach = reach.min(golden.positions());
+        let mut add = |fact: &str, value: String| {
+            let name = match subject.own_weights {
+                Some(weights) => format!("{fact}_{weights}"),
+                None => fact.to_owned(),
+            };
+            facts.insert(name, value);
+        };
+        add(SHA256, sha256_hex(golden.to_json().as_bytes()));
+        add("golden_origin", origin);
+        add("golden_positions", golden.positions().to_string());
     }
-    let facts = [
-        (SHA256, sha256_hex(json.as_bytes())),
-        ("golden_origin", origins.join("; ")),
-        ("golden_positions", reach.to_string()),
-    ];
-    Ok(facts.map(|(key, value)| (key.to_owned(), value)).into())
+    Ok(facts)
 }
 
 /// Load the committed golden; refused where it was made from other weights than the model's.

@@ -57,11 +57,14 @@ pub fn verify_targets(
         told::begin(&plan.model, target);
         let program = programs.get(target);
         let refused = architecture::refused(&registry, target, &model_dir);
-        let record = match (&refused, program) {
-            (Some(failure), _) | (None, Err(failure)) => not_verified(target, &plan.model, failure),
-            (None, Ok(program)) => {
+        let record = match (&refused, program, goldens.for_target(target)) {
+            (Some(failure), ..) | (None, Err(failure), _) => {
+                not_verified(target, &plan.model, failure)
+            }
+            (None, Ok(_), Err(failure)) => not_verified(target, &plan.model, &failure),
+            (None, Ok(program), Ok(golden)) => {
                 let question = Question {
-                    golden: goldens.for_target(target),
+                    golden,
                     limit: limit(&limits, &target.precision)?,
                     model_dir: &model_dir,
                     threads: plan.threads,

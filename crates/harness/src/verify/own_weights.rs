@@ -9,12 +9,15 @@ use anyhow::{Context, Result};
 use base::files::write_whole;
 use base::repo::Repo;
 use models::checkpoint::{GgufFile, Shape, dequantise};
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// The file with the weights in f32.
+const WEIGHTS: &str = "model.safetensors";
+
 /// The directory from which the reference reads a model: the model's own, or for the weights of a
-/// GGUF file one with these in f32, which is made beside them where it isn't there.
+/// GGUF file one with these in f32, which is made beside them where it isn't there. Files of
+/// gigabytes take a while.
 pub(crate) fn model_dir(repo: &Repo, model: &str, own_weights: Option<&str>) -> Result<PathBuf> {
     let model_dir = repo.model_dir(model);
     let Some(weights) = own_weights else {
@@ -30,8 +33,8 @@ pub(crate) fn model_dir(repo: &Repo, model: &str, own_weights: Option<&str>) -> 
     // Another file of the same name has another directory.
     let short = sha256.get(..8).unwrap_or(sha256);
     let dir = model_dir.join(format!("{weights}-{short}.f32"));
-    let made = dir.join("model.safetensors");
-    if !made.exists() {
+    if !dir.join(WEIGHTS).exists() {
+        eprintln!("Writing the weights of {model}/{weights} in f32, for the reference to read");
         make(&model_dir, weights, &dir).with_context(|| {
             format!(
                 "the reference can't read {} ({} must have room for its weights in f32)",
@@ -50,21 +53,25 @@ fn make(model_dir: &Path, weights: &str, dir: &Path) -> Result<()> {
     for name in ["config.json", "tokenizer.json"] {
         write_whole(&dir.join(name), std::fs::read(model_dir.join(name))?)?;
     }
-    // Renamed when it is whole, because its name says that it is.
-    let part = dir.join("model.safetensors.part");
-    let write = || -> Result<()> {
-        let mut out = BufWriter::new(File::create(&part)?);
-        dequantise::write(&gguf, &Shape::read(&config)?, &mut out)?;
-        out.flush()?;
-        Ok(std::fs::rename(&part, dir.join("model.safetensors"))?)
-    };
-    write().inspect_err(|_| drop(std::fs::remove_file(&part)))
+    // It gets its name when it is whole and on the disk, because its name says that it is. Two
+    // processes may be here at once.
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    let mut out = BufWriter::new(&mut file);
+    dequantise::write(&gguf, &Shape::read(&config)?, &mut out, &mut || {
+        base::interrupt::check()
+    })?;
+    out.flush()?;
+    drop(out);
+    file.as_file().sync_all()?;
+    file.persist(dir.join(WEIGHTS))?;
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::verify::gate::kl_divergence_nats;
-    use base::repo::Repo;
+    use models::{ModelFile, ModelSpec, Origin};
     use schema::golden::Golden;
 
     /// Positions after which nothing was generated yet, so that both goldens know the same one.
@@ -91,5 +98,38 @@ mod tests {
         }
         let mean = kl_nats / model.prompts.len() as f64;
         assert!(mean > 5.0 * limit.kl_nats_max, "{mean}");
+    }
+    #[test]
+    fn weights_are_there_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = ModelSpec {
+            num_layers: 1,
+            files: vec![ModelFile::GgufQ4KM],
+            ..ModelSpec::tiny_stories()
+        };
+        models::generate(&spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
+        let weights = ModelFile::GgufQ4KM.name();
+        let names = |dir: &Path| -> Vec<String> {
+            let entries = std::fs::read_dir(dir).unwrap().flatten();
+            let mut names: Vec<String> = entries
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                .collect();
+            names.sort();
+            names
+        };
+        let made = dir.path().join("made");
+        make(dir.path(), weights, &made).unwrap();
+        assert_eq!(names(&made), ["config.json", WEIGHTS, "tokenizer.json"]);
+
+        // Another model's configuration: a tensor is missing, and nothing is left half written.
+        let config = dir.path().join("config.json");
+        let text = std::fs::read_to_string(&config).unwrap();
+        let deeper = text.replace("\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2");
+        assert_ne!(deeper, text);
+        std::fs::write(&config, deeper).unwrap();
+        let other = dir.path().join("other");
+        let error = make(dir.path(), weights, &other).unwrap_err();
+        assert!(error.to_string().contains("lack the tensor"), "{error}");
+        assert_eq!(names(&other), ["config.json", "tokenizer.json"]);
     }
 }

@@ -11,11 +11,17 @@ use crate::tensors::tensors;
 use anyhow::Result;
 use std::io::Write;
 
-/// Write all tensors that a model of this shape has.
+/// Write all tensors that a model of this shape has. `before_each` is called before each of them,
+/// and ends the work by an error.
 ///
 /// # Errors
 /// A tensor is missing or has another shape, or `out` can't be written.
-pub fn write(gguf: &GgufFile, shape: &Shape, out: &mut dyn Write) -> Result<()> {
+pub fn write(
+    gguf: &GgufFile,
+    shape: &Shape,
+    out: &mut dyn Write,
+    before_each: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
     let spec = ModelSpec {
         storage: Storage::F32,
         ..shape.spec.clone()
@@ -24,6 +30,7 @@ pub fn write(gguf: &GgufFile, shape: &Shape, out: &mut dyn Write) -> Result<()> 
     out.write_all(&header(&spec, &all))?;
     let mut bytes = Vec::new();
     for tensor in &all {
+        before_each()?;
         let row = gguf.rows(tensor)?;
         let mut place_of = vec![0; tensor.rows];
         for place in 0..tensor.rows {
@@ -69,7 +76,7 @@ mod tests {
         let gguf = GgufFile::open(&written(dir, file)).unwrap();
         let shape = Shape::read(&config_json(&spec())).unwrap();
         let mut bytes = Vec::new();
-        write(&gguf, &shape, &mut bytes).unwrap();
+        write(&gguf, &shape, &mut bytes, &mut || Ok(())).unwrap();
         let path = dir.join("model.safetensors");
         std::fs::write(&path, bytes).unwrap();
         let weights = Weights::open(&[path]).unwrap();
@@ -123,7 +130,7 @@ mod tests {
         let gguf = GgufFile::open(&path).unwrap();
         let mut shape = Shape::read(&config_json(&spec())).unwrap();
         shape.spec.num_layers = 2;
-        let error = write(&gguf, &shape, &mut Vec::new()).unwrap_err();
+        let error = write(&gguf, &shape, &mut Vec::new(), &mut || Ok(())).unwrap_err();
         assert!(
             error.to_string().contains("lack the tensor blk.1."),
             "{error}"

@@ -108,17 +108,17 @@ impl Reader<'_> {
         }
         let data = (file_bytes - self.0.len()).next_multiple_of(alignment);
         for (name, place) in &mut places {
-            let (per_block, _) = place.kind.block();
-            let cols = place.shape.first().copied().unwrap_or(0);
+            let (per_block, block_bytes) = place.kind.block();
+            let cols = place.shape.first();
             ensure!(
-                cols.is_multiple_of(per_block),
+                cols.is_some_and(|cols| cols.is_multiple_of(per_block)),
                 "a row of the tensor {name} fills no blocks of {per_block}"
             );
             let bytes = place
                 .shape
                 .iter()
                 .try_fold(1_usize, |all, &n| all.checked_mul(n))
-                .map(|weights| place.kind.bytes(weights));
+                .and_then(|weights| (weights / per_block).checked_mul(block_bytes));
             let end = data
                 .checked_add(place.start)
                 .zip(bytes)
@@ -161,6 +161,7 @@ impl Reader<'_> {
             STRING => self.string().map(|_| ()),
             ARRAY => {
                 let (kind, count) = (self.u32()?, self.u64()?);
+                ensure!(kind != ARRAY, "it has an array of arrays");
                 (0..count).try_for_each(|_| self.skip(kind))
             }
             _ => {
@@ -191,3 +192,72 @@ const SIZES: [Option<usize>; 13] = [
     Some(8),
     Some(8),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file with these bytes between the counts and the tensors' data, which are 64 bytes.
+    fn places(tensors: u64, keys: u64, middle: &[&[u8]]) -> Result<BTreeMap<String, Place>> {
+        let mut file = b"GGUF\x03\0\0\0".to_vec();
+        file.extend(tensors.to_le_bytes());
+        file.extend(keys.to_le_bytes());
+        file.extend(middle.concat());
+        file.resize(file.len().next_multiple_of(32) + 64, 0);
+        Reader(&file).places(file.len())
+    }
+
+    fn string(text: &str) -> Vec<u8> {
+        [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
+    }
+
+    fn tensor(shape: &[u64], kind: u32, start: u64) -> Vec<u8> {
+        let shape_bytes: Vec<u8> = shape.iter().flat_map(|n| n.to_le_bytes()).collect();
+        let count = (shape.len() as u32).to_le_bytes();
+        let place = [&kind.to_le_bytes()[..], &start.to_le_bytes()].concat();
+        [string("t"), count.to_vec(), shape_bytes, place].concat()
+    }
+
+    #[test]
+    fn what_is_no_tensor_of_ours_is_refused() {
+        let why = |tensors, keys, middle: &[&[u8]]| {
+            let found = places(tensors, keys, middle);
+            found.map(drop).unwrap_err().to_string()
+        };
+        let of = |shape: &[u64], kind, start| why(1, 0, &[&tensor(shape, kind, start)]);
+        assert!(of(&[32], 99, 0).contains("GGML's type 99"));
+        assert!(of(&[], 0, 0).contains("fills no blocks"));
+        assert!(of(&[33], 8, 0).contains("fills no blocks of 32"));
+        for (shape, start) in [(&[32, 3][..], 0), (&[32], 64), (&[1 << 40, 1 << 40], 0)] {
+            assert!(of(shape, 0, start).contains("beyond its end"), "{shape:?}");
+        }
+        let nested = [&string("k")[..], &9_u32.to_le_bytes(), &9_u32.to_le_bytes()].concat();
+        let nested = [&nested[..], &1_u64.to_le_bytes()].concat();
+        assert!(why(0, 1, &[&nested]).contains("array of arrays"));
+        let unknown = [&string("k")[..], &77_u32.to_le_bytes()].concat();
+        assert!(why(0, 1, &[&unknown]).contains("value of type 77"));
+    }
+
+    #[test]
+    fn keys_are_passed_over_and_the_alignment_counts() {
+        let strings = [
+            &string("names")[..],
+            &ARRAY.to_le_bytes(),
+            &STRING.to_le_bytes(),
+            &2_u64.to_le_bytes(),
+            &string("a"),
+            &string("bc"),
+        ]
+        .concat();
+        let alignment = [
+            &string("general.alignment")[..],
+            &UINT32.to_le_bytes(),
+            &8_u32.to_le_bytes(),
+        ]
+        .concat();
+        let tensor = tensor(&[8], 0, 16);
+        let found = places(1, 2, &[&strings, &alignment, &tensor]).unwrap();
+        let head = 24 + strings.len() + alignment.len() + tensor.len();
+        assert_eq!(found["t"].start, head.next_multiple_of(8) + 16);
+    }
+}

@@ -12,13 +12,13 @@ use crate::engine::session::{Patience, Session};
 use crate::prompts;
 use crate::run::positions;
 use crate::verify::output::{self, Output};
-use crate::verify::own_weights;
 use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use protocol::wire::{Load, Scored};
 use schema::golden::{GoldenPrompt, TOP};
 use schema::run::Run;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 use tokenizers::Tokenizer;
 use watch::Control;
@@ -87,15 +87,15 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Start the judge of `run`, with the model's weights or those of another file.
+    /// Start the judge of `run` with the model in `model_dir`; `name` is what it is called.
     pub fn open(
         run: &Run,
         judge: &Judge,
-        own_weights: Option<&str>,
+        name: String,
+        model_dir: &Path,
         control: &Control,
     ) -> Result<Self> {
         let plan = &run.header.plan;
-        let model_dir = own_weights::model_dir(judge.repo, &plan.model, own_weights)?;
         // No target was timed beyond the positions that it is verified for.
         let targets = plan.targets.iter();
         let reached = targets
@@ -107,7 +107,7 @@ impl Asker {
         // The judge generates one output at a time, and scores need no place in a batch.
         let load = Load {
             max_batch: 1,
-            ..load_for_cases(judge.target, &model_dir, plan.threads, cases)
+            ..load_for_cases(judge.target, model_dir, plan.threads, cases)
         };
         let patience = Patience::new(plan, control);
         let session =
@@ -117,11 +117,7 @@ impl Asker {
                     judge.target.id
                 )
             })?;
-        let tokenizer = prompts::tokenizer(&model_dir)?;
-        let name = match own_weights {
-            Some(weights) => format!("{} with the weights of {weights}", judge.target.id),
-            None => judge.target.id.clone(),
-        };
+        let tokenizer = prompts::tokenizer(model_dir)?;
         Ok(Self::new(name, session, tokenizer))
     }
 
