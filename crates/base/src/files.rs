@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use schema::record::RecordEvent;
 use serde::Serialize;
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -22,17 +22,28 @@ pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
 /// Write a file, or replace one. Where that fails, an old file stays as it was and no new one
 /// appears.
 pub fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    write_whole_by(path, |out| Ok(out.write_all(content.as_ref())?))
+}
+
+/// The same for content that is written piece by piece.
+pub fn write_whole_by(
+    path: &Path,
+    content: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let dir = dir.unwrap_or(Path::new("."));
-    let write = || {
+    let write = || -> Result<File> {
         let mut file = tempfile::Builder::new()
             .prefix(".new-")
             // The permissions of any new file, which the user's umask reduces.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(dir)?;
-        file.write_all(content.as_ref())?;
+        let mut out = BufWriter::new(&mut file);
+        content(&mut out)?;
+        out.flush()?;
+        drop(out);
         file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)
+        Ok(file.persist(path).map_err(|error| error.error)?)
     };
     write()
         .map(drop)

@@ -35,10 +35,10 @@ use provision::build;
 use runs::results::Results;
 use runs::summary::{Places, Summary};
 use runs::{page, results, shard};
-use schema::key::twin_name;
+use schema::key::original;
 use schema::origin::Shard;
 use schema::plan::Until;
-use schema::registry::{Registry, Target};
+use schema::registry::Registry;
 use schema::run::{Run, RunHeader};
 use schema::run_files::MAX_READINGS;
 use std::fs::File;
@@ -327,8 +327,8 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
     let judge = judging::likely(registry, &run.verify, programs);
     let limits = repo.parity_limits()?;
     let own_weights = |name: &str| {
-        let is_it = |target: &&Target| name == target.id || name == twin_name(&target.id);
-        limits.own_weights(plan.targets.iter().find(is_it)?)
+        let mut targets = plan.targets.iter();
+        limits.own_weights(targets.find(|target| target.id == original(name))?)
     };
     let judging = forecast::Judging::new(judge, own_weights, &left, &logs, &run.checks);
     forecast::tell(plan, budget, &left, &judging, &run.micro, ours);

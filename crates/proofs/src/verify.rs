@@ -72,9 +72,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let mut makes = options.bless;
     let limits = repo.parity_limits()?;
     for model in &models {
-        for subject in Subject::all(model, &limits, &targets) {
-            makes = makes || !goldens::lacking(repo, subject, &options.contexts)?.is_nothing();
-        }
+        makes = makes || goldens::is_any_lacking(repo, model, &targets, &options.contexts)?;
     }
     let judges = match makes {
         true => judges::to_build(&registry),

@@ -8,8 +8,8 @@ use harness::devices::Named;
 use harness::engine::EngineFailure;
 use harness::micro::MicroPrograms;
 use harness::programs::Programs;
-use harness::verify;
 use harness::verify::goldens;
+use harness::{positions, verify};
 use provision::build;
 use schema::plan::Plan;
 use schema::registry::{Registry, Target};
@@ -44,7 +44,8 @@ impl<'a> Building<'a> {
         let mut targets = plan.targets.clone();
         if !targets.is_empty() {
             targets.extend(judges(repo, registry, plan)?);
-            if !goldens::lacking_for(repo, plan)?.is_nothing() {
+            let contexts = positions::of_plan(plan);
+            if goldens::is_any_lacking(repo, &plan.model, &plan.targets, &contexts)? {
                 targets.extend(verify::judges::to_build(registry));
             }
         }

@@ -19,6 +19,7 @@ use crate::engine::Program;
 use crate::prompts::Prompts;
 use crate::verify::output::Output;
 use crate::verify::own_weights;
+use crate::verify::subject::Subject;
 use anyhow::{Context, Result};
 use asker::{Asker, Gap, Put};
 use base::files::Appender;
@@ -90,8 +91,11 @@ fn judgements(
         if cells.is_empty() {
             continue;
         }
-        let model_dir =
-            judge.map(|judge| own_weights::model_dir(judge.repo, &run.header.plan.model, own));
+        let subject = Subject {
+            model: &run.header.plan.model,
+            own_weights: own,
+        };
+        let model_dir = judge.map(|judge| own_weights::model_dir(judge.repo, subject));
         let model_dir = match model_dir.transpose() {
             Ok(model_dir) => model_dir,
             // The others can be judged, and these when the run is resumed.

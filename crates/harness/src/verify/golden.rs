@@ -85,7 +85,7 @@ impl Maker<'_> {
     fn make(&self, lengths: &[(String, u32)], with_stories: bool) -> Result<MadeGolden> {
         let Self { repo, subject, .. } = *self;
         let Subject { model, own_weights } = subject;
-        let model_dir = own_weights::model_dir(repo, model, own_weights)?;
+        let model_dir = own_weights::model_dir(repo, subject)?;
         let text = Prompts::new(&model_dir, SEED)?;
         let longest = lengths.iter().map(|(_, length)| length + POSITIONS as u32);
         let room = longest.max().unwrap_or(1);

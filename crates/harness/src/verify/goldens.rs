@@ -161,18 +161,19 @@ pub fn lacking(repo: &Repo, subject: Subject, contexts: &[u32]) -> Result<Lackin
     })
 }
 
-/// The parts that are missing for the targets of a plan; see [`lacking`].
-pub fn lacking_for(repo: &Repo, plan: &Plan) -> Result<Lacking> {
-    let mut all = Lacking::default();
-    let limits = repo.parity_limits()?;
-    for subject in Subject::all(&plan.model, &limits, &plan.targets) {
-        let one = lacking(repo, subject, &positions::of_plan(plan))?;
-        all.usual |= one.usual;
-        all.far.extend(one.far);
+/// Whether anything is missing for these targets; see [`lacking`].
+pub fn is_any_lacking(
+    repo: &Repo,
+    model: &str,
+    targets: &[Target],
+    contexts: &[u32],
+) -> Result<bool> {
+    for subject in Subject::all(model, &repo.parity_limits()?, targets) {
+        if !lacking(repo, subject, contexts)?.is_nothing() {
+            return Ok(true);
+        }
     }
-    all.far.sort_unstable();
-    all.far.dedup();
-    Ok(all)
+    Ok(false)
 }
 
 /// Make sure that a model has a golden for contexts of these lengths (tokens). Its files and the

@@ -1,15 +1,15 @@
 //! Weights of few bits, as the reference reads them.
 //!
 //! A file of 4 bits a weight rounds so much that its model is another one: held against the model's
-//! own weights, an engine could do a lot wrong before it showed. So the reference reads what such a
+//! own weights, an engine could make large errors unnoticed. So the reference reads what such a
 //! file holds, each weight as the number that it stands for, and what is left is what the engine
 //! itself rounds and does.
 
+use super::subject::Subject;
 use anyhow::{Context, Result};
-use base::files::write_whole;
+use base::files::{write_whole, write_whole_by};
 use base::repo::Repo;
 use models::checkpoint::{GgufFile, Shape, dequantise};
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// The file with the weights in f32.
@@ -18,7 +18,8 @@ const WEIGHTS: &str = "model.safetensors";
 /// The directory from which the reference reads a model: the model's own, or for the weights of a
 /// GGUF file one with these in f32, which is made beside them where it isn't there. Files of
 /// gigabytes take a while.
-pub(crate) fn model_dir(repo: &Repo, model: &str, own_weights: Option<&str>) -> Result<PathBuf> {
+pub(crate) fn model_dir(repo: &Repo, subject: Subject) -> Result<PathBuf> {
+    let Subject { model, own_weights } = subject;
     let model_dir = repo.model_dir(model);
     let Some(weights) = own_weights else {
         return Ok(model_dir);
@@ -53,18 +54,11 @@ fn make(model_dir: &Path, weights: &str, dir: &Path) -> Result<()> {
     for name in ["config.json", "tokenizer.json"] {
         write_whole(&dir.join(name), std::fs::read(model_dir.join(name))?)?;
     }
-    // It gets its name when it is whole and on the disk, because its name says that it is. Two
-    // processes may be here at once.
-    let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    let mut out = BufWriter::new(&mut file);
-    dequantise::write(&gguf, &Shape::read(&config)?, &mut out, &mut || {
-        base::interrupt::check()
-    })?;
-    out.flush()?;
-    drop(out);
-    file.as_file().sync_all()?;
-    file.persist(dir.join(WEIGHTS))?;
-    Ok(())
+    let shape = Shape::read(&config)?;
+    // A file of this name is complete, even where two processes are here at once.
+    write_whole_by(&dir.join(WEIGHTS), |out| {
+        dequantise::write(&gguf, &shape, out, &mut base::interrupt::check)
+    })
 }
 
 #[cfg(test)]
@@ -99,6 +93,7 @@ mod tests {
         let mean = kl_nats / model.prompts.len() as f64;
         assert!(mean > 5.0 * limit.kl_nats_max, "{mean}");
     }
+
     #[test]
     fn weights_are_there_whole_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
@@ -129,7 +124,8 @@ mod tests {
         std::fs::write(&config, deeper).unwrap();
         let other = dir.path().join("other");
         let error = make(dir.path(), weights, &other).unwrap_err();
-        assert!(error.to_string().contains("lack the tensor"), "{error}");
+        let error = format!("{error:#}");
+        assert!(error.contains("lack the tensor"), "{error}");
         assert_eq!(names(&other), ["config.json", "tokenizer.json"]);
     }
 }

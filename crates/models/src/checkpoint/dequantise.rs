@@ -50,18 +50,11 @@ pub fn write(
 mod tests {
     use super::*;
     use crate::checkpoint::Weights;
+    use crate::checkpoint::weights::tests::spec;
     use crate::config::config_json;
     use crate::tokenizer::vocabulary;
     use crate::{ModelFile, Origin, gguf};
     use std::path::PathBuf;
-
-    fn spec() -> ModelSpec {
-        ModelSpec {
-            num_layers: 1,
-            vocab_size: 256,
-            ..ModelSpec::tiny_stories()
-        }
-    }
 
     fn written(dir: &std::path::Path, file: ModelFile) -> PathBuf {
         let mut bytes = Vec::new();

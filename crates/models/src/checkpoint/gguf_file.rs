@@ -3,13 +3,13 @@
 //! Of the keys only the alignment is read. The format is described in the GGUF specification of the
 //! ggml project (docs/gguf.md).
 
+use super::weights::map;
 use crate::gguf::ALIGNMENT;
 use crate::quant::GgmlType;
 use crate::tensors::TensorDef;
 use anyhow::{Context, Result, bail, ensure};
 use memmap2::Mmap;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 /// The tensors of a GGUF file.
@@ -36,12 +36,7 @@ impl GgufFile {
     /// In one line, with the file: it can't be read, is no GGUF file, is cut short, or has a tensor
     /// in a format that isn't known here.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("{} can't be read", path.display()))?;
-        // SAFETY: the file is a model's, which lies in the models directory and is replaced by
-        // renaming and never written in place. Somebody who truncates it all the same ends this
-        // process (SIGBUS).
-        let map = unsafe { Mmap::map(&file) }
-            .with_context(|| format!("{} can't be read", path.display()))?;
+        let map = map(path).with_context(|| format!("{} can't be read", path.display()))?;
         let places = Reader(&map)
             .places(map.len())
             .with_context(|| format!("{} can't be used", path.display()))?;

@@ -125,7 +125,8 @@ impl Weights {
     }
 }
 
-fn map(path: &Path) -> std::io::Result<Mmap> {
+/// Map a model's file into memory.
+pub(super) fn map(path: &Path) -> std::io::Result<Mmap> {
     let file = File::open(path)?;
     // SAFETY: the file is a model's, which lies in the models directory and is replaced by renaming
     // and never written in place. Somebody who truncates it all the same ends this process
@@ -149,12 +150,13 @@ fn read<const N: usize>(bytes: &[u8], out: &mut [f32], value: impl Fn([u8; N]) -
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::config::config_json;
     use crate::{ModelSpec, Origin, safetensors_file};
 
-    fn spec() -> ModelSpec {
+    /// The shape of a model that is made in no time.
+    pub(in crate::checkpoint) fn spec() -> ModelSpec {
         ModelSpec {
             num_layers: 1,
             vocab_size: 256,
