@@ -2,7 +2,6 @@
 //! Requests share its steps as in `llama-server`: [`slots`] decides what a step feeds, [`llama`]
 //! feeds it. Every parameter that llama.cpp has a default for keeps it.
 
-mod argmax;
 mod describe;
 mod device;
 mod file;

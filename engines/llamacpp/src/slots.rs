@@ -3,7 +3,7 @@
 //! as many as fit; sequences join and leave between steps. It deliberately knows nothing of
 //! llama.cpp or threads.
 
-use crate::argmax::argmax;
+use protocol::argmax;
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
 use protocol::scheduler::{Answer, Job};

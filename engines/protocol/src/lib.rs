@@ -20,6 +20,7 @@
 //! micro program: [`micro`]. [`safetensors_files`] finds the files of a model's weights, sharded
 //! or not.
 
+mod argmax;
 pub mod clock;
 pub mod engine;
 pub mod error_log;
@@ -31,6 +32,7 @@ mod weight_files;
 pub mod wire;
 pub mod witness;
 
+pub use argmax::argmax;
 pub use model_config::{architecture, sliding_window};
 pub use weight_files::safetensors_files;
 

@@ -1,0 +1,201 @@
+//! The adapter: it feeds token ids to Frink's decoder and returns greedy ids.
+
+use crate::file::{check_precision, weight_bytes};
+use frink_core::cache::KvCache;
+use frink_gguf::GgufFile;
+use frink_models::{BudgetBackend, Decoder, ModelConfig, host_kv_dtype_from_env};
+use protocol::argmax;
+use protocol::engine::{Engine, EngineError};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The version of Frink's crates, which are released together. A test compares it with the
+/// lockfile.
+const VERSION: &str = "0.50.0";
+
+/// A loaded model of Frink's.
+pub struct Frink {
+    decoder: Decoder,
+    /// The caches of each row, one per layer.
+    caches: Vec<Vec<KvCache>>,
+    /// The tokens whose keys and values each row's caches hold.
+    fed: Vec<Vec<u32>>,
+    /// The logits of each row after the last step; empty before the first.
+    logits: Vec<Vec<f32>>,
+    /// Whether a prompt goes on from what its row holds of an earlier one.
+    keeps_prefixes: bool,
+}
+
+impl Frink {
+    /// Feed a prompt to `row`; return the logits after its last token. The part that the row
+    /// holds already is not computed again, but for the last token, whose logits are asked for.
+    fn feed(&mut self, row: usize, prompt: &[u32]) -> Vec<f32> {
+        let (caches, fed) = (&mut self.caches[row], &mut self.fed[row]);
+        let kept = match self.keeps_prefixes {
+            true => common(fed, &prompt[..prompt.len() - 1]),
+            false => 0,
+        };
+        for cache in caches.iter_mut() {
+            cache.truncate(kept);
+        }
+        fed.clear();
+        fed.extend_from_slice(prompt);
+        let rest: Vec<usize> = prompt[kept..].iter().map(|&id| id as usize).collect();
+        self.decoder.forward_batch_last(&rest, kept, caches)
+    }
+
+    fn greedy(&self) -> Vec<u32> {
+        self.logits.iter().map(|logits| argmax(logits)).collect()
+    }
+}
+
+/// Return how many tokens `a` and `b` begin with alike.
+fn common(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+impl Engine for Frink {
+    fn hello(load: &Load) -> Hello {
+        Hello {
+            protocol: PROTOCOL,
+            engine: "frink".to_string(),
+            version: VERSION.to_string(),
+            build: BTreeMap::new(),
+            capabilities: Capabilities {
+                batching: Batching::StaticEqualLength,
+                score: true,
+                parallel_score: false,
+                prefix_cache: true,
+                position_gap: position_gap(load),
+                notes: vec![
+                    "Prompts of a batch are computed one after another, its decode steps together."
+                        .to_string(),
+                    "Keys and values are f16, as in Frink's programs. On x86-64 its kernels use AVX2: \
+                     a decode step multiplies quantised weights by f32 activations, a prompt by \
+                     activations in 8 bits."
+                        .to_string(),
+                    "Weights are mapped from the file. For prompts Frink keeps a second copy of \
+                     them in another layout, as far as free memory allows."
+                        .to_string(),
+                ],
+            },
+        }
+    }
+
+    fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
+        if load.backend != "cpu" {
+            return Err(EngineError::unsupported(format!(
+                "no backend {:?} here; there is cpu",
+                load.backend
+            )));
+        }
+        let path = Path::new(&load.model_dir).join(&load.weights);
+        let fault = |kind, message: String| {
+            EngineError::new(kind, format!("{}: {message}", path.display()))
+        };
+        let internal = |message| fault(FailureKind::Internal, message);
+        let file = GgufFile::open(&path).map_err(|error| internal(error.to_string()))?;
+        check_precision(&file, &load.precision)
+            .map_err(|message| fault(FailureKind::Unsupported, message))?;
+
+        // As many threads as the runtime named in RAYON_NUM_THREADS.
+        frink_core::threads::init_cpu_pool();
+        let mut config =
+            ModelConfig::from_gguf(&file).map_err(|error| internal(error.to_string()))?;
+        let positions = load.max_context as usize;
+        config.apply_runtime_context(positions);
+        // f16, as its programs choose; the library alone would keep f32.
+        config.kv_dtype = host_kv_dtype_from_env(BudgetBackend::Cpu);
+        let decoder =
+            Decoder::from_gguf(&path, config).map_err(|error| internal(error.to_string()))?;
+        let rows = load.max_batch.max(1) as usize;
+        let caches: Vec<Vec<KvCache>> = (0..rows)
+            .map(|_| decoder.config.new_kv_caches_with_capacity(positions))
+            .collect();
+        let kv_bytes_of_token =
+            |cache: &KvCache| (cache.k_width() + cache.v_width()) * cache.dtype().elem_bytes();
+        let loaded = Loaded {
+            load_ns: 0,
+            weight_bytes: weight_bytes(&file),
+            kv_bytes_per_token: caches[0].iter().map(kv_bytes_of_token).sum::<usize>() as u64,
+        };
+        let engine = Self {
+            decoder,
+            fed: vec![Vec::new(); rows],
+            caches,
+            logits: Vec::new(),
+            keeps_prefixes: load.prefix_cache,
+        };
+        Ok((engine, loaded))
+    }
+
+    fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
+        if prompts.len() > self.caches.len() {
+            return Err(EngineError::unsupported(format!(
+                "{} rows, and caches of {}",
+                prompts.len(),
+                self.caches.len()
+            )));
+        }
+        let rows = prompts.iter().enumerate();
+        self.logits = rows.map(|(row, prompt)| self.feed(row, prompt)).collect();
+        Ok(self.greedy())
+    }
+
+    fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError> {
+        let rows = tokens.len();
+        let ids: Vec<usize> = tokens.iter().map(|&id| id as usize).collect();
+        let positions: Vec<usize> = self.fed[..rows].iter().map(Vec::len).collect();
+        let caches = &mut self.caches[..rows];
+        self.logits = match ids[..] {
+            [id] => vec![self.decoder.forward_token(id, positions[0], &mut caches[0])],
+            _ => self.decoder.forward_multi_seq(&ids, &positions, caches),
+        };
+        for (fed, &id) in self.fed.iter_mut().zip(tokens) {
+            fed.push(id);
+        }
+        Ok(self.greedy())
+    }
+
+    fn logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError> {
+        let logits = self.logits.get(row);
+        logits
+            .cloned()
+            .ok_or_else(|| EngineError::internal(format!("nothing was fed to row {row}")))
+    }
+}
+
+/// Describe the missing sliding window, if the model has one: GGUF files of Mistral don't mention
+/// it.
+fn position_gap(load: &Load) -> Option<String> {
+    let dir = Path::new(&load.model_dir);
+    let window = protocol::sliding_window(dir)?;
+    (protocol::architecture(dir)? == "mistral").then(|| {
+        format!(
+            "Frink runs mistral without its sliding window of {window} positions: beyond it, it \
+             attends to too much"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_lockfiles() {
+        let lock = include_str!("../../../Cargo.lock");
+        for package in ["frink-core", "frink-gguf", "frink-models"] {
+            let entry = format!("name = \"{package}\"\nversion = \"{VERSION}\"\n");
+            assert!(lock.contains(&entry), "{package} is not {VERSION}");
+        }
+    }
+
+    #[test]
+    fn what_two_prompts_share_is_their_common_beginning() {
+        assert_eq!(common(&[1, 2, 3], &[1, 2, 4]), 2);
+        assert_eq!(common(&[1, 2], &[1, 2, 4]), 2);
+        assert_eq!(common(&[], &[1]), 0);
+    }
+}

@@ -1,0 +1,51 @@
+//! Reads a GGUF file's header: whether the file has the precision asked for, and how many bytes a
+//! step reads.
+
+use frink_gguf::{GgmlType, GgufFile, TensorInfo};
+use std::collections::BTreeMap;
+
+/// Check that a file has the precision asked for, because otherwise it would be timed under a
+/// wrong name. Mixtures like `q4_k_m` are judged by the type of most of their weights.
+///
+/// # Errors
+/// The type that the file has instead.
+pub fn check_precision(file: &GgufFile, precision: &str) -> Result<(), String> {
+    let held = main_type(file).ok_or("the file has no layer weights")?;
+    let plain = |name: &str| name.to_lowercase().replace('_', "");
+    if plain(precision).starts_with(&plain(&held)) {
+        return Ok(());
+    }
+    Err(format!("its weights are {held}, not {precision}"))
+}
+
+/// Return the type of most of the layers' weights, as Frink names it (`Q8_0`, `Q4K`).
+fn main_type(file: &GgufFile) -> Option<String> {
+    let mut elements: BTreeMap<String, usize> = BTreeMap::new();
+    for tensor in file.tensors.iter().filter(|t| t.name.starts_with("blk.")) {
+        *elements.entry(format!("{:?}", tensor.dtype)).or_default() += tensor.n_elements();
+    }
+    let most = elements.into_iter().max_by_key(|(_, elements)| *elements)?;
+    Some(most.0)
+}
+
+/// Bytes of weights that a decode step reads. Of an embedding that is not also the output head,
+/// only single rows are read.
+pub fn weight_bytes(file: &GgufFile) -> u64 {
+    let is_untied = file.find_tensor("output.weight").is_some();
+    let is_unread =
+        |name: &str| name.starts_with("rope_") || is_untied && name == "token_embd.weight";
+    let read = file
+        .tensors
+        .iter()
+        .filter(|tensor| !is_unread(&tensor.name));
+    read.map(bytes_in_memory).sum()
+}
+
+/// Bytes of a tensor as Frink holds it: quantised weights as they are in the file, others as f32.
+fn bytes_in_memory(tensor: &TensorInfo) -> u64 {
+    let bytes = match tensor.dtype {
+        GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => 4 * tensor.n_elements(),
+        _ => tensor.byte_len().unwrap_or_default(),
+    };
+    bytes as u64
+}

@@ -1,0 +1,183 @@
+//! Tests of Frink's decoder with small models that the generator writes: against the generator's
+//! own forward pass, in company, and with kept prefixes. Whether a model's output is right is
+//! checked by the parity gate.
+
+use crate::engine::Frink;
+use models::bpe::Bpe;
+use models::reference::{Cache, Reference};
+use models::{ModelFile, ModelSpec, Origin, config, gguf};
+use protocol::engine::{Engine, EngineError};
+use protocol::wire::{FailureKind, Load, Loaded};
+use std::path::Path;
+
+const PROMPTS: [&[u32]; 3] = [&[1, 2, 3, 4, 5], &[90, 3, 17, 64, 8], &[7, 7, 7, 7, 7]];
+
+/// A model of the shape of `tiny-llama`, with fewer layers and ids.
+fn spec() -> ModelSpec {
+    ModelSpec {
+        num_layers: 2,
+        vocab_size: 512,
+        ..ModelSpec::tiny_llama()
+    }
+}
+
+/// Write `config.json` and the GGUF files that Frink reads.
+fn model() -> tempfile::TempDir {
+    let (dir, spec) = (tempfile::tempdir().unwrap(), spec());
+    let config = config::config_json(&spec);
+    std::fs::write(dir.path().join("config.json"), config).unwrap();
+    let bpe = Bpe {
+        tokens: vec!["x".into(); spec.vocab_size],
+        merges: Vec::new(),
+    };
+    for file in [ModelFile::GgufQ8_0, ModelFile::GgufQ4KM] {
+        let mut bytes = Vec::new();
+        gguf::write(&spec, Origin::Seed, &bpe, file, &mut bytes, &mut |_| ()).unwrap();
+        std::fs::write(dir.path().join(file.name()), bytes).unwrap();
+    }
+    dir
+}
+
+fn request(dir: &Path, weights: &str, precision: &str) -> Load {
+    Load {
+        model_dir: dir.to_string_lossy().into_owned(),
+        weights: weights.to_string(),
+        precision: precision.to_string(),
+        backend: "cpu".to_string(),
+        variant: String::new(),
+        device: 0,
+        threads: 1,
+        max_context: 64,
+        max_batch: 4,
+        prefix_cache: false,
+    }
+}
+
+fn load(dir: &Path, weights: &str, precision: &str) -> Result<(Frink, Loaded), EngineError> {
+    Frink::load(&request(dir, weights, precision))
+}
+
+fn loaded(dir: &Path) -> Frink {
+    load(dir, "model-q8_0.gguf", "q8_0").unwrap().0
+}
+
+/// Generate six greedy tokens per row; return them, and row 0's logits after the last.
+fn run(engine: &mut Frink, prompts: &[&[u32]]) -> (Vec<Vec<u32>>, Vec<f32>) {
+    let mut next = engine.prefill(prompts).unwrap();
+    let mut rows: Vec<Vec<u32>> = next.iter().map(|&id| vec![id]).collect();
+    for _ in 1..6 {
+        next = engine.decode(&next).unwrap();
+        rows.iter_mut()
+            .zip(&next)
+            .for_each(|(row, &id)| row.push(id));
+    }
+    (rows, engine.logits(0).unwrap())
+}
+
+/// Return the Kullback-Leibler divergence (nats) of the distribution of logits `b` from that of
+/// `a`.
+fn divergence(a: &[f32], b: &[f32]) -> f64 {
+    let log_probabilities = |logits: &[f32]| -> Vec<f64> {
+        let all = logits.iter().map(|&logit| f64::from(logit));
+        let max = all.clone().fold(f64::NEG_INFINITY, f64::max);
+        let total = all.clone().map(|logit| (logit - max).exp()).sum::<f64>();
+        all.map(|logit| logit - max - total.ln()).collect()
+    };
+    let (a, b) = (log_probabilities(a), log_probabilities(b));
+    a.iter().zip(&b).map(|(a, b)| a.exp() * (a - b)).sum()
+}
+
+#[test]
+fn its_logits_are_those_of_the_files_weights() {
+    let (dir, spec) = (model(), spec());
+    let ids: Vec<u32> = (0..40).map(|i| (i * i * 7 + 3) % 512).collect();
+    let positions: Vec<usize> = (0..ids.len()).collect();
+    let reference = Reference::new(&spec, ModelFile::GgufQ8_0);
+    let truth = reference.forward(&ids, &positions, &mut Cache::default(), 1);
+    let mut engine = loaded(dir.path());
+    let (prompt, last) = ids.split_at(ids.len() - 1);
+    engine.prefill(&[prompt]).unwrap();
+    engine.decode(last).unwrap();
+    let away = divergence(&truth, &engine.logits(0).unwrap());
+    assert!(away < 1e-3, "{away}");
+}
+
+#[test]
+fn rows_do_not_see_each_other_nor_the_last_batch() {
+    let dir = model();
+    for (weights, precision) in [("model-q8_0.gguf", "q8_0"), ("model-q4_k_m.gguf", "q4_k_m")] {
+        let (mut engine, _) = load(dir.path(), weights, precision).unwrap();
+        let (together, _) = run(&mut engine, &PROMPTS);
+        let alone: Vec<_> = PROMPTS
+            .iter()
+            .flat_map(|prompt| run(&mut engine, &[prompt]).0)
+            .collect();
+        assert_eq!(together, alone, "{precision}");
+    }
+}
+
+#[test]
+fn a_kept_prefix_changes_no_token() {
+    let dir = model();
+    let keeping = Load {
+        prefix_cache: true,
+        ..request(dir.path(), "model-q8_0.gguf", "q8_0")
+    };
+    let (mut keeping, _) = Frink::load(&keeping).unwrap();
+    let mut anew = loaded(dir.path());
+    // The same again, a part of it, what was generated, and another beginning.
+    for prompt in [&[5, 9, 2, 8][..], &[5, 9, 2, 8], &[5, 9, 3], &[4, 9, 2, 8]] {
+        let (kept, logits) = run(&mut keeping, &[prompt]);
+        let (expected, truth) = run(&mut anew, &[prompt]);
+        assert_eq!(kept, expected, "{prompt:?}");
+        assert!(divergence(&truth, &logits) < 1e-4, "{prompt:?}");
+    }
+}
+
+#[test]
+fn a_step_reads_the_weights_once() {
+    let (dir, spec) = (model(), spec());
+    let (_, loaded) = load(dir.path(), "model-q8_0.gguf", "q8_0").unwrap();
+    let weights: usize = models::weights::tensors(&spec)
+        .iter()
+        .map(models::weights::TensorDef::len)
+        .sum();
+    let norms = (2 * spec.num_layers + 1) * spec.hidden_size;
+    let expected = (weights - norms) / 32 * 34 + norms * 4;
+    assert_eq!(loaded.weight_bytes, expected as u64);
+    let kv = 2 * 2 * spec.num_layers * spec.num_kv_heads * spec.head_dim;
+    assert_eq!(loaded.kv_bytes_per_token, kv as u64);
+}
+
+#[test]
+fn a_bad_file_is_named() {
+    let dir = model();
+    let bytes = std::fs::read(dir.path().join("model-q8_0.gguf")).unwrap();
+    let put = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
+    put("half.gguf", &bytes[..bytes.len() / 2]);
+    put("bad.gguf", &[0xff; 64]);
+    for (weights, precision, kind) in [
+        ("missing.gguf", "q8_0", FailureKind::Internal),
+        ("half.gguf", "q8_0", FailureKind::Internal),
+        ("bad.gguf", "q8_0", FailureKind::Internal),
+        ("model-q8_0.gguf", "q4_k_m", FailureKind::Unsupported),
+    ] {
+        let Err(error) = load(dir.path(), weights, precision) else {
+            panic!("{weights} loaded")
+        };
+        assert_eq!(error.kind, kind, "{error}");
+        assert!(error.message.contains(weights), "{error}");
+        assert!(!error.message.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn another_backend_is_unsupported() {
+    let dir = model();
+    let load = Load {
+        backend: "cuda".to_string(),
+        ..request(dir.path(), "model-q8_0.gguf", "q8_0")
+    };
+    let error = Frink::load(&load).err().unwrap();
+    assert_eq!(error.kind, FailureKind::Unsupported);
+}
