@@ -8,12 +8,14 @@ use simd_tokenizer::class::Masks;
 use std::collections::HashMap;
 use tiktoken_rs::CoreBPE;
 use tokenizers::{Encoding, ModelWrapper, Tokenizer};
+use tokenizers_next::pipeline::{self, EncodeOptions, PipelineToken, PipelineTokenizer};
 
 /// The regular expression of GPT-2's pieces, written as in `tokenizers`.
 const PIECES: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
 /// Versions of the crates that are timed. A test compares them with the lockfile.
 const TOKENIZERS: &str = "0.23.2";
+const NEXT: &str = "1.0.0-rc.3";
 const TIKTOKEN: &str = "0.12.1";
 const BPE: &str = "0.2.3";
 
@@ -27,6 +29,10 @@ pub enum Encoder {
     SerialFast(Box<Tokenizer>),
     /// `Tokenizer::encode_batch_fast`, on rayon's threads, which leaves out offsets.
     ParallelFast(Box<Tokenizer>),
+    /// `tokenizers` 1.0, which was written anew: `encode_into`, one text after the other.
+    Next(PipelineTokenizer),
+    /// The same crate's `encode` of a batch, on its threads.
+    NextParallel(PipelineTokenizer),
     /// This crate's pre-tokenizer in front of the BPE of `tokenizers`.
     Simd(Box<Fast>),
     /// The same as `Simd`, on rayon's threads.
@@ -45,6 +51,10 @@ pub enum Encoded {
     Nothing,
     /// The output of `tokenizers`.
     Encodings(Vec<Encoding>),
+    /// The output of `tokenizers` 1.0.
+    NextEncodings(Vec<pipeline::Encoding>),
+    /// The tokens of `tokenizers` 1.0 alone.
+    Tokens(Vec<Vec<PipelineToken>>),
     /// The output of every other encoder.
     Ids(Vec<Vec<u32>>),
 }
@@ -65,6 +75,8 @@ impl Encoder {
             "parallel" => Self::Parallel(whole()),
             "serial_fast" => Self::SerialFast(whole()),
             "parallel_fast" => Self::ParallelFast(whole()),
+            "next" => Self::Next(next(tokenizer)?),
+            "next_parallel" => Self::NextParallel(next(tokenizer)?),
             "simd" | "simd_uncached" => Self::Simd(fast()?),
             "simd_parallel" => Self::SimdParallel(fast()?),
             "tiktoken" => Self::Tiktoken(Box::new(tiktoken(tokenizer)?)),
@@ -84,6 +96,7 @@ impl Encoder {
             Self::Serial(_) | Self::Parallel(_) | Self::SerialFast(_) | Self::ParallelFast(_) => {
                 format!("tokenizers {TOKENIZERS}")
             }
+            Self::Next(_) | Self::NextParallel(_) => format!("tokenizers {NEXT}"),
             Self::Simd(_) | Self::SimdParallel(_) => format!("{ours}, tokenizers {TOKENIZERS}"),
             Self::Tiktoken(_) => format!("tiktoken-rs {TIKTOKEN}"),
             Self::SimdBpe(..) => format!("{ours}, bpe {BPE}"),
@@ -118,6 +131,22 @@ impl Encoder {
             Self::SerialFast(t) => each(&|text| t.encode_fast(text, false)),
             Self::Parallel(t) => encodings(t.encode_batch(batch(), false)),
             Self::ParallelFast(t) => encodings(t.encode_batch_fast(batch(), false)),
+            Self::Next(next) => {
+                let options = EncodeOptions::no_specials();
+                let tokens = |text: &String| {
+                    let mut tokens = Vec::new();
+                    next.encode_into(text, &options, &mut tokens)?;
+                    Ok(tokens)
+                };
+                let all = texts.iter().map(tokens);
+                all.collect::<tokenizers_next::Result<_>>()
+                    .map(Encoded::Tokens)
+                    .map_err(|error| error.to_string())
+            }
+            Self::NextParallel(next) => {
+                let all = next.encode(batch(), &EncodeOptions::no_specials()).wait();
+                all.map(Encoded::NextEncodings).map_err(|e| e.to_string())
+            }
             Self::Simd(fast) => Ok(Encoded::Ids(fast.encode_batch(texts))),
             Self::SimdParallel(fast) => Ok(Encoded::Ids(fast.encode_batch_parallel(texts))),
             Self::Tiktoken(core) => {
@@ -148,6 +177,12 @@ impl Encoded {
         match self {
             Self::Nothing => {}
             Self::Encodings(all) => all.iter().for_each(|encoding| add(encoding.get_ids())),
+            Self::NextEncodings(all) => all
+                .iter()
+                .for_each(|encoding| add(PipelineToken::cast_slice(encoding.ids()))),
+            Self::Tokens(all) => all
+                .iter()
+                .for_each(|tokens| add(PipelineToken::cast_slice(tokens))),
             Self::Ids(all) => all.iter().for_each(|ids| add(ids)),
         }
         values
@@ -161,6 +196,13 @@ fn uncached(tokenizer: &Tokenizer) -> Tokenizer {
     model.resize_cache(0);
     tokenizer.with_model(model);
     tokenizer
+}
+
+/// Load the same tokenizer into `tokenizers` 1.0, whose reader wants another form of the file.
+fn next(tokenizer: &Tokenizer) -> Result<PipelineTokenizer, String> {
+    let json = tokenizer.to_string(false).map_err(|e| e.to_string())?;
+    let json = tokenizers_next::canonicalize_str(&json).map_err(|e| e.to_string())?;
+    tokenizers_next::from_json(&json).map_err(|e| e.to_string())
 }
 
 /// Return every token that text can encode to: its id, and its bytes.
@@ -220,12 +262,14 @@ mod tests {
     use models::spec::ModelSpec;
     use models::tokenizer::{tokenizer_json, vocabulary};
 
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 12] = [
         "serial",
         "parallel",
         "serial_fast",
         "parallel_fast",
         "serial_uncached",
+        "next",
+        "next_parallel",
         "simd",
         "simd_parallel",
         "simd_uncached",
@@ -266,10 +310,12 @@ mod tests {
         let locked = |name: &str, version: &str| {
             lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"\n"))
         };
-        assert!(locked("tokenizers", TOKENIZERS) && locked("bpe", BPE));
+        assert!(locked("tokenizers", TOKENIZERS) && locked("tokenizers", NEXT));
+        assert!(locked("bpe", BPE));
         assert!(locked("tiktoken-rs", TIKTOKEN));
         for (name, of, has_note) in [
             ("serial_fast", "tokenizers 0.", false),
+            ("next_parallel", "tokenizers 1.", false),
             ("simd_uncached", ", tokenizers 0.", true),
             ("tiktoken", "tiktoken-rs 0.", false),
             ("simd_bpe", ", bpe 0.", true),
