@@ -28,6 +28,7 @@ impl Suite for Tokenizing {
     fn open(load: &Load) -> Result<(Self, Hello), EngineError> {
         // Set to its default, whatever TOKENIZERS_PARALLELISM this process has inherited.
         tokenizers::utils::parallelism::set_parallelism(true);
+        tokenizers_next::parallelism::set_parallelism(true);
         let file = Path::new(&load.model_dir).join("tokenizer.json");
         let tokenizer = Tokenizer::from_file(&file)
             .map_err(|error| EngineError::internal(format!("{}: {error}", file.display())))?;
