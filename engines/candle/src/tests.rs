@@ -155,6 +155,17 @@ fn quantised_rows_cannot_be_prefilled_together_as_declared() {
 }
 
 #[test]
+fn rows_in_f16_run_one_after_another_on_a_processor() {
+    let dir = model("llama");
+    let batching = |precision| {
+        let declared = hello(dir.path(), "model.safetensors", precision).capabilities;
+        declared.batching
+    };
+    assert_eq!(batching("f16"), Batching::None);
+    assert_eq!(batching("f32"), Batching::StaticEqualLength);
+}
+
+#[test]
 fn ignored_rope_factors_are_declared() {
     let dir = model("llama");
     let gap = |weights| hello(dir.path(), weights, "q8_0").capabilities.position_gap;
