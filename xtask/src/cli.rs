@@ -59,7 +59,7 @@ enum Verb {
         after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --watching\n  cargo xtask calibrate --load\n  cargo xtask calibrate --verdicts --percent 10\n  cargo xtask calibrate --verdicts --percent 2 --until 1%"
     )]
     Calibrate(calibrate::Options),
-    /// Put every target through the parity gate.
+    /// Put the targets of a profile (`cpu`, unless you say otherwise) through the parity gate.
     #[command(
         after_help = "Example:\n  cargo xtask verify\n  cargo xtask verify --model tiny-llama --engines candle\n  cargo xtask verify --mutants"
     )]

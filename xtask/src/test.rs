@@ -88,7 +88,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
             provision::build::test_engines(repo, &repo.registry()?)
         })?;
         step("the gate on every target that a CPU runs", &mut || {
-            xtask(&["verify"])
+            xtask(&["verify", "--profile", "cpu-full"])
         })?;
     }
     // Most of the time is spent starting Python, on one processor.

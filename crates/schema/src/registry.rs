@@ -90,9 +90,14 @@ pub struct Engine {
     /// Whether it is left out of a normal run, and chosen only by name (fakes, mutants).
     #[serde(default)]
     pub hidden: bool,
-    /// Whether the authors of the benchmark wrote it; pages say so where it leads.
+    /// Whether the authors of the benchmark wrote it. Pages say so where it leads, and the guide
+    /// recommends others.
     #[serde(default)]
     pub ours: bool,
+    /// Whether what computes is written in Rust, and not a library in another language behind an
+    /// interface in Rust.
+    #[serde(default)]
+    pub in_rust: bool,
     /// Targets of the engine.
     #[serde(rename = "target")]
     pub targets: Vec<TargetEntry>,

@@ -4,7 +4,7 @@
 //! `output_tok_per_s`.
 
 use frink_gguf::GgufFile;
-use frink_models::{Decoder, ModelConfig};
+use frink_models::{BudgetBackend, Decoder, ModelConfig, host_kv_dtype_from_env};
 use serde_json::{Value, json};
 use std::error::Error;
 use std::path::Path;
@@ -26,7 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     frink_core::threads::init_cpu_pool();
 
     let path = Path::new(dir).join(weights);
-    let config = ModelConfig::from_gguf(&GgufFile::open(&path)?)?;
+    let mut config = ModelConfig::from_gguf(&GgufFile::open(&path)?)?;
+    config.kv_dtype = host_kv_dtype_from_env(BudgetBackend::Cpu);
     let decoder = Decoder::from_gguf(&path, config)?;
     let mut seconds = 0.0;
     let mut output = Vec::new();

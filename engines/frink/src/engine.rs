@@ -3,7 +3,7 @@
 use crate::file::{check_precision, weight_bytes};
 use frink_core::cache::KvCache;
 use frink_gguf::GgufFile;
-use frink_models::{BudgetBackend, Decoder, ModelConfig, host_kv_dtype_from_env};
+use frink_models::{BudgetBackend, Decoder, LoadError, ModelConfig, host_kv_dtype_from_env};
 use protocol::argmax;
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
@@ -13,6 +13,20 @@ use std::path::Path;
 /// The version of Frink's crates, which are released together. A test compares it with the
 /// lockfile.
 const VERSION: &str = "0.50.0";
+
+/// What a reader of the numbers must know.
+const NOTES: [&str; 4] = [
+    "Keys and values are f16, as in Frink's programs. On x86-64 its kernels use AVX2. A decode step \
+     of one row multiplies quantised weights by f32 activations; prompts of four tokens or more, and \
+     the attention of several rows, by activations in 8 bits.",
+    "Prompts of a batch are computed one after another. A decode step computes several rows \
+     together, but reads the weights of the MLP once for each row: Frink's own way.",
+    "Weights are mapped from the file. For products with activations in 8 bits Frink keeps a second \
+     copy of them in another layout, in a quarter of the memory that is free beyond 4 GiB; what does \
+     not fit is laid out anew for every prompt.",
+    "Loading ends with a step of one token, as in Frink's program for one prompt. A kept prefix is \
+     what a row still holds of its last prompt.",
+];
 
 /// A loaded model of Frink's.
 pub struct Frink {
@@ -37,7 +51,10 @@ impl Frink {
             false => 0,
         };
         for cache in caches.iter_mut() {
-            cache.truncate(kept);
+            match kept {
+                0 => cache.clear(),
+                _ => cache.truncate(kept),
+            }
         }
         fed.clear();
         fed.extend_from_slice(prompt);
@@ -68,17 +85,7 @@ impl Engine for Frink {
                 parallel_score: false,
                 prefix_cache: true,
                 position_gap: position_gap(load),
-                notes: vec![
-                    "Prompts of a batch are computed one after another, its decode steps together."
-                        .to_string(),
-                    "Keys and values are f16, as in Frink's programs. On x86-64 its kernels use AVX2: \
-                     a decode step multiplies quantised weights by f32 activations, a prompt by \
-                     activations in 8 bits."
-                        .to_string(),
-                    "Weights are mapped from the file. For prompts Frink keeps a second copy of \
-                     them in another layout, as far as free memory allows."
-                        .to_string(),
-                ],
+                notes: NOTES.map(str::to_owned).to_vec(),
             },
         }
     }
@@ -94,21 +101,21 @@ impl Engine for Frink {
         let fault = |kind, message: String| {
             EngineError::new(kind, format!("{}: {message}", path.display()))
         };
-        let internal = |message| fault(FailureKind::Internal, message);
-        let file = GgufFile::open(&path).map_err(|error| internal(error.to_string()))?;
+        let of_file = |error: LoadError| fault(kind_of(&error), error.to_string());
+        let file = GgufFile::open(&path).map_err(|error| of_file(error.into()))?;
         check_precision(&file, &load.precision)
             .map_err(|message| fault(FailureKind::Unsupported, message))?;
 
         // As many threads as the runtime named in RAYON_NUM_THREADS.
         frink_core::threads::init_cpu_pool();
-        let mut config =
-            ModelConfig::from_gguf(&file).map_err(|error| internal(error.to_string()))?;
+        let mut config = ModelConfig::from_gguf(&file).map_err(of_file)?;
         let positions = load.max_context as usize;
         config.apply_runtime_context(positions);
         // f16, as its programs choose; the library alone would keep f32.
         config.kv_dtype = host_kv_dtype_from_env(BudgetBackend::Cpu);
-        let decoder =
-            Decoder::from_gguf(&path, config).map_err(|error| internal(error.to_string()))?;
+        let decoder = Decoder::from_gguf(&path, config).map_err(of_file)?;
+        // As `frink run` does: it brings in the mapped weights, and starts the threads.
+        decoder.forward_token(0, 0, &mut decoder.config.new_kv_caches_with_capacity(1));
         let rows = load.max_batch.max(1) as usize;
         let caches: Vec<Vec<KvCache>> = (0..rows)
             .map(|_| decoder.config.new_kv_caches_with_capacity(positions))
@@ -166,15 +173,29 @@ impl Engine for Frink {
     }
 }
 
-/// Describe the missing sliding window, if the model has one: GGUF files of Mistral don't mention
-/// it.
+/// Whether a file can't be read, or is of a model that Frink refuses.
+fn kind_of(error: &LoadError) -> FailureKind {
+    match error {
+        LoadError::UnsupportedDtype(..)
+        | LoadError::UnsupportedArchitecture(_)
+        | LoadError::DedicatedArchitectureRequired(..)
+        | LoadError::UnsupportedFeature(..)
+        | LoadError::UnauditedArchitecture(..)
+        | LoadError::UnconsumedTensors(..) => FailureKind::Unsupported,
+        _ => FailureKind::Internal,
+    }
+}
+
+/// Describe the missing sliding window, if the model has one: Mistral's files don't mention it, and
+/// Frink runs Phi-3 without it.
 fn position_gap(load: &Load) -> Option<String> {
     let dir = Path::new(&load.model_dir);
     let window = protocol::sliding_window(dir)?;
-    (protocol::architecture(dir)? == "mistral").then(|| {
+    let architecture = protocol::architecture(dir)?;
+    matches!(architecture.as_str(), "mistral" | "phi3").then(|| {
         format!(
-            "Frink runs mistral without its sliding window of {window} positions: beyond it, it \
-             attends to too much"
+            "Frink runs {architecture} without its sliding window of {window} positions: beyond it, \
+             it attends to too much"
         )
     })
 }

@@ -9,6 +9,7 @@ use models::{ModelFile, ModelSpec, Origin, config, gguf};
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{FailureKind, Load, Loaded};
 use std::path::Path;
+use std::sync::Once;
 
 const PROMPTS: [&[u32]; 3] = [&[1, 2, 3, 4, 5], &[90, 3, 17, 64, 8], &[7, 7, 7, 7, 7]];
 
@@ -54,7 +55,15 @@ fn request(dir: &Path, weights: &str, precision: &str) -> Load {
 }
 
 fn load(dir: &Path, weights: &str, precision: &str) -> Result<(Frink, Loaded), EngineError> {
-    Frink::load(&request(dir, weights, precision))
+    with(&request(dir, weights, precision))
+}
+
+/// Load with the kernels that are timed, which `main` chooses.
+fn with(load: &Load) -> Result<(Frink, Loaded), EngineError> {
+    static KERNELS: Once = Once::new();
+    // SAFETY: what else reads the environment here is in Rust, which locks it.
+    KERNELS.call_once(|| unsafe { frink_core::weight_matrix::default_cpu_int_dot_on() });
+    Frink::load(load)
 }
 
 fn loaded(dir: &Path) -> Frink {
@@ -123,7 +132,7 @@ fn a_kept_prefix_changes_no_token() {
         prefix_cache: true,
         ..request(dir.path(), "model-q8_0.gguf", "q8_0")
     };
-    let (mut keeping, _) = Frink::load(&keeping).unwrap();
+    let (mut keeping, _) = with(&keeping).unwrap();
     let mut anew = loaded(dir.path());
     // The same again, a part of it, what was generated, and another beginning.
     for prompt in [&[5, 9, 2, 8][..], &[5, 9, 2, 8], &[5, 9, 3], &[4, 9, 2, 8]] {
@@ -172,12 +181,30 @@ fn a_bad_file_is_named() {
 }
 
 #[test]
+fn a_window_that_is_not_heeded_is_declared() {
+    let dir = model();
+    let gap = |architecture: &str| {
+        let config = format!(
+            r#"{{"model_type": "{architecture}", "sliding_window": 16, "max_position_embeddings": 32}}"#
+        );
+        std::fs::write(dir.path().join("config.json"), config).unwrap();
+        let load = request(dir.path(), "model-q8_0.gguf", "q8_0");
+        Frink::hello(&load).capabilities.position_gap
+    };
+    for architecture in ["mistral", "phi3"] {
+        let gap = gap(architecture).unwrap();
+        assert!(gap.contains("16 positions"), "{gap}");
+    }
+    assert_eq!(gap("qwen3"), None);
+}
+
+#[test]
 fn another_backend_is_unsupported() {
     let dir = model();
     let load = Load {
         backend: "cuda".to_string(),
         ..request(dir.path(), "model-q8_0.gguf", "q8_0")
     };
-    let error = Frink::load(&load).err().unwrap();
+    let error = with(&load).err().unwrap();
     assert_eq!(error.kind, FailureKind::Unsupported);
 }

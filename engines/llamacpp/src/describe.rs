@@ -131,9 +131,9 @@ fn notes(load: &Load, amx: Option<&str>) -> Vec<String> {
              over one unified KV cache; {prompts}."
         ),
         "Keys and values are f16, flash attention is auto: llama.cpp's defaults.".to_string(),
-        "In company its kernels add up in another order than alone: near-ties may fall otherwise."
+        "In a batch its kernels sum in another order than for one request, so a near-tie may give another token."
             .to_string(),
-        "Loading ends with an empty run of two tokens, as llama-server's does.".to_string(),
+        "Loading ends with a warm-up of two tokens, as llama-server's does.".to_string(),
         format!("ggml was compiled by {COMPILER}; threads are {threads}."),
     ];
     notes.extend(amx.map(|amx| format!("AMX, which this CPU has, is {amx}.")));

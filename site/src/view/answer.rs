@@ -299,6 +299,6 @@ fn disturbed(shown: &Shown, at: &CaseKey, leader: &str) -> String {
         .collect();
     match pairs.len() as u64 {
         0 => String::new(),
-        n => format!("{} disturbed", plural(n, "pair", "pairs")),
+        n => format!("{} disturbed", plural(n, "comparison", "comparisons")),
     }
 }

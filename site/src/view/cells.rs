@@ -160,6 +160,9 @@ fn undecided(ratio: f64, ci95: Option<(f64, f64)>, blocks: usize, matters: f64) 
     };
     let by = fmt::percent_more(apart);
     let enough = match blocks_to_decide(ratio, ci95, blocks, matters) {
+        Some(enough) if enough <= blocks => {
+            "alone this pair would be decided, but not after Holm’s correction for all pairs".into()
+        }
         Some(blocks) => format!("about {blocks} blocks would tell"),
         None => "no number of blocks would tell".into(),
     };

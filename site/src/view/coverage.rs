@@ -305,7 +305,7 @@ pub fn map(shown: &Shown) -> Figure {
         id: "coverage".into(),
         finding,
         reading: format!(
-            "● measured, {FULL} requests or more; ○ measured with fewer; – left out: no time, not verified that far, unsupported or unavailable; ✕ failed; empty: never planned. The reasons stand below."
+            "● measured, {FULL} requests or more; ○ measured with fewer; – left out: no time, not verified that far, unsupported or unavailable; ✕ failed; empty: not planned. The reasons stand below."
         ),
         groups: shown
             .scenarios()

@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct EnginePage {
     frame: Frame,
     id: String,
+    /// For which work the guide takes it; empty: for none.
+    taken: String,
     answer: String,
     about: String,
     homepage: String,
@@ -63,8 +65,9 @@ struct Result {
     cell: CellView,
 }
 
-/// Make the page of one engine; `below` is the run whose micro suites the site shows.
-pub fn page(shown: &Shown, below: Option<&Shown>, id: &str) -> EnginePage {
+/// Make the page of one engine; `below` is the run whose micro suites the site shows, and `taken`
+/// says for which work the guide takes it.
+pub fn page(shown: &Shown, below: Option<&Shown>, taken: String, id: &str) -> EnginePage {
     let engine = shown.input.registry.engine(id);
     let name = engine.map_or(id, |engine| engine.name.as_str());
     let about = engine.map(|e| e.about.clone()).unwrap_or_default();
@@ -87,6 +90,7 @@ pub fn page(shown: &Shown, below: Option<&Shown>, id: &str) -> EnginePage {
     EnginePage {
         frame: Frame::new(shown.input, Some(shown.run), &engine_path(id), name, &about),
         id: id.to_owned(),
+        taken,
         answer: standing::of_engine(shown, id),
         below: below.map_or_else(Vec::new, |run| micro::below(run, id)),
         about,
@@ -149,7 +153,7 @@ pub fn build_facts<'a>(logs: impl Iterator<Item = &'a LaunchLog>) -> Vec<(String
 /// Explain how an engine batches.
 pub fn batching_words(batching: &str) -> &str {
     match batching {
-        "none" => "one request at a time: what else is in flight waits",
+        "none" => "one request at a time; others wait",
         "static_equal_length" => "static batches of queued requests of equal length",
         "continuous" => "continuous batching",
         other => other,

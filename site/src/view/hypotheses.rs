@@ -333,7 +333,7 @@ fn number(evidence: &Evidence) -> (String, String) {
     let percent = |fraction: f64| 100.0 * fraction;
     let (unit, value, ci95, what) = match evidence.measure {
         Measure::Value(id) => (Unit::from_metric(id), evidence.value, evidence.ci95, ""),
-        Measure::TimesBetter(_) => (Unit::Ratio, evidence.value, evidence.ci95, " better"),
+        Measure::TimesBetter(_) => (Unit::Ratio, evidence.value, evidence.ci95, " as good"),
         Measure::TimesHigher(_) => (Unit::Ratio, evidence.value, evidence.ci95, " higher"),
         Measure::TimesLower(_) => (Unit::Ratio, evidence.value, evidence.ci95, " lower"),
         Measure::TimesSteadier(_) => (Unit::Ratio, evidence.value, evidence.ci95, " steadier"),

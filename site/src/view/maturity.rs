@@ -187,7 +187,12 @@ pub fn table(shown: &Shown, engines: &[String]) -> Option<Table> {
         Some(vec![
             name.unwrap_or(id).clone(),
             dated(dossier.first.as_ref()),
-            dated(dossier.latest()),
+            match (dossier.latest(), dossier.package.as_str()) {
+                (Some(_), package) if !package.is_empty() => {
+                    format!("{package} {}", dated(dossier.latest()))
+                }
+                (latest, _) => dated(latest),
+            },
             match dossier.latest() {
                 Some(_) => dossier.releases_last_year.to_string(),
                 None => NONE.into(),

@@ -54,7 +54,7 @@ use crate::chart::style::Style;
 use schema::key::{CaseKey, CellKey};
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
-use schema::registry::Target;
+use schema::registry::{Engine, Target};
 use schema::run::Run;
 use schema::scenario::{Axis, Scenario};
 use stats::analysis::{Analysis, Cell, Comparison, MetricId, Role, Verdict};
@@ -193,9 +193,18 @@ impl<'a> Shown<'a> {
 
     /// Whether a target's engine is this project's own.
     pub fn is_ours(&self, target: &str) -> bool {
-        let planned = self.targets().iter().find(|t| t.id == target);
-        let engine = planned.and_then(|t| self.input.registry.engine(&t.engine));
-        engine.is_some_and(|engine| engine.ours)
+        self.engine(target).is_some_and(|engine| engine.ours)
+    }
+
+    /// Whether a target's engine is written in Rust.
+    pub fn is_in_rust(&self, target: &str) -> bool {
+        self.engine(target).is_some_and(|engine| engine.in_rust)
+    }
+
+    /// The registry's entry of a planned target's engine.
+    fn engine(&self, target: &str) -> Option<&'a Engine> {
+        let planned = self.targets().iter().find(|t| t.id == target)?;
+        self.input.registry.engine(&planned.engine)
     }
 
     /// The look of a target in charts.

@@ -83,18 +83,21 @@ pub fn pairs(here: &[&TwinPair]) -> String {
 
 /// Say by how much the errors of comparisons are enlarged, and by how many pairs.
 pub fn enlarged(noise: &Noise) -> String {
-    let pairs = plural(noise.pairs.len() as u64, "such pair", "such pairs");
+    let pairs = plural(noise.pairs.len() as u64, "A/A pair", "A/A pairs");
     match noise.inflation {
-        1.0 => format!("By the {pairs} of all cases errors are no larger than launches show."),
+        1.0 => format!(
+            "By {pairs} of all cases (a target run twice under two names) errors are no larger than \
+             launches show."
+        ),
         by => format!(
-            "By the {pairs} of all cases errors are {} times what launches show; the intervals and p \
-             of comparisons allow for that.",
+            "By {pairs} of all cases (a target run twice under two names) errors are {} times what \
+             launches show; the intervals and p of comparisons allow for that.",
             times(by)
         ),
     }
 }
 
-/// The suffix of a heading on a metric's error factor: ` · errors × 1.2`; empty where it is 1 or
+/// The suffix of a heading on a metric's error factor: ` · intervals widened × 1.2`; empty where it is 1 or
 /// unknown.
 pub fn suffix(shown: &Shown, metric: MetricId) -> String {
     shown
@@ -107,7 +110,7 @@ pub fn suffix(shown: &Shown, metric: MetricId) -> String {
 pub fn suffix_of(noise: &Noise) -> String {
     match noise.inflation {
         1.0 => String::new(),
-        by => format!(" · errors × {}", times(by)),
+        by => format!(" · intervals widened × {}", times(by)),
     }
 }
 

@@ -53,10 +53,6 @@ impl RunLine {
 /// cells doesn't replace one of many. Of equals the first given, which is the run that the report
 /// shows or the newest.
 pub fn representative_runs<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
-    let measured = |run: &Shown| {
-        let cells = run.analysis.cells.iter();
-        cells.filter(|cell| cell.status == Status::Ok).count()
-    };
     let mut kinds: Vec<&Shown> = Vec::new();
     for run in publishable(shown) {
         match kinds.iter_mut().find(|known| place(known) == place(run)) {
@@ -69,10 +65,16 @@ pub fn representative_runs<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>>
     kinds
 }
 
-/// The runs that may be published, in the order given.
+/// The runs that may be published and have a measured cell, in the order given.
 pub fn publishable<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
-    let all = shown.iter();
-    all.filter(|run| run.run.header.plan.publishable).collect()
+    let all = shown.iter().filter(|run| run.run.header.plan.publishable);
+    all.filter(|run| measured(run) > 0).collect()
+}
+
+/// The number of a run's cells with numbers.
+fn measured(run: &Shown) -> usize {
+    let cells = run.analysis.cells.iter();
+    cells.filter(|cell| cell.status == Status::Ok).count()
 }
 
 /// List all runs, each with a remark: the chosen ones (`chosen`) with what `of_chosen` says,
@@ -88,8 +90,10 @@ pub fn run_lines(
             of_chosen(run)
         } else if !run.run.header.plan.publishable {
             "left out, since it has too few samples to be published".into()
+        } else if measured(run) == 0 {
+            "left out: none of its cells was measured".into()
         } else if chosen.iter().any(|other| place(other) == place(run)) {
-            "left out: another run of this machine, model and profile has as many measured cells"
+            "left out: another run of this machine, model and profile has at least as many measured cells"
                 .into()
         } else {
             format!("left out: {KINDS_MAX} kinds of run are enough for a page")

@@ -99,7 +99,7 @@ fn is_measured(kind: Kind) -> bool {
 /// left.
 fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
     if found.is_empty() {
-        return "No run that may be published has been recorded, so no gap is known.".into();
+        return "No run that may be published has a measured cell, so no gap is known.".into();
     }
     let first = |measured: bool| {
         found.iter().find_map(|(shown, all)| {
@@ -118,7 +118,7 @@ fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
     let (gain, gain_interval) = fmt::ratio(top.gain, top.gain_ci95);
     let (before, after) = what(top.kind);
     format!(
-        "The widest measured gap on {} is that of {}, which {before} {measured} {interval}{after}. At the limit its {} would be at most {gain} {} better; it may not be reachable.",
+        "Of the gaps to a limit measured on {}, the widest is that of {}, which {before} {measured} {interval}{after}. At the limit its {} would be at most {gain} {} better; it may not be reachable.",
         place::machine_and_model(shown),
         top.target,
         gains(top.kind),
@@ -254,7 +254,7 @@ fn title(kind: Kind) -> &'static str {
 fn what(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Decode => ("decodes with", " of the memory bandwidth measured"),
-        Kind::Prefill => ("prefills with", " of the arithmetic measured"),
+        Kind::Prefill => ("prefills with", " of the FLOP/s measured"),
         Kind::Scaling => ("reaches", " of linear growth under load"),
         Kind::Context => (
             "waits for the first token with the prompt’s length to the power of",
@@ -283,10 +283,10 @@ fn limit(kind: Kind) -> &'static str {
             "The prompt’s arithmetic at the FLOP/s that the target’s device was measured to do in the target’s number format: f32 on a processor, f32, f16 and bf16 on an NVIDIA GPU. Targets in other formats have no such gap."
         }
         Kind::Scaling => {
-            "N requests served at N times the throughput of one. Where one request already fills the machine only batching helps, and linear growth is out of reach; an engine that serves one at a time has all of it before it."
+            "N requests served at N times the throughput of one. Where one request already fills the machine only batching helps, and linear growth is out of reach; an engine without batching stays at the throughput of one request."
         }
         Kind::Context => {
-            "A wait in proportion to the prompt, from the shortest measured to the longest. Attention does work with the square of the length, so the last of this can’t be had; and where a fixed cost dominates short prompts, there is no gap here at all."
+            "A wait in proportion to the prompt, from the shortest measured to the longest. Attention does work with the square of the length, so strictly linear growth is impossible; and where a fixed cost dominates short prompts, there is no gap here at all."
         }
         Kind::LaunchGaps => {
             "Decode without a time in which no kernel runs, in one launch that was traced and slowed down by it: no interval."
@@ -412,7 +412,7 @@ fn chart(shown: &Shown, all: &[Opportunity]) -> Option<Figure> {
         Forest {
             id: format!("gaps-{}", slug(&shown.run.header.id)),
             finding: format!(
-                "The widest gap is in {}: {}, at most {gain} {}",
+                "The widest gap of any kind is in {}: {}, at most {gain} {}",
                 title(top.kind).to_lowercase(),
                 top.target,
                 interval.unwrap_or_default()

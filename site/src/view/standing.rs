@@ -76,18 +76,25 @@ fn own_loads(shown: &Shown, scenario: &PlannedScenario) -> String {
 }
 
 fn lead(shown: &Shown, answer: &Answer) -> String {
-    let (who, verb) = match answer.leaders.as_slice() {
-        [one] => (one.clone(), "leads"),
-        many => (join(many), "tie for the lead"),
+    let (first, others) = match answer.leaders.as_slice() {
+        [] => return String::new(),
+        [first, others @ ..] => (first, others),
     };
     let mut text = format!(
-        "At {} {who} {verb} with {} {}",
+        "At {} {first} leads with {} {}",
         answer.case,
         a(&answer.metric),
         answer.value
     );
     if !answer.interval.is_empty() {
         text.push_str(&format!(" {}", answer.interval));
+    }
+    if !others.is_empty() {
+        let verb = if others.len() == 1 { "does" } else { "do" };
+        text.push_str(&format!(
+            ", from which {} {verb} not differ detectably",
+            join(others)
+        ));
     }
     match answer.lead.contains('×') {
         true => text.push_str(&format!(", {}", answer.lead)),
@@ -145,11 +152,11 @@ pub fn of_engine(shown: &Shown, engine: &str) -> String {
     }
     let leads = match led {
         0 => format!(
-            "It leads none of {}",
+            "In the run on this page it leads none of {}",
             plural(ranked, "scenario", "scenarios")
         ),
         led => format!(
-            "It leads {} of {}, alone or tied",
+            "In the run on this page it leads {} of {}, alone or tied",
             led,
             plural(ranked, "scenario", "scenarios")
         ),

@@ -23,7 +23,7 @@ pub struct MetricRows {
     pub id: &'static str,
     /// What `n` counts.
     pub counts: &'static str,
-    /// The suffix on the metric's error factor, ` · errors × 1.2`, or empty.
+    /// The suffix on the metric's error factor, ` · intervals widened × 1.2`, or empty.
     pub noise: String,
     /// A row per measured target, best value first.
     pub rows: Vec<MetricRow>,

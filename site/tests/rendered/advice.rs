@@ -118,7 +118,7 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
             let Some(advice) = said.iter().find(|r| r["run_path"] == *path) else {
                 continue; // another run of this machine and model was chosen
             };
-            let tied = tied(&results, rule, cells);
+            let tied = tied(&results, rule, without_our_own(&registry, cells));
             let choice = cheapest(run, &tied);
             let place = format!("{} of {path}", rule.anchor);
             assert_eq!(advice["choice"], *choice, "{place}");
@@ -195,6 +195,18 @@ fn deciding(results: &Value, rule: &Rule) -> Option<Vec<Measured>> {
         }
     }
     None
+}
+
+/// The cells of engines that others maintain; all of them where there is none.
+fn without_our_own(registry: &Registry, cells: Vec<Measured>) -> Vec<Measured> {
+    let is_ours = |cell: &Measured| {
+        let engine = cell.target.split(['.', '+']).next();
+        registry
+            .engine(engine.unwrap())
+            .is_some_and(|engine| engine.ours)
+    };
+    let (ours, others): (Vec<_>, Vec<_>) = cells.into_iter().partition(is_ours);
+    if others.is_empty() { ours } else { others }
 }
 
 /// The target with the best mean and, going down, all before the first that is detectably worse.

@@ -189,6 +189,67 @@ fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
 }
 
 #[test]
+fn an_engine_of_our_own_is_no_candidate_and_stands_beside() {
+    let mut world = world(vec![
+        run("cpu", 5, 22),
+        named(run("cpu", 5, 22), "run-of-1b"),
+    ]);
+    large(&mut world, 1);
+    let batch = |pages: &BTreeMap<String, String>| -> String {
+        let guide = html::read("guide.html", &pages["guide.html"]).text;
+        part(&guide, "Much text to work through", "Long prompts").to_owned()
+    };
+    let taken = |batch: &str| -> String {
+        let after = batch.split("Take ").nth(1).expect("one is taken");
+        after.split_whitespace().next().unwrap().to_owned()
+    };
+    let of = |target: &str| target.split(['.', '+']).next().unwrap().to_owned();
+    let leader = taken(&batch(&pages(&world)));
+    for engine in &mut world.registry.engines {
+        engine.ours = engine.id == of(&leader);
+    }
+    let pages = pages(&world);
+    let text = batch(&pages);
+    let choice = taken(&text);
+    assert_ne!(of(&choice), of(&leader), "{text}");
+    let beside = format!(
+        "Ahead of it is this project’s own engine, which was not written to be deployed: {leader} ("
+    );
+    assert!(text.contains(&beside), "{text}");
+    let index = html::read("index.html", &pages["index.html"]).text;
+    let lead = "Ahead of them is this project’s own engine, which was not written to be deployed: ";
+    assert!(index.contains(&format!("{lead}{leader} for ")), "{index}");
+    let engine = html::read("engine", &pages[&format!("engine/{}.html", of(&choice))]).text;
+    assert!(
+        engine.contains(&format!("the guide takes {choice} for ")),
+        "{engine}"
+    );
+}
+
+#[test]
+fn the_best_engine_in_rust_stands_beside_a_choice_that_is_none() {
+    let mut world = world(vec![
+        run("cpu", 5, 22),
+        named(run("cpu", 5, 22), "run-of-1b"),
+    ]);
+    large(&mut world, 1);
+    let said = "Of engines in Rust: ";
+    assert!(!page(&world, "guide.html").contains(said));
+    for engine in &mut world.registry.engines {
+        engine.in_rust = engine.id == "candle";
+    }
+    let guide = page(&world, "guide.html");
+    assert!(guide.contains(&format!("{said}candle.")), "{guide}");
+    for engine in &mut world.registry.engines {
+        engine.in_rust = true;
+    }
+    assert!(
+        !page(&world, "guide.html").contains(said),
+        "a choice in Rust stands alone"
+    );
+}
+
+#[test]
 fn a_run_that_may_not_be_published_carries_nothing_however_large_its_model() {
     let mut world = world(vec![run("smoke", 1, 5)]);
     large(&mut world, 0);
@@ -211,9 +272,12 @@ fn a_large_model_s_run_without_numbers_recommends_nothing() {
     large(&mut world, 0);
     world.runs[0].launches.clear();
     let guide = page(&world, "guide.html");
-    let said = "Of 1 run here 1 may carry a recommendation, but no number in them allows one.";
-    assert!(guide.contains(said), "{guide}");
-    assert!(page(&world, "roadmap.html").contains("No run here shows a detectable gap to a limit"));
+    assert!(
+        guide.contains("Of 1 run here none may carry a recommendation"),
+        "{guide}"
+    );
+    assert!(guide.contains("left out: none of its cells was measured"));
+    assert!(page(&world, "roadmap.html").contains("has a measured cell, so no gap is known"));
 }
 
 #[test]
@@ -227,7 +291,7 @@ fn of_the_same_machine_model_and_profile_only_the_broadest_run_speaks() {
     let guide = page(&world, "guide.html");
     assert!(
         guide.contains(
-            "left out: another run of this machine, model and profile has as many measured cells"
+            "left out: another run of this machine, model and profile has at least as many measured cells"
         ),
         "{guide}"
     );

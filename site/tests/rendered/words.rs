@@ -183,7 +183,7 @@ fn a_pair_of_a_disturbed_launch_is_counted_beside_the_answer() {
         ..Default::default()
     }];
     let index = page(&world(vec![run]), "index.html");
-    assert!(index.contains("⚠ 1 pair disturbed"), "{index}");
+    assert!(index.contains("⚠ 1 comparison disturbed"), "{index}");
 }
 
 #[test]

@@ -10,21 +10,32 @@ use crate::words::{join, plural};
 pub(super) fn lead(workloads: &[WorkloadView]) -> String {
     let places = by_place(workloads, |work, r| (work.title.to_lowercase(), r));
     let sentences = places.into_iter().map(|(place, taken)| {
-        let chosen = taken.iter().map(|(work, r)| {
-            let whose = match r.is_ours {
-                true => " (this project’s own engine)",
-                false => "",
-            };
-            (format!("{}{whose}", r.choice), work.clone())
-        });
+        let chosen = taken.iter().map(|(work, r)| (r.choice.clone(), work.clone()));
         let mut said = format!("On {place}, take {}.", grouped(chosen));
-        let by_others = taken.iter().filter(|(_, r)| !r.choice_of_others.is_empty());
-        let by_others =
-            grouped(by_others.map(|(work, r)| (r.choice_of_others.clone(), work.clone())));
-        if !by_others.is_empty() {
-            said.push_str(&format!(" Of engines that others maintain: {by_others}."));
+        let in_rust = taken.iter().filter(|(_, r)| !r.rust_choice.is_empty());
+        let in_rust = grouped(in_rust.map(|(work, r)| (r.rust_choice.clone(), work.clone())));
+        if !in_rust.is_empty() {
+            said.push_str(&format!(" Of engines in Rust: {in_rust}."));
+        }
+        let ours = taken.iter().filter(|(_, r)| !r.own_choice.is_empty());
+        let ours = grouped(ours.map(|(work, r)| (r.own_choice.clone(), work.clone())));
+        if !ours.is_empty() {
+            said.push_str(&format!(
+                " Ahead of them is this project’s own engine, which was not written to be deployed: {ours}."
+            ));
         }
         said
+    });
+    sentences.collect::<Vec<_>>().join(" ")
+}
+
+/// Say place by place for which kinds of work an engine is taken; empty where for none.
+pub(super) fn taken(workloads: &[WorkloadView], engine: &str) -> String {
+    let places = by_place(workloads, |work, r| (work.title.to_lowercase(), r));
+    let sentences = places.into_iter().filter_map(|(place, taken)| {
+        let of_engine = taken.iter().filter(|(_, r)| r.engine == engine);
+        let chosen = grouped(of_engine.map(|(work, r)| (r.choice.clone(), work.clone())));
+        (!chosen.is_empty()).then(|| format!("On {place}, the guide takes {chosen}."))
     });
     sentences.collect::<Vec<_>>().join(" ")
 }
@@ -71,7 +82,7 @@ pub(super) fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> S
             "Of {of} here {fit} may carry a recommendation, but no number in them allows one."
         ),
         (true, _) => format!(
-            "Of {of} here none may carry a recommendation: that takes a model of 1\u{a0}B parameters or more and a profile that may be published."
+            "Of {of} here none may carry a recommendation: that takes measured cells of a model of 1\u{a0}B parameters or more, in a profile that may be published."
         ),
         (false, true) => found.join(" "),
         (false, false) => format!(

@@ -16,7 +16,7 @@ use super::{Shown, case_label};
 use crate::Input;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
-use crate::words::{join, plural};
+use crate::words::join;
 use serde::Serialize;
 use stats::decide::{BrokenBy, Decision, decide};
 use stats::metrics::Better;
@@ -51,6 +51,8 @@ pub struct WorkloadView {
 struct Recommendation {
     anchor: String,
     choice: String,
+    /// Id of the chosen target's engine.
+    engine: String,
     about: String,
     place: String,
     run_path: String,
@@ -59,12 +61,16 @@ struct Recommendation {
     why: String,
     sure: String,
     unquantised: String,
-    /// Whether the chosen target is of this project's own engine.
-    is_ours: bool,
-    /// The target to take of engines that others maintain, where the choice is this project's own,
-    /// else empty; `of_others` says the same in a few words.
-    choice_of_others: String,
-    of_others: String,
+    /// The target of this project's own engine that is ahead of the choice, else empty; `own` says
+    /// by how much.
+    own_choice: String,
+    own: String,
+    /// The target to take of engines written in Rust, where the choice is none of them, else empty;
+    /// `in_rust` says how it does.
+    rust_choice: String,
+    in_rust: String,
+    /// How far the choice was verified, where that is less than the run asked for; else empty.
+    limit: String,
     candidates: Vec<Candidate>,
     costs: Vec<(String, String)>,
     commands: Vec<(String, String)>,
@@ -143,6 +149,11 @@ impl GuidePage {
         lead::lead(&self.workloads)
     }
 
+    /// Say for which kinds of work an engine is taken, a sentence per place; empty where for none.
+    pub fn taken(&self, engine: &str) -> String {
+        lead::taken(&self.workloads, engine)
+    }
+
     /// Whether a recommendation rests on the run whose page lies at `path`.
     pub fn rests_on(&self, path: &str) -> bool {
         let mut all = self.workloads.iter().flat_map(|w| &w.recommendations);
@@ -198,7 +209,7 @@ fn workload_view(
 
 fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
     let asked = workload.asked(shown)?;
-    let decision = decision(shown, &asked, |_| true)?;
+    let (decision, own) = without_our_own(shown, &asked)?;
     let target = shown.targets().iter().find(|t| t.id == decision.choice)?;
     let cell = asked.cells.iter().find(|c| c.target == decision.choice)?;
     let label = case_label(
@@ -208,14 +219,17 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
     let title = shown.title(asked.scenario);
     let engine = shown.input.registry.engine(&target.engine);
     let (certain, certain_by) = sure::certainty_word(&asked, &decision);
-    let (choice_of_others, of_others) = of_others(shown, &asked, &decision.choice);
+    let (own_choice, own) = own.unwrap_or_default();
+    let (rust_choice, in_rust) = in_rust(shown, &asked, &decision.choice).unwrap_or_default();
+    let verified = shown.run.verify.get(&target.id);
     Some(Recommendation {
         anchor: format!("{}-{}", workload.id, slug(&shown.run.header.id)),
         choice: decision.choice.clone(),
+        engine: target.engine.clone(),
         about: engine.map(|e| e.about.clone()).unwrap_or_default(),
         place: place::place(shown),
         run_path: super::paths::run_path(&shown.run.header.id),
-        case: format!("{title}, {label}"),
+        case: format!("{title}, {label}, {} output tokens", asked.case.new_tokens),
         case_path: case_path(shown, &asked.scenario.case_key(asked.case)),
         why: why(&asked, &decision),
         sure: sure::certainty_sentences(shown, &asked, &decision),
@@ -223,9 +237,14 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         certain_by,
         token_cost: setup::token_cost(shown, target, cell),
         unquantised: unquantised(shown, &asked, &target.precision),
-        is_ours: shown.is_ours(&decision.choice),
-        choice_of_others,
-        of_others,
+        own_choice,
+        own,
+        rust_choice,
+        in_rust,
+        // What follows names the prompt and the position; the run's page has it.
+        limit: verified
+            .and_then(|record| record.reason.split("; ").next())
+            .map_or(String::new(), str::to_owned),
         candidates: candidates(shown, &asked, &decision),
         costs: setup::costs(shown, &target.id, cell),
         commands: setup::commands(shown, target),
@@ -311,7 +330,7 @@ fn unquantised(shown: &Shown, asked: &Asked, precision: &str) -> String {
     }
     let plain = |id: &str| {
         let target = shown.targets().iter().find(|t| t.id == id);
-        target.is_some_and(|t| UNQUANTISED.contains(&t.precision.as_str()))
+        !shown.is_ours(id) && target.is_some_and(|t| UNQUANTISED.contains(&t.precision.as_str()))
     };
     match decision(shown, asked, plain) {
         None => String::new(),
@@ -323,17 +342,30 @@ fn unquantised(shown: &Shown, asked: &Asked, precision: &str) -> String {
     }
 }
 
-/// Say what to take among engines that others maintain, where `choice` is of this project's own:
-/// the target, and the same in a few words. Both are empty where there is none.
-fn of_others(shown: &Shown, asked: &Asked, choice: &str) -> (String, String) {
-    let others = |target: &str| !shown.is_ours(target);
-    let found = match others(choice) {
-        true => None,
-        false => decision(shown, asked, others),
+/// Decide among the engines that others maintain, since this project's own was written to be
+/// measured and not to be deployed; where nothing else was measured, among all. Also return which of
+/// our own targets is ahead of the choice, and by how much, in a few words.
+fn without_our_own(shown: &Shown, asked: &Asked) -> Option<(Decision, Option<(String, String)>)> {
+    let all = decision(shown, asked, |_| true)?;
+    let Some(of_others) = decision(shown, asked, |target| !shown.is_ours(target)) else {
+        return Some((all, None));
     };
-    let Some(found) = found else {
-        return Default::default();
-    };
+    let own = shown.is_ours(&all.choice).then(|| in_words(asked, all));
+    Some((of_others, own))
+}
+
+/// Decide among the engines that are written in Rust and that others maintain, where `choice` is none
+/// of them; return the target, and how it does in a few words.
+fn in_rust(shown: &Shown, asked: &Asked, choice: &str) -> Option<(String, String)> {
+    if shown.is_in_rust(choice) {
+        return None;
+    }
+    let of = |target: &str| shown.is_in_rust(target) && !shown.is_ours(target);
+    decision(shown, asked, of).map(|found| in_words(asked, found))
+}
+
+/// Return a decision's target, with its value, who is tied with it, and its lead over the next.
+fn in_words(asked: &Asked, found: Decision) -> (String, String) {
     let ahead = ahead(&found).map_or(String::new(), |ahead| format!(", {ahead}"));
     let words = format!(
         "{}{}{ahead}",
@@ -343,11 +375,12 @@ fn of_others(shown: &Shown, asked: &Asked, choice: &str) -> (String, String) {
     (found.choice, words)
 }
 
-/// Say how many are tied with the choice: `, tied with 2 others`; empty where it leads alone.
+/// Name who is tied with the choice: `, tied with candle.cpu.q8_0`; empty where it leads alone.
 fn tied_with(decision: &Decision) -> String {
-    match decision.tied.len() {
-        1 => String::new(),
-        n => format!(", tied with {}", plural(n as u64 - 1, "other", "others")),
+    match &decision.tied[1..] {
+        [] => String::new(),
+        others if others.len() <= 2 => format!(", tied with {}", join(others)),
+        others => format!(", tied with {} others", others.len()),
     }
 }
 
@@ -374,6 +407,8 @@ fn candidates(shown: &Shown, asked: &Asked, decision: &Decision) -> Vec<Candidat
                 ("chosen", "good")
             } else if decision.tied.contains(&cell.target) {
                 ("tied with it", "even")
+            } else if shown.is_ours(&cell.target) {
+                ("this project’s own", "even")
             } else {
                 ("behind", "bad")
             };

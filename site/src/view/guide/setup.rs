@@ -240,13 +240,6 @@ pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<S
             "The run was made from changed files: its revision is not exactly what ran.".into(),
         );
     }
-    let model = shown.input.models.get(&shown.run.header.plan.model);
-    if let Some(model) = model.filter(|model| !model.about.trim().is_empty()) {
-        all.push(format!(
-            "About the model: {}",
-            model.about.trim().replace('\n', " ")
-        ));
-    }
     all
 }
 

@@ -2,8 +2,9 @@
 
 use super::workload::Asked;
 use crate::fmt::{self, NONE};
+use crate::view::cells::status_words;
 use crate::view::{Shown, noise};
-use crate::words::plural;
+use crate::words::{join, plural};
 use stats::analysis::Verdict;
 use stats::decide::Decision;
 
@@ -58,16 +59,25 @@ pub fn certainty_sentences(shown: &Shown, asked: &Asked, decision: &Decision) ->
         let enlarged = noise::enlarged(noise);
         parts.push(enlarged.trim_end_matches('.').to_owned());
     }
-    let planned = shown
-        .targets()
-        .iter()
-        .filter(|t| asked.scenario.runs(&t.id));
-    let absent = planned.count().saturating_sub(asked.cells.len());
-    if absent > 0 {
-        parts.push(format!(
-            "{} no number here and can’t be recommended",
-            plural(absent as u64, "planned target has", "planned targets have")
-        ));
+    let absent = absent(shown, asked);
+    if !absent.is_empty() {
+        parts.push(format!("Without a number here: {}", join(&absent)));
     }
     format!("{}.", parts.join(". "))
+}
+
+/// The planned targets that have no number in the deciding case, each with its status.
+fn absent(shown: &Shown, asked: &Asked) -> Vec<String> {
+    let planned = shown.targets().iter();
+    let planned = planned.filter(|target| asked.scenario.runs(&target.id));
+    let absent = planned.filter(|target| !asked.cells.iter().any(|c| c.target == target.id));
+    absent
+        .map(|target| {
+            let cell = shown.cell(&asked.scenario.cell_key(asked.case, &target.id));
+            match cell {
+                Some(cell) => format!("{} ({})", target.id, status_words(cell.status)),
+                None => target.id.clone(),
+            }
+        })
+        .collect()
 }

@@ -46,6 +46,7 @@ pub fn registry() -> Registry {
                 test_server: None,
                 hidden: false,
                 ours: false,
+                in_rust: false,
                 id: target.engine,
                 targets: vec![entry],
             }),
