@@ -39,7 +39,7 @@ fn machine_at(path: &Path) -> Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => bail!(
-            "another run is measuring on this machine ({}): two at once would measure each other; wait for it",
+            "another run is measuring on this machine ({}): two at once would disturb each other's times; wait until it ends",
             holder(&file, path)
         ),
         Err(TryLockError::Error(error)) => {

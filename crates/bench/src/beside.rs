@@ -13,7 +13,7 @@ use crate::trial::Trial;
 use anyhow::{Context, Result, bail};
 use base::exclusive;
 use base::repo::Repo;
-use harness::verify::question::threads;
+use harness::verify::setup::threads;
 use load::{Load, cores};
 use proofs::calibrate::Options;
 use schema::record::Status;

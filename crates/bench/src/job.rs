@@ -143,17 +143,14 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         opened.control.stop_at(began + after);
     }
     let done = to_the_end(repo, &registry, &results, options, &mut opened);
+    let go_on = go_on(options, &opened.header.id);
     if done.is_err() && opened.control.has_stopped() {
-        let verb = if options.site { "bench-all" } else { "bench" };
-        let save = options.save.iter();
-        let save: String = save.map(|name| format!(" --save {name}")).collect();
-        println!(
-            "Time is up; what was measured is kept. Go on with `cargo xtask {verb} --resume {}{save}`",
-            opened.header.id
-        );
+        println!("Time is up; what was measured is kept. Continue with `{go_on}`");
         return Ok(ExitCode::from(TIME_IS_UP));
     }
-    let code = done?;
+    let code = done.with_context(|| {
+        format!("the run stopped (what was measured is kept; `{go_on}` continues it)")
+    })?;
     if let Some(name) = &options.save {
         println!(
             "{}",
@@ -161,6 +158,18 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         );
     }
     Ok(code)
+}
+
+/// Return the command that continues a run as the user began it.
+fn go_on(options: &Options, id: &str) -> String {
+    let verb = if options.site { "bench-all" } else { "bench" };
+    let out = options
+        .out
+        .iter()
+        .map(|dir| format!(" --out {}", dir.display()));
+    let save = options.save.iter().map(|name| format!(" --save {name}"));
+    let more: String = out.chain(save).collect();
+    format!("cargo xtask {verb} --resume {id}{more}")
 }
 
 /// Return why there is nothing to do, where a bundle's engines need a GPU, this machine has none,
@@ -222,10 +231,11 @@ fn to_the_end(
     if let Some(shard) = shard {
         println!("{}", shard::what_next(shard));
     }
-    Ok(match summary.has_faults() {
-        true => ExitCode::from(3),
-        false => ExitCode::SUCCESS,
-    })
+    if summary.has_faults() {
+        eprintln!("The exit status is 3: cells failed; see \"Without numbers\", faults first");
+        return Ok(ExitCode::from(3));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// [`measure`] a run, then add and measure blocks as long as its `--until` requires.
@@ -261,10 +271,7 @@ fn measure_more(repo: &Repo, registry: &Registry, opened: &Opened, mut run: Run)
         )?);
         Ok(run)
     };
-    all().with_context(|| {
-        let id = &header.id;
-        format!("what was measured is kept; go on with `cargo xtask bench-all --resume {id}`")
-    })
+    all()
 }
 
 /// Verify, measure and check the engines of a run: all that [`measure`] does but the micro suites.

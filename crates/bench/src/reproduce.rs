@@ -76,7 +76,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     if remarks.iter().any(around) {
         let then = &header.provenance;
         let command = then.pins.command(then.git_revision.as_deref());
-        eprintln!("the record's environment is had again by `{command}`");
+        eprintln!("to get the record's environment, run `{command}`");
     }
     let decided = job::Decided {
         plan,
@@ -87,7 +87,12 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     };
     let opened = job::begin(repo, &registry, results.dir(), decided, None)?;
     let run_dir = opened.run_dir.clone();
-    let again = job::measure(repo, &registry, &opened)?;
+    let again = job::measure(repo, &registry, &opened).with_context(|| {
+        format!(
+            "what was measured is kept: `cargo xtask bench --resume {}` measures the rest, then `cargo xtask compare` compares the two",
+            run_dir.display()
+        )
+    })?;
     let comparison = Comparison::new(original, again, &scenarios, None);
     print!(
         "{}",
@@ -274,7 +279,7 @@ fn allow(
     }
     if then.git_dirty == Some(true) {
         eprintln!(
-            "note: run {id} was made from a checkout with changes that no revision has: its exact code can't be had again"
+            "note: run {id} was made from a checkout with changes that no revision has: its exact code can't be checked out"
         );
     }
     Ok(differences)

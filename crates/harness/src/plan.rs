@@ -128,7 +128,7 @@ pub fn choose_targets(
         .collect();
     if chosen.is_empty() {
         bail!(
-            "nothing to run: {} has no target on {}; name a target in full to run a hidden one",
+            "nothing to run: {} has no target on {}: choose another --profile or --engines; `cargo xtask list targets` lists them, and a hidden one is named in full",
             if engines.is_empty() {
                 "the registry".into()
             } else {
@@ -159,8 +159,7 @@ fn choose_scenarios(
     for id in wanted {
         if !profile.scenarios.contains_key(id) {
             bail!(
-                "profile {:?} gives scenario {id:?} no size: add [scenarios.{id}] to data/profiles/{}.toml",
-                profile.id,
+                "profile {:?} doesn't measure scenario {id:?}: choose one that does (`cargo xtask list profiles`), or add its sizes as [scenarios.{id}] to data/profiles/{0}.toml",
                 profile.id
             );
         }

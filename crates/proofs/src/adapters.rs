@@ -14,7 +14,7 @@ use harness::engine::Program;
 use harness::engine::start::launch;
 use harness::machine;
 use harness::prompts::Prompts;
-use harness::verify::question::threads;
+use harness::verify::setup::threads;
 use provision::build;
 use provision::fetch;
 use provision::fetch::brought;

@@ -5,15 +5,15 @@ use harness::verify::goldens::Goldens;
 use harness::verify::subject::Subject;
 use harness::verify::{architecture, goldens, judges};
 mod mutants;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use base::files::write_whole;
 use base::repo::Repo;
 use harness::devices::Named;
 use harness::engine::EngineFailure;
-use harness::engine::session::Patience;
+use harness::engine::session::Timeouts;
 use harness::plan::profile_targets;
 use harness::programs::Programs;
-use harness::verify::question::{BATCHES, Question, default_patience, limit, threads};
+use harness::verify::setup::{BATCHES, GateSetup, default_timeouts, limit, threads};
 use harness::verify::target::{Verified, not_verified, verify};
 use harness::verify::{golden, told};
 use models::ModelSpec;
@@ -113,7 +113,11 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
             options.control.skippable();
             let verified =
                 verify_one(repo, &registry, &programs, target, model, &goldens, options)?;
-            if options.control.skipped() && verified.record.status == Status::NotRun {
+            let skipped = options.control.skipped();
+            if verified.record.status == Status::NotRun {
+                if !skipped || base::interrupt::requested() {
+                    bail!("interrupted");
+                }
                 told::skipped();
                 continue;
             }
@@ -159,19 +163,19 @@ fn verify_one(
         (Err(failure), _) => return Ok(not_verified(failure)),
         (Ok(_), Err(failure)) => return Ok(not_verified(&failure)),
     };
-    let question = Question {
+    let setup = GateSetup {
         golden,
         limit,
         model_dir: &model_dir,
         threads: threads(),
         batches: &BATCHES,
         prefix_cache: true,
-        patience: Patience {
+        timeouts: Timeouts {
             control: options.control.clone(),
-            ..default_patience()
+            ..default_timeouts()
         },
     };
-    Ok(verify(target, program, &question))
+    Ok(verify(target, program, &setup))
 }
 
 fn print_line(record: &VerifyRecord) {

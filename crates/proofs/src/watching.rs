@@ -12,10 +12,11 @@ use base::exclusive;
 use base::repo::Repo;
 use harness::devices::Named;
 use harness::engine::Program;
-use harness::engine::session::{Patience, Session};
+use harness::engine::load::load_request;
+use harness::engine::session::{Session, Timeouts};
 use harness::prompts::Prompts;
 use harness::run::audit::Audit;
-use harness::verify::question::{load_request, threads};
+use harness::verify::setup::threads;
 use protocol::clock::now_ns;
 use protocol::wire::Load;
 use protocol::witness::{Ring, Witness};
@@ -133,8 +134,8 @@ impl<'a> Asked<'a> {
     /// Start a process. Return the median over its pairs of turns of ln(watched ÷ not watched), and
     /// a request's mean time (ns).
     fn log_ratio(&self, seed: u64) -> Result<(f64, f64)> {
-        let patience = Patience::outside_a_run(Duration::from_secs(60), Duration::from_secs(60));
-        let session = Session::open_watched(self.program, &self.load, &patience);
+        let timeouts = Timeouts::outside_a_run(Duration::from_secs(60), Duration::from_secs(60));
+        let session = Session::open_watched(self.program, &self.load, &timeouts);
         let mut session = session.map_err(|(failure, _)| failure)?;
         if session.ring().is_none() {
             bail!("there is no room in memory for the ring that tokens are committed to");

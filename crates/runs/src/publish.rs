@@ -20,7 +20,7 @@ const LEVEL: i32 = 19;
 pub struct Options {
     /// Run id, path, or `latest`.
     pub run: String,
-    /// Look for it in this directory instead of runs.
+    /// Look for it in this directory instead of runs and data/results.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Write the packed file into this directory instead of data/results.

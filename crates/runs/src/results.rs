@@ -154,11 +154,11 @@ pub fn save_name(results_dir: &Path, name: &str, id: &str) -> Result<String> {
     let before = names.insert(name.to_owned(), id.to_owned());
     write_whole(&file(results_dir), toml::to_string(&names)?)?;
     let instead = match before.filter(|before| before != id) {
-        Some(before) => format!(", and no longer {before}"),
+        Some(before) => format!(" (before: {before})"),
         None => String::new(),
     };
     Ok(format!(
-        "{name} is {id} now{instead}: `cargo xtask compare {name}` holds the newest run against it"
+        "Saved {id} as {name}{instead}: `cargo xtask compare {name}` compares the newest run with it"
     ))
 }
 
@@ -228,11 +228,11 @@ mod tests {
         assert_eq!(resolve(dir, "main").unwrap(), "main");
         assert!(names(dir).unwrap().is_empty());
         let said = save_name(dir, "main", "20260101-a").unwrap();
-        assert!(said.starts_with("main is 20260101-a now: "), "{said}");
+        assert!(said.starts_with("Saved 20260101-a as main: "), "{said}");
         save_name(dir, "v1.2", "20260102-b").unwrap();
         let said = save_name(dir, "main", "20260103-c").unwrap();
         assert!(
-            said.starts_with("main is 20260103-c now, and no longer 20260101-a: "),
+            said.starts_with("Saved 20260103-c as main (before: 20260101-a): "),
             "{said}"
         );
         assert_eq!(resolve(dir, "main").unwrap(), "20260103-c");

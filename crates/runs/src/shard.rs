@@ -51,11 +51,11 @@ fn decision(plan: &Plan, run_dir: &Path) -> Result<(String, Budget)> {
     let id = run.header.id;
     if theirs != ours {
         bail!(
-            "--budget-from {id}: it has another plan ({theirs:.12}, this one is {ours:.12}), so its decision says nothing about this one"
+            "--budget-from {id}: it has another plan ({theirs:.12}, this one is {ours:.12}): give the options of that run, or leave out --budget-from to make a pilot"
         );
     }
     let budget = run.budget.with_context(|| {
-        format!("--budget-from {id}: it decided nothing: there is no budget.json in it (yet)")
+        format!("--budget-from {id}: it has no budget.json, because its pilot isn't over or its profile needs none: name another run, or leave out --budget-from")
     })?;
     Ok((id, budget))
 }
@@ -68,7 +68,7 @@ pub fn plan_sha256(plan: &Plan) -> Result<String> {
 /// Return the text with which a shard's run ends, in place of a report.
 pub fn what_next(shard: Shard) -> String {
     format!(
-        "This is shard {shard}, no whole run: put all {} together with `cargo xtask merge DIR…`",
+        "This is shard {shard}: when all {} are measured, `cargo xtask merge RUN…` (their ids or directories) makes one run of them",
         shard.count()
     )
 }

@@ -32,7 +32,7 @@ pub fn eta(stage_ns: Option<u64>, later_ns: u64) -> String {
         (Some(stage_ns), 0) => format!("ETA {}", clock(stage_ns)),
         (Some(stage_ns), later_ns) => {
             let (all, stage) = (clock(stage_ns + later_ns), clock(stage_ns));
-            format!("ETA {all}, of this stage {stage}")
+            format!("ETA {all}, this stage {stage}")
         }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
         let s = 1_000_000_000;
         assert_eq!(eta(None, s), "ETA after the first launch");
         assert_eq!(eta(Some(90 * s), 0), "ETA 1:30");
-        assert_eq!(eta(Some(90 * s), 30 * s), "ETA 2:00, of this stage 1:30");
+        assert_eq!(eta(Some(90 * s), 30 * s), "ETA 2:00, this stage 1:30");
     }
 
     #[test]

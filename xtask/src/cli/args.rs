@@ -18,7 +18,7 @@ pub(super) struct LoudnessArgs {
     /// the protocol's lines. RUST_LOG does the same by target, as in `RUST_LOG=harness=trace`.
     #[arg(long, short, global = true, action = ArgAction::Count)]
     verbose: u8,
-    /// Print no progress, but warnings, errors and results.
+    /// Print only warnings, errors and results, no progress.
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     quiet: bool,
 }
@@ -38,10 +38,11 @@ pub(super) struct BenchArgs {
     /// else cpu.
     #[arg(long, conflicts_with = "resume")]
     profile: Option<String>,
-    /// Engine or target ids, comma-separated; by default all of the profile's backends.
+    /// Engine or target ids, comma-separated; by default the profile's targets.
     #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     engines: Vec<String>,
-    /// Scenario ids, comma-separated; by default all. `micro/*`: the micro suites.
+    /// Scenario ids, comma-separated; by default all of the profile's, and its micro suites.
+    /// `micro/*`: only those suites.
     #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     scenarios: Vec<String>,
     /// Another model than the profile's: an id (`cargo xtask list models`), `hf:org/repo[@revision]`
@@ -53,37 +54,41 @@ pub(super) struct BenchArgs {
     /// published one, holds them. Alone it measures nothing else; `--scenarios` adds others.
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     prompts: Option<PathBuf>,
-    /// Measure in N blocks instead of the profile's number: every target is launched once in each,
-    /// and more blocks find smaller differences.
+    /// Number of blocks, at least the profile's (the default): every target is launched once in
+    /// each, and more blocks find smaller differences.
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     invocations: Option<u32>,
     /// Measure further blocks until every target's ratio to the baseline and to the best is known
     /// to ± this many percent (of a target alone, its own value).
     #[arg(long, value_name = "PERCENT", value_parser = Until::parse_percent, conflicts_with_all = ["resume", "shard"])]
     until: Option<f64>,
-    /// The number of blocks after which --until gives up.
+    /// With --until: stop adding blocks once the run has this many.
     #[arg(long, value_name = "BLOCKS", default_value_t = 40, requires = "until")]
     at_most: u32,
-    /// Complete an interrupted run: its id, or `latest`.
+    /// Complete an interrupted run: its id, name, path, or `latest`.
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
     /// Measure the i-th of n parts of the plan (whole blocks), to be merged with the others. Shards
     /// ask prompts of the profile's seed; a whole run draws a new one.
     #[arg(long, value_name = "I/N", conflicts_with = "resume")]
     shard: Option<Shard>,
-    /// Make no pilot, but measure the cells that this run of the same plan had time for.
+    /// Measure the cells that this run of the same plan had time for (id, name, path or `latest`);
+    /// by default a pilot decides which.
     #[arg(long, value_name = "RUN", conflicts_with = "resume")]
     budget_from: Option<String>,
-    /// Begin nothing new after this many minutes: the exit status is 4, and --resume goes on.
+    /// Begin no further work after this many minutes; the exit status is then 4, and --resume
+    /// continues. By default there is no such limit.
     #[arg(long, value_name = "MINUTES")]
     stop_after: Option<u32>,
-    /// Record into this directory instead of runs.
+    /// Record into this directory instead of runs; with --resume, --budget-from and --save, look
+    /// there too.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Show a dashboard; without a terminal, plain progress all the same.
     #[arg(long)]
     pub(super) tui: bool,
-    /// Begin a run of more than an hour without asking on the terminal first.
+    /// Begin a run of more than an hour. Without this, such a run is refused on a terminal, unless
+    /// --engines, --scenarios, --prompts or --shard narrows it.
     #[arg(long, conflicts_with = "resume")]
     yes: bool,
     /// Give the finished run a name, for `compare NAME`.

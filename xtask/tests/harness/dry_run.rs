@@ -33,7 +33,7 @@ fn a_dry_run_says_what_would_be_built_fetched_and_measured() {
         "To be downloaded meanwhile, some GB: what mistralrs-wheel, openvino, pytorch and pytorch-micro need\n",
         "Model tiny-llama: to be made here, about 117 MB\n",
         "To be measured: 179 cells (",
-        " launches in 5 blocks, and those of two targets that run twice\n",
+        " launches in 5 blocks, plus second launches of the two targets that run twice\n",
         " requests or more, 160 or more of each cell\n",
         "All of profile cpu measures for about 30 min, at most 45 min",
         "Micro suites (sdpa, tokenizer): ",
@@ -147,7 +147,7 @@ fn a_dry_run_of_an_earlier_run_says_what_is_left_of_it() {
     let resumed = ["bench-all", "--resume", "latest", "--dry-run"];
     let said = dry_run(&bare, &resumed);
     assert!(
-        said.contains("Run 20260101-000000-cpu-1a2b would be gone on with"),
+        said.contains("Run 20260101-000000-cpu-1a2b would be continued"),
         "{said}"
     );
     assert!(said.contains("Launches left to be measured: 0\n"), "{said}");

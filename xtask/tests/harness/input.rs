@@ -39,7 +39,7 @@ fn bad_input_is_one_clear_error() {
     checkout.profile(PROFILE);
     fails(
         &["bench", "--profile", "test", "--scenarios", "memory"],
-        &["gives scenario \"memory\" no size"],
+        &["doesn't measure scenario \"memory\""],
     );
     fails(&["export", "latest"], &["there is no latest run"]);
 

@@ -272,18 +272,18 @@ fn other_bytes_of_the_same_source_are_said_and_of_unknown_source_refused() {
 fn every_block_must_be_there_once() {
     refused(
         &[shard("r-one", "1/2")],
-        &["r-one", "block 1, 3 of 5 is missing"],
+        &["r-one", "block 2, 4 of 5 is missing"],
     );
     refused(
         &[shard("r-one", "1/2"), shard("r-two", "1/2")],
-        &["both r-one and r-two hold block 0"],
+        &["both r-one and r-two hold block 1"],
     );
     refused(
         &[
             Synthetic::new("r-one", &TARGETS),
             Synthetic::new("r-two", &TARGETS),
         ],
-        &["both r-one and r-two hold block 0", "cargo xtask compare"],
+        &["both r-one and r-two hold block 1", "cargo xtask compare"],
     );
     refused(
         &[shard("r-one", "1/2").with(|header| header.plan.seed = 2)],
@@ -314,7 +314,7 @@ fn every_block_must_be_there_once() {
     .expect("it is ours");
     let output = xtask(dir.path(), &["merge", "r-one", "r-two"]);
     assert!(
-        text(&output).contains("is of block 0, which is not in r-two"),
+        text(&output).contains("is of block 1, which is not in r-two"),
         "{}",
         text(&output)
     );

@@ -156,7 +156,7 @@ fn a_header_alone_is_replayed_in_part_and_other_locks_are_said() {
         "differs: lockfile data/models.lock",
         "differs: nix shell: theirs → ",
         "differs: libtorch: from /nix/store/x → from LIBTORCH",
-        "had again by `nix develop .#theirs`",
+        "environment, run `nix develop .#theirs`",
     ] {
         assert!(said.contains(differs), "{differs}: {said}");
     }

@@ -297,7 +297,7 @@ fn blocks_are_added_until_intervals_are_narrow_or_no_more_are_allowed() {
     );
 
     let (narrow, said) = until("0.0001");
-    assert!(said.contains("more blocks were not allowed"), "{said}");
+    assert!(said.contains("--at-most allows no more blocks"), "{said}");
     let plan = &narrow.header.plan;
     assert_eq!(plan.invocations, 4, "{said}");
     let launches = |plan: &Plan| plan.launches.iter().map(|l| l.invocation).max();

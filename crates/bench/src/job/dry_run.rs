@@ -82,11 +82,7 @@ fn earlier(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<String> {
     let ours = |block| header.origin.has(block);
     let launches = plan.launches.iter().filter(|l| ours(l.invocation));
     let launches: Vec<&Launch> = launches.collect();
-    let mut text = format!(
-        "Run {} would be gone on with\n{}\n",
-        header.id,
-        headline(plan)
-    );
+    let mut text = format!("Run {} would be continued\n{}\n", header.id, headline(plan));
     text += &Building::new(repo, registry, plan, None, &named)?.report();
     text += &model(repo, plan)?;
     text += &prompts(plan);
@@ -174,10 +170,10 @@ fn to_measure(plan: &Plan, launches: &[&Launch]) -> String {
     let (cells, measured) = (of_scenario(false), of_scenario(true));
     let shared = match cells - measured {
         0 => String::new(),
-        shared => format!(" ({shared} of them measured by another's equal load)"),
+        shared => format!(" ({shared} of them take their numbers from a cell with the same load)"),
     };
     let twins = match plan.aa_pairs {
-        true => ", and those of two targets that run twice",
+        true => ", plus second launches of the two targets that run twice",
         false => "",
     };
     let mut blocks: Vec<u32> = launches.iter().map(|l| l.invocation).collect();

@@ -66,7 +66,9 @@ impl<'a> FirstLook<'a> {
     }
 
     fn measure_and_render(&self, left: &[String]) -> Result<PathBuf> {
-        eprintln!("A first look at what is built, about a minute, before the rest is");
+        eprintln!(
+            "Measuring a first look (about a minute) with the engines built so far; then building goes on"
+        );
         let options = Options {
             profile: Some(self.profile.clone()),
             control: self.control.clone(),

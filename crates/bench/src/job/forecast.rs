@@ -34,7 +34,7 @@ pub(super) fn consent(profile: &Profile, options: &Options) -> Result<()> {
     eprint!("{}", in_words(profile));
     if takes_s > LONG_S && !(options.yes || narrows || options.shard.is_some()) && can_ask {
         bail!(
-            "profile {} takes long: say `--yes` to begin all the same; what is interrupted goes on with `--resume latest`",
+            "profile {} measures for more than an hour: add --yes to begin; an interrupted run continues with --resume latest",
             profile.id
         );
     }

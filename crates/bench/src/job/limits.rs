@@ -14,7 +14,7 @@ pub(super) fn measured(repo: &Repo, registry: &Registry, plan: &Plan) -> BTreeMa
     let mut facts = BTreeMap::new();
     // The processor's limits take seconds to measure, so a run that won't be published skips them.
     if plan.publishable {
-        eprintln!("Measuring what this machine can do at best");
+        eprintln!("Measuring this machine's limits: memory bandwidth and FLOP/s");
         facts = machine::ceilings().facts();
     }
     let mut planned = registry.limits.clone();
@@ -25,12 +25,14 @@ pub(super) fn measured(repo: &Repo, registry: &Registry, plan: &Plan) -> BTreeMa
     let here = devices::of_backends(registry);
     planned.retain(|backend, _| matches!(here.get(backend), Some(Ok(_))));
     for (backend, how) in &planned {
-        eprintln!("Measuring what {backend} can do at best here");
+        eprintln!("Measuring the limits of {backend}'s device");
         let program = build::limits(repo, registry, backend, how);
         let program = program.map_err(|failure| failure.to_string());
         match program.and_then(|program| devices::limits::measured(backend, &program)) {
             Ok(limits) => facts.extend(limits),
-            Err(why) => watch::warn(format!("no limits of {backend} are known: {why}")),
+            Err(why) => watch::warn(format!(
+                "the limits of {backend} couldn't be measured, so the report has no shares of them: {why}"
+            )),
         }
     }
     facts

@@ -10,7 +10,7 @@ use base::{exclusive, names};
 use harness::devices::Named;
 use harness::prompts::Prompts;
 use harness::verify::goldens;
-use harness::verify::question::threads;
+use harness::verify::setup::threads;
 use harness::{micro, plan};
 use provision::fetch;
 use provision::provenance::provenance;
@@ -105,9 +105,8 @@ fn until(plan: &Plan, options: &Options) -> Result<Option<Until>> {
     };
     if until.blocks_max < plan.invocations {
         bail!(
-            "--at-most {}: profile {} has {} blocks to begin with",
+            "--at-most {}: the run begins with {1} blocks already: give {1} or more",
             until.blocks_max,
-            plan.profile,
             plan.invocations
         );
     }
@@ -299,7 +298,7 @@ fn tell_prompts(plan: &Plan) {
         let own = plan.own_prompts(scenario);
         if own.is_some_and(|own| asked > Some(own.tokens.len() as u64)) {
             watch::warn(format!(
-                "{} asks more often than the file has prompts, so prompts come again: no shortcut for the engines here, which keep nothing of a request for the next; an endpoint may",
+                "{}: a case makes more requests than the file has prompts, so prompts come again. Engines run here keep nothing between requests, but the server behind an endpoint may have cached them",
                 scenario.id
             ));
         }

@@ -45,7 +45,7 @@ pub(super) fn go_on(
     };
     let blocks = opened.header.plan.invocations;
     let Some(widest) = widest(repo, registry, run, until)? else {
-        eprintln!("Nothing was measured whose interval could become narrow");
+        eprintln!("--until adds no block: no cell has an interval");
         return Ok(false);
     };
     let Widest {
@@ -65,8 +65,8 @@ pub(super) fn go_on(
     eprintln!(
         "After {blocks} blocks {open} of {all} intervals are wider than ±{wanted} %, the widest {percent} ({of}){}",
         match is_last {
-            true => ", and more blocks were not allowed",
-            false => ": another block",
+            true => "; --at-most allows no more blocks",
+            false => ": measuring another block",
         }
     );
     if is_last {
@@ -145,7 +145,7 @@ fn widths(
 fn width(percent: f64) -> String {
     match percent.is_finite() {
         true => format!("±{percent:.1} %"),
-        false => "without any".into(),
+        false => "not known yet".into(),
     }
 }
 
@@ -209,6 +209,6 @@ mod tests {
         let percents: Vec<f64> = widths.iter().map(|(_, p)| p.round()).collect();
         assert_eq!(percents, [1.0, f64::INFINITY, 50.0], "{widths:?}");
         assert_eq!(widths[2].0, "alone, s c");
-        assert_eq!(width(f64::INFINITY), "without any");
+        assert_eq!(width(f64::INFINITY), "not known yet");
     }
 }

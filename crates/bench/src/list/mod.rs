@@ -24,7 +24,8 @@ pub struct Options {
     /// Directory of the runs, where it isn't runs and data/results.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Print JSON: an array of objects, or without a word an object of such arrays.
+    /// Print JSON: an array of objects; where no kind is named, an object with one such array for
+    /// each.
     #[arg(long)]
     pub json: bool,
 }

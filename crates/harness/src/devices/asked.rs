@@ -22,11 +22,11 @@ pub(super) enum NoAnswer {
 /// where the caller has piped it. Both must fit into a pipe, because they are read after the exit.
 pub(super) fn ask_process<T: DeserializeOwned>(
     mut command: Command,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<(T, String), NoAnswer> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = launch(command).map_err(NoAnswer::NotStarted)?;
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
@@ -36,7 +36,7 @@ pub(super) fn ask_process<T: DeserializeOwned>(
             _ => {
                 let _ = child.kill(); // it may have just ended
                 let _ = child.wait();
-                return Err(NoAnswer::Late(patience));
+                return Err(NoAnswer::Late(timeout));
             }
         }
     };

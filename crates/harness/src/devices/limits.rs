@@ -23,17 +23,17 @@ pub fn measured(backend: &str, program: &Program) -> Result<BTreeMap<String, Str
 fn ask(
     backend: &str,
     mut command: Command,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<BTreeMap<String, String>, String> {
     command.stderr(Stdio::piped());
-    let answered = ask_process::<BTreeMap<String, f64>>(command, patience);
+    let answered = ask_process::<BTreeMap<String, f64>>(command, timeout);
     let (limits, lacking) = answered.map_err(|silence| match silence {
         NoAnswer::NotStarted(error) => {
             format!("the program that measures them can't be started: {error}")
         }
-        NoAnswer::Late(patience) => format!(
+        NoAnswer::Late(timeout) => format!(
             "the program that measures them did not answer within {} s",
-            patience.as_secs_f64()
+            timeout.as_secs_f64()
         ),
         NoAnswer::Failed(status, why) if why.is_empty() => {
             format!("the program that measures them ended without an answer ({status})")

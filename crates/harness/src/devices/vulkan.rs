@@ -59,18 +59,18 @@ pub fn hardware(devices: &Answer) -> Result<String, String> {
 }
 
 /// Start the separate process and read its answer, or say why there is none.
-fn answer(mut command: Command, patience: Duration) -> Answer {
+fn answer(mut command: Command, timeout: Duration) -> Answer {
     // Drivers write much to stderr, and none of it is a reason that a user could act on.
     command.stderr(Stdio::null());
-    let answered = ask_process(command, patience).map(|(answer, _)| answer);
+    let answered = ask_process(command, timeout).map(|(answer, _)| answer);
     answered.unwrap_or_else(|silence| {
         Err(match silence {
             NoAnswer::NotStarted(error) => {
                 format!("Vulkan can't be asked for its devices: {error}")
             }
-            NoAnswer::Late(patience) => format!(
+            NoAnswer::Late(timeout) => format!(
                 "Vulkan did not name its devices within {} s",
-                patience.as_secs_f64()
+                timeout.as_secs_f64()
             ),
             NoAnswer::Failed(status, _) => {
                 format!("a Vulkan driver failed when it was asked for its devices ({status})")

@@ -38,7 +38,9 @@ pub(super) fn event_before<E: DeserializeOwned>(
         if let Some(why) = process.control.given_up() {
             return Err(EngineFailure::given_up(why));
         }
-        let step = deadline.min(Instant::now() + Duration::from_millis(200));
+        let soon = Instant::now() + Duration::from_millis(200);
+        // The pipe of a process that is gone closes, so that this last read takes no time.
+        let step = if is_gone { soon } else { deadline.min(soon) };
         match process.read(step) {
             Some(Output::Line { read_ns, bytes }) => {
                 tracing::trace!(pid = process.pid(), line = %excerpt(&bytes), "answered");

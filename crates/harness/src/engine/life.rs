@@ -41,10 +41,10 @@ impl Process {
     fn close_within(
         mut self,
         exit: &str,
-        patience: Duration,
+        timeout: Duration,
     ) -> (Result<(), EngineFailure>, String) {
         let _ = self.write_line(exit);
-        let status = self.finish(patience);
+        let status = self.finish(timeout);
         let result = match status {
             Some(status) if status.success() => Ok(()),
             // Killed by the harness, not because memory ran out.
@@ -52,7 +52,7 @@ impl Process {
                 Status::Timeout,
                 format!(
                     "it had answered everything, but did not exit within {} s of being asked to, and was killed",
-                    patience.as_secs_f64()
+                    timeout.as_secs_f64()
                 ),
             )),
             status => Err(self.died("at exit", status)),

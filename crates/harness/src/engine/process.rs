@@ -145,11 +145,11 @@ impl Process {
         self.signal_group(libc::SIGCONT);
     }
 
-    /// Close its stdin, wait at most `patience`, then kill it; returns how it ended.
-    pub fn finish(&mut self, patience: Duration) -> Option<ExitStatus> {
+    /// Close its stdin, wait at most `timeout`, then kill it; returns how it ended.
+    pub fn finish(&mut self, timeout: Duration) -> Option<ExitStatus> {
         self.stdin = None;
         self.resume();
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.child.try_wait() {
                 self.kill_group();

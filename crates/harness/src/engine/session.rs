@@ -8,7 +8,7 @@ use super::life::check_protocol;
 use super::process::{Input, Process};
 use super::{EngineFailure, Program};
 use protocol::wire::{
-    Batching, Done, Event, Failure, Generate, Hello, Load, Loaded, PROTOCOL, Request, Score, Scored,
+    Batching, Done, Event, Generate, Hello, Load, Loaded, PROTOCOL, Request, Score, Scored,
 };
 use protocol::witness::{self, Ring};
 use schema::plan::Plan;
@@ -31,7 +31,7 @@ pub struct Session {
     /// When `loaded` was read (ns).
     pub ready_ns: u64,
     /// The requests in flight by id, and what their answers must contain.
-    in_flight: BTreeMap<u64, Due>,
+    in_flight: BTreeMap<u64, ExpectedAnswer>,
     next_id: u64,
     request_timeout: Duration,
     /// Shared memory in which the engine commits its tokens, if its stamps are audited.
@@ -40,7 +40,7 @@ pub struct Session {
 
 /// How long loading and answering may take, and the handle to end the waiting sooner.
 #[derive(Clone, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     /// Time from start to `loaded`, at most.
     pub load: Duration,
     /// Time between two answers while a request is in flight, at most.
@@ -49,7 +49,7 @@ pub struct Patience {
     pub control: Control,
 }
 
-impl Patience {
+impl Timeouts {
     /// The time limits of a plan, for the run that `control` belongs to.
     pub fn new(plan: &Plan, control: &Control) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Patience {
 }
 
 /// What the answer to a request must contain.
-enum Due {
+enum ExpectedAnswer {
     /// This number of tokens.
     Tokens(u32),
     /// Scores of positions.
@@ -79,25 +79,22 @@ enum Due {
 
 /// A generation request whose line is encoded in advance, so that it needs only to be written when
 /// it is due.
-pub struct Announced {
+pub struct EncodedRequest {
     /// The request's id.
     pub id: u64,
     /// The encoded line, with its newline.
     pub line: Vec<u8>,
 }
 
-/// A failure that the engine reported for one request, after which the engine goes on.
-pub type RequestFailure = Failure;
-
 impl Session {
     /// Start `program` and load the model. `Err` also has the last lines of its stderr.
     pub fn open(
         program: &Program,
         load: &Load,
-        patience: &Patience,
+        timeouts: &Timeouts,
     ) -> Result<Self, (EngineFailure, String)> {
-        let mut process = Process::open(program, &patience.control)?;
-        match Self::handshake(&mut process, load, patience.load) {
+        let mut process = Process::open(program, &timeouts.control)?;
+        match Self::handshake(&mut process, load, timeouts.load) {
             Ok((hello, hello_ns, loaded, ready_ns)) => Ok(Self {
                 process,
                 hello,
@@ -106,7 +103,7 @@ impl Session {
                 ready_ns,
                 in_flight: BTreeMap::new(),
                 next_id: 1,
-                request_timeout: patience.request,
+                request_timeout: timeouts.request,
                 ring: None,
             }),
             Err(failure) => Err(process.fail(failure)),
@@ -118,7 +115,7 @@ impl Session {
     pub fn open_watched(
         program: &Program,
         load: &Load,
-        patience: &Patience,
+        timeouts: &Timeouts,
     ) -> Result<Self, (EngineFailure, String)> {
         // In memory, where the system has such a directory, so that nothing is written to a disk.
         let shm = Path::new("/dev/shm");
@@ -130,13 +127,13 @@ impl Session {
         };
         let ring = file.and_then(|file| Ok((Ring::create(file.as_file())?, file)));
         let Ok((ring, file)) = ring else {
-            return Self::open(program, load, patience);
+            return Self::open(program, load, timeouts);
         };
         let mut program = program.clone();
         let path = file.path().to_string_lossy().into_owned();
         program.env.push((witness::VARIABLE.into(), path));
         // The file's name is removed when `file` is dropped; by then the process has mapped it.
-        let session = Self::open(&program, load, patience)?;
+        let session = Self::open(&program, load, timeouts)?;
         Ok(Self {
             ring: Some(Arc::new(ring)),
             ..session
@@ -173,9 +170,9 @@ impl Session {
     fn handshake(
         process: &mut Process,
         load: &Load,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(Hello, u64, Loaded, u64), EngineFailure> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         // A process that is already dead is reported by its exit status, so ignore a failed write.
         let _ = process.write_line(&encode(&Request::Load(load.clone())));
         let (event, hello_ns) = next_event(process, deadline, "loading")?;
@@ -219,7 +216,7 @@ impl Session {
         prompt_ids: Vec<u32>,
         new_tokens: u32,
     ) -> Result<(u64, u64), EngineFailure> {
-        let id = self.new_id(Due::Tokens(new_tokens));
+        let id = self.new_id(ExpectedAnswer::Tokens(new_tokens));
         let sent_ns = self.send(&Request::Generate(Generate {
             id,
             prompt_ids,
@@ -229,8 +226,8 @@ impl Session {
     }
 
     /// Encode a generation request in advance, to be written through [`Session::take_input`].
-    pub fn announce_generate(&mut self, prompt_ids: Vec<u32>, new_tokens: u32) -> Announced {
-        let id = self.new_id(Due::Tokens(new_tokens));
+    pub fn encode_generate(&mut self, prompt_ids: Vec<u32>, new_tokens: u32) -> EncodedRequest {
+        let id = self.new_id(ExpectedAnswer::Tokens(new_tokens));
         let request = Request::Generate(Generate {
             id,
             prompt_ids,
@@ -238,7 +235,7 @@ impl Session {
         });
         let mut line = encode(&request).into_bytes();
         line.push(b'\n');
-        Announced { id, line }
+        EncodedRequest { id, line }
     }
 
     /// Take the engine's stdin, for a thread that writes announced requests while this one reads.
@@ -283,7 +280,8 @@ impl Session {
     fn done(&mut self, event: Event, read_ns: u64) -> Result<(Done, u64), EngineFailure> {
         match event {
             Event::Done(done) => {
-                let Some(Due::Tokens(new_tokens)) = self.in_flight.remove(&done.id) else {
+                let Some(ExpectedAnswer::Tokens(new_tokens)) = self.in_flight.remove(&done.id)
+                else {
                     return Err(not_in_flight(done.id));
                 };
                 check_done(&done, new_tokens)?;
@@ -323,7 +321,7 @@ impl Session {
             positions: ask.iter().map(Vec::len).collect(),
             top: top as usize,
         };
-        let id = self.new_id(Due::Scores(asked));
+        let id = self.new_id(ExpectedAnswer::Scores(asked));
         self.send(&Request::Score(Score {
             id,
             ids,
@@ -341,7 +339,7 @@ impl Session {
         let (event, _) = next_event(&mut self.process, deadline, "answering")?;
         match event {
             Event::Scored(scored) => {
-                let Some(Due::Scores(asked)) = self.in_flight.remove(&scored.id) else {
+                let Some(ExpectedAnswer::Scores(asked)) = self.in_flight.remove(&scored.id) else {
                     return Err(not_in_flight(scored.id));
                 };
                 check_scored(&scored, &asked)?;
@@ -381,7 +379,7 @@ impl Session {
         self.process.abort()
     }
 
-    fn new_id(&mut self, due: Due) -> u64 {
+    fn new_id(&mut self, due: ExpectedAnswer) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         self.in_flight.insert(id, due);

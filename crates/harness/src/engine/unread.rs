@@ -74,11 +74,11 @@ impl Unread {
 
     /// Remove the next item, or return `None` at the deadline.
     pub(super) fn take(&self, deadline: Instant) -> Option<Output> {
-        let patience = deadline.saturating_duration_since(Instant::now());
+        let timeout = deadline.saturating_duration_since(Instant::now());
         let nothing = |state: &mut State| state.items.is_empty() && !state.is_over;
         let waited = self
             .changed
-            .wait_timeout_while(self.state(), patience, nothing);
+            .wait_timeout_while(self.state(), timeout, nothing);
         let (mut state, _) = waited.unwrap_or_else(|lock| lock.into_inner());
         let Some(item) = state.items.pop_front() else {
             return state.is_over.then_some(Output::End);

@@ -4,7 +4,7 @@
 use super::output::{References, judge, load, prepare};
 use super::session::Session;
 use super::{Context, Outcome, told};
-use crate::engine::session::Patience;
+use crate::engine::session::Timeouts;
 use crate::engine::{EngineFailure, Program};
 use crate::recorder::Recorder;
 use crate::telemetry::{peak_rss_bytes, reset_peak_rss};
@@ -26,7 +26,7 @@ pub(super) struct Wanted<'a> {
     pub(super) launch: &'a MicroLaunch,
     /// Ids of the cases that are still to be measured.
     pub(super) cases: &'a [String],
-    pub(super) patience: Patience,
+    pub(super) timeouts: Timeouts,
     /// Ids of those among `cases` that an earlier launch of the variant has measured.
     pub(super) measured: &'a [String],
     pub(super) program: Result<&'a Program, EngineFailure>,
@@ -111,7 +111,7 @@ fn run(
     record: &mut Record,
 ) -> Result<(Option<EngineFailure>, String)> {
     let load = load(context.plan, context.model_dir, wanted.suite, variant);
-    let mut session = match Session::open(program, &load, &wanted.patience) {
+    let mut session = match Session::open(program, &load, &wanted.timeouts) {
         Err((failure, tail)) => return Ok((Some(failure), tail)),
         Ok(session) => session,
     };

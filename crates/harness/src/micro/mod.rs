@@ -16,7 +16,7 @@ pub use plan::plan;
 pub use programs::MicroPrograms;
 
 use crate::engine::Program;
-use crate::engine::session::Patience;
+use crate::engine::session::Timeouts;
 use anyhow::Result;
 use base::repo::Repo;
 use output::References;
@@ -192,7 +192,7 @@ fn one(
     let _inside = told::begin(launch).entered();
     loop {
         base::interrupt::check()?;
-        let patience = Patience::new(context.plan, context.control);
+        let timeouts = Timeouts::new(context.plan, context.control);
         let cell = |case: &String| launch.cell_key(case);
         let measured = cases
             .iter()
@@ -208,7 +208,7 @@ fn one(
             suite,
             launch,
             cases: &cases,
-            patience,
+            timeouts,
             measured: &measured,
             program: lower.map_or_else(|| context.programs.get(variant), Ok),
             may_lower: lower.is_none() && !known.measured.iter().any(is_of),

@@ -4,7 +4,7 @@
 use super::Context;
 use super::session::Session;
 use crate::engine::EngineFailure;
-use crate::engine::session::Patience;
+use crate::engine::session::Timeouts;
 use protocol::micro::wire::{Load, Prepare};
 use schema::micro::{PlannedSuite, SuiteCase, Variant};
 use schema::plan::Plan;
@@ -54,8 +54,8 @@ fn ask(
 ) -> Result<Reference, EngineFailure> {
     let program = context.programs.get(&suite.reference)?;
     let load = load(context.plan, context.model_dir, suite, &suite.reference);
-    let patience = Patience::new(context.plan, context.control);
-    let mut session = Session::open(program, &load, &patience).map_err(|(failure, _)| failure)?;
+    let timeouts = Timeouts::new(context.plan, context.control);
+    let mut session = Session::open(program, &load, &timeouts).map_err(|(failure, _)| failure)?;
     let prepared = session.prepare(prepare(case))?;
     let values = session.output(&context.scratch.join("reference.f64"))?;
     session.close().0?;

@@ -36,7 +36,7 @@ pub fn plan(
         return match wanted.first() {
             None => Ok(MicroPlan::default()),
             Some(wanted) => bail!(
-                "profile {:?} has no size for {wanted:?}: add [micro] to data/profiles/{0}.toml",
+                "profile {:?} doesn't measure {wanted:?}: choose one that does, or add its sizes as [micro] to data/profiles/{0}.toml",
                 profile.id
             ),
         };

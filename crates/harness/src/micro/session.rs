@@ -6,7 +6,7 @@
 use crate::engine::events::{next_event, status_of, unexpected};
 use crate::engine::life::check_protocol;
 use crate::engine::process::Process;
-use crate::engine::session::Patience;
+use crate::engine::session::Timeouts;
 use crate::engine::{EngineFailure, Program};
 use protocol::clock::now_ns;
 use protocol::micro::wire::{
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Session {
     process: Process,
     /// How long an answer may take.
-    patience: Duration,
+    timeout: Duration,
     /// Whether the program reported that it can't go on.
     is_over: bool,
     /// The program's answer to `load`, which describes it.
@@ -34,13 +34,13 @@ impl Session {
     pub(crate) fn open(
         program: &Program,
         load: &Load,
-        patience: &Patience,
+        timeout: &Timeouts,
     ) -> Result<Self, (EngineFailure, String)> {
-        let mut process = Process::open(program, &patience.control)?;
-        match handshake(&mut process, load, patience.load) {
+        let mut process = Process::open(program, &timeout.control)?;
+        match handshake(&mut process, load, timeout.load) {
             Ok((hello, ready_ns)) => Ok(Self {
                 process,
-                patience: patience.load,
+                timeout: timeout.load,
                 is_over: false,
                 hello,
                 ready_ns,
@@ -137,7 +137,7 @@ impl Session {
     }
 
     fn ask(&mut self, request: &Request) -> Result<(Event, u64, u64), EngineFailure> {
-        ask(&mut self.process, request, self.patience).map_err(|refused| {
+        ask(&mut self.process, request, self.timeout).map_err(|refused| {
             self.is_over |= refused.is_last;
             refused.failure
         })
@@ -147,9 +147,9 @@ impl Session {
 fn handshake(
     process: &mut Process,
     load: &Load,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<(Hello, u64), EngineFailure> {
-    let answer = ask(process, &Request::Load(load.clone()), patience);
+    let answer = ask(process, &Request::Load(load.clone()), timeout);
     match answer.map_err(|refused| refused.failure)? {
         (Event::Hello(hello), _, ready_ns) => {
             check_protocol("micro protocol", hello.protocol, PROTOCOL)?;
@@ -171,13 +171,13 @@ struct Refused {
 fn ask(
     process: &mut Process,
     request: &Request,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<(Event, u64, u64), Refused> {
     let refused = |failure, is_last| Refused { failure, is_last };
     let asked_ns = now_ns();
     // A process that is dead is reported by its exit status, so ignore a failed write.
     let _ = process.write_line(&encode(request));
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let answer = next_event(process, deadline, "answering");
     let (event, read_ns) = answer.map_err(|failure| refused(failure, false))?;
     match event {

@@ -209,48 +209,53 @@ impl Seen {
             contradicted: self.contradicted(&claims, in_pieces),
             ..AuditResult::default()
         };
-        let mut there: HashMap<u64, u64> = HashMap::new();
+        let mut committed: HashMap<u64, u64> = HashMap::new();
         let mut entries = self.entries.iter();
-        let mut coming = claims.iter().peekable();
+        let mut upcoming = claims.iter().peekable();
         let mut open: Vec<&RequestRecord> = Vec::new();
         for look in &self.looks {
             let new = look.committed.saturating_sub(self.begin) as usize;
             let new = new.saturating_sub(self.entries.len() - entries.len());
             for entry in entries.by_ref().take(new) {
-                count(&mut there, entry);
+                count(&mut committed, entry);
             }
-            while let Some(claim) = coming.next_if(|claim| claim.begin_ns() <= look.after_ns) {
+            while let Some(claim) = upcoming.next_if(|claim| claim.begin_ns() <= look.after_ns) {
                 open.push(claim);
             }
             open.retain(|claim| claim.answered_ns >= look.before_ns);
-            let mut apart = [0; 4];
+            let [
+                mut first_early,
+                mut later_early,
+                mut first_late,
+                mut later_late,
+            ] = [0; 4];
             for claim in &open {
-                let there = there.get(&claim.id).copied().unwrap_or(0);
-                let due = claim.stamped(look.before_ns, in_pieces);
-                let begun = claim.stamped(look.after_ns, in_pieces);
-                apart[0] += due.min(1).saturating_sub(there.min(1));
-                apart[1] += behind_first(due).saturating_sub(behind_first(there));
+                let there = committed.get(&claim.id).copied().unwrap_or(0);
+                // What the stamps claim for the look's begin and for its end.
+                let at_begin = claim.stamped(look.before_ns, in_pieces);
+                let at_end = claim.stamped(look.after_ns, in_pieces);
+                first_early += at_begin.min(1).saturating_sub(there.min(1));
+                later_early += behind_first(at_begin).saturating_sub(behind_first(there));
                 // Skip this for pieces of a stream, because not every piece brings a token.
                 if !in_pieces {
-                    apart[2] += there.min(1).saturating_sub(begun.min(1));
-                    apart[3] += behind_first(there).saturating_sub(behind_first(begun));
+                    first_late += there.min(1).saturating_sub(at_end.min(1));
+                    later_late += behind_first(there).saturating_sub(behind_first(at_end));
                 }
             }
-            let [first_early, later_early, first_late, later_late] = apart;
             found.first.early.add(first_early);
             found.later.early.add(later_early);
             found.first.late.add(first_late);
             found.later.late.add(later_late);
         }
         for entry in entries {
-            count(&mut there, entry);
+            count(&mut committed, entry);
         }
         for claim in &claims {
             let tokens = claim.stamped(u64::MAX, in_pieces);
-            let committed = there.get(&claim.id).copied().unwrap_or(0);
+            let there = committed.get(&claim.id).copied().unwrap_or(0);
             found.first.tokens += tokens.min(1);
             found.later.tokens += behind_first(tokens);
-            found.uncommitted += tokens.saturating_sub(committed);
+            found.uncommitted += tokens.saturating_sub(there);
         }
         found
     }

@@ -5,13 +5,13 @@
 
 use super::case_prompts::PROMPTS_PER_S;
 use super::issue::issue;
-use super::load::{CasePrompts, PromptQueue, Stop};
+use super::load::{CaseError, CasePrompts, PromptQueue};
 use super::refusal;
-use crate::engine::session::{Patience, Session};
+use crate::engine::load::load_for_cases;
+use crate::engine::session::{Session, Timeouts};
 use crate::engine::{EngineFailure, Program};
 use crate::programs::Programs;
 use crate::prompts::Prompts;
-use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use base::files::Appender;
 use base::pace::{CAPACITY_ROUNDS, CAPACITY_S};
@@ -121,9 +121,9 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
     };
     let prompts = prompts(stage, &closed)?;
     let load = load_for_cases(target, stage.model_dir, stage.plan.threads, [&closed]);
-    let patience = Patience::new(stage.plan, stage.control);
-    let timed = Session::open(program, &load, &patience)
-        .map_err(|(failure, _)| Stop::Engine(failure))
+    let timeouts = Timeouts::new(stage.plan, stage.control);
+    let timed = Session::open(program, &load, &timeouts)
+        .map_err(|(failure, _)| CaseError::Engine(failure))
         .and_then(|mut session| {
             let timed = keep_busy(&mut session, stage.plan, &closed, prompts);
             session.abort();
@@ -131,15 +131,15 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
         });
     let failed = |failure: EngineFailure| (failure.status, failure.reason);
     let outcome = match timed {
-        Err(Stop::Record(error)) => return Err(error),
-        Err(Stop::Engine(failure)) => Err(failed(failure)),
+        Err(CaseError::Record(error)) => return Err(error),
+        Err(CaseError::Engine(failure)) => Err(failed(failure)),
         Ok(requests) => rate(&closed, &requests).ok_or((
             Status::ProtocolError,
             "its stamps leave no steady window to take a rate from".to_owned(),
         )),
     };
     match outcome {
-        Err((Status::NotRun, _)) => anyhow::bail!("interrupted"),
+        Err((Status::NotRun, reason)) => anyhow::bail!("{reason}"),
         Err((status, reason)) => {
             capacity.status = status;
             capacity.reason = format!("the capacity stage failed: {reason}");
@@ -158,7 +158,7 @@ fn keep_busy(
     plan: &Plan,
     case: &Case,
     prompts: CasePrompts,
-) -> Result<Vec<RequestRecord>, Stop> {
+) -> Result<Vec<RequestRecord>, CaseError> {
     let mut timed = Vec::new();
     let mut keep = |event| {
         if let RecordEvent::Request(request) = event
@@ -200,9 +200,6 @@ fn prompts(stage: &Stage, case: &Case) -> Result<CasePrompts> {
 }
 
 fn words(capacity: &Capacity) -> String {
-    if capacity.status != Status::Ok {
-        return capacity.reason.clone();
-    }
     format!(
         "serves {:.2} requests/s ({} → {} tokens, {} in flight)",
         capacity.requests_per_s, capacity.prompt_tokens, capacity.new_tokens, capacity.concurrency

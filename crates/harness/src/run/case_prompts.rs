@@ -82,7 +82,7 @@ impl CellPrompts {
     ) -> Result<Self> {
         let own = own(plan, scenario)?;
         let per_invocation = match own {
-            // A launch takes as many prompts as it has requests, and the next one goes on there.
+            // Each invocation takes the next prompts of an endless sequence, one for each request.
             Some(_) => case.requests as usize,
             None => {
                 let more = (case.duration_s * PROMPTS_PER_S).ceil() as usize;

@@ -101,7 +101,11 @@ fn judgements(
             // The others can be judged, and these when the run is resumed.
             Err(error) if own.is_some() => {
                 base::interrupt::check()?;
-                watch::warn(format!("Outputs stay unchecked until --resume: {error:#}"));
+                let weights = own.unwrap_or_default();
+                watch::warn(format!(
+                    "The outputs of targets that read {weights} stay unchecked: {error:#}; `cargo xtask bench --resume {}` checks them",
+                    run.header.id
+                ));
                 continue;
             }
             Err(error) => return Err(error),

@@ -4,7 +4,7 @@
 //! One request at a time is a load that can be interrupted after any request and continued, as it
 //! is where targets take turns.
 
-use super::load::{CasePrompts, Open, Sink, Stop, Window};
+use super::load::{CaseError, CasePrompts, InFlight, Sink, Window};
 use crate::engine::session::Session;
 use base::pace::{WAKE_NS, WAKE_REQUESTS_MAX, WARM_NS};
 use protocol::clock::now_ns;
@@ -18,7 +18,7 @@ pub(super) struct Issuer<'a> {
     case: &'a Case,
     prompts: CasePrompts,
     sink: Sink<'a>,
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, InFlight>,
     timed_done: u32,
     window: Option<Window>,
 }
@@ -41,15 +41,14 @@ impl<'a> Issuer<'a> {
         }
     }
 
-    /// Run `users` users, each of whom sends the next request when the last is answered.
-    pub(super) fn closed_loop(mut self, users: u32, warmup: u32) -> Result<Window, Stop> {
-        let mut warmups_left = warmup;
+    /// Run `users` users, each of whom sends the next request when the last is answered. Each begins
+    /// with an untimed one; `warmup` is the number of all.
+    pub(super) fn closed_loop(mut self, users: u32, warmup: u32) -> Result<Window, CaseError> {
         for _ in 0..users {
-            let timed = warmups_left == 0;
-            warmups_left = warmups_left.saturating_sub(1);
-            self.send(now_ns(), timed)?;
+            self.send(now_ns(), false)?;
         }
-        let mut timed_open = self.open.values().filter(|open| !open.warmup).count();
+        let mut warmups_left = warmup.saturating_sub(users);
+        let mut timed_open = 0;
         loop {
             let record = self.receive()?;
             let was_timed = !record.warmup;
@@ -85,7 +84,7 @@ impl<'a> Issuer<'a> {
     }
 
     /// Send `rows` requests at once, and the next ones when all are answered.
-    pub(super) fn batches(mut self, rows: u32) -> Result<Window, Stop> {
+    pub(super) fn batches(mut self, rows: u32) -> Result<Window, CaseError> {
         let mut timed = false; // the first batch warms up
         loop {
             let due_ns = now_ns();
@@ -106,7 +105,7 @@ impl<'a> Issuer<'a> {
         }
     }
 
-    fn send(&mut self, scheduled_ns: u64, timed: bool) -> Result<(), Stop> {
+    fn send(&mut self, scheduled_ns: u64, timed: bool) -> Result<(), CaseError> {
         let next = if timed {
             self.prompts.timed.take()
         } else {
@@ -123,7 +122,7 @@ impl<'a> Issuer<'a> {
         }
         self.open.insert(
             id,
-            Open {
+            InFlight {
                 prompt,
                 warmup: !timed,
                 scheduled_ns,
@@ -133,7 +132,7 @@ impl<'a> Issuer<'a> {
         Ok(())
     }
 
-    fn receive(&mut self) -> Result<RequestRecord, Stop> {
+    fn receive(&mut self) -> Result<RequestRecord, CaseError> {
         let (done, answered_ns) = self.session.next_done()?;
         let open = self
             .open
@@ -148,8 +147,8 @@ impl<'a> Issuer<'a> {
         Ok(open.answered(self.case, done, answered_ns))
     }
 
-    fn record(&mut self, request: RequestRecord) -> Result<(), Stop> {
-        (self.sink)(RecordEvent::Request(request)).map_err(Stop::Record)
+    fn record(&mut self, request: RequestRecord) -> Result<(), CaseError> {
+        (self.sink)(RecordEvent::Request(request)).map_err(CaseError::Record)
     }
 }
 
@@ -180,7 +179,7 @@ impl<'a> Serial<'a> {
         session: &mut Session,
         warmup: u32,
         sink: Sink,
-    ) -> Result<Window, Stop> {
+    ) -> Result<Window, CaseError> {
         self.warm_up(session, warmup, sink)?;
         while !self.is_done() {
             self.timed(session, sink)?;
@@ -188,13 +187,13 @@ impl<'a> Serial<'a> {
         Ok(self.window())
     }
 
-    /// Make untimed requests before any timed one: `most`, or fewer that take half a second.
+    /// Make untimed requests before any timed one: `most`, or fewer once they took [`WARM_NS`].
     pub(super) fn warm_up(
         &mut self,
         session: &mut Session,
         most: u32,
         sink: Sink,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), CaseError> {
         self.untimed(session, most, WARM_NS, sink)
     }
 
@@ -205,11 +204,11 @@ impl<'a> Serial<'a> {
         most: u32,
         enough_ns: u64,
         sink: Sink,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), CaseError> {
         let mut busy_ns = 0;
         for _ in 0..most {
             let next = self.prompts.untimed.rotate();
-            let request = self.request(session, next, self.case.new_tokens, true, sink)?;
+            let request = self.request(session, next, true, sink)?;
             busy_ns += request.took_ns();
             if busy_ns >= enough_ns {
                 break;
@@ -219,15 +218,14 @@ impl<'a> Serial<'a> {
     }
 
     /// Make the untimed requests at the start of a turn.
-    pub(super) fn wake(&mut self, session: &mut Session, sink: Sink) -> Result<(), Stop> {
+    pub(super) fn wake(&mut self, session: &mut Session, sink: Sink) -> Result<(), CaseError> {
         self.untimed(session, WAKE_REQUESTS_MAX, WAKE_NS, sink)
     }
 
     /// Make the next timed request; returns its time (ns). Call only while the case isn't done.
-    pub(super) fn timed(&mut self, session: &mut Session, sink: Sink) -> Result<u64, Stop> {
+    pub(super) fn timed(&mut self, session: &mut Session, sink: Sink) -> Result<u64, CaseError> {
         let next = self.prompts.timed.take();
-        let new_tokens = self.case.new_tokens;
-        let request = self.request(session, next, new_tokens, false, sink)?;
+        let request = self.request(session, next, false, sink)?;
         self.timed += 1;
         let took_ns = request.took_ns();
         self.busy_ns += took_ns;
@@ -259,23 +257,22 @@ impl<'a> Serial<'a> {
         &self,
         session: &mut Session,
         next: Option<(u64, Vec<u32>)>,
-        new_tokens: u32,
         warmup: bool,
         sink: Sink,
-    ) -> Result<Window, Stop> {
+    ) -> Result<Window, CaseError> {
         let (prompt, ids) =
             next.expect("callers look before they take, and a case has an untimed prompt");
         let scheduled_ns = now_ns();
-        let (_, sent_ns) = session.send_generate(ids, new_tokens)?;
+        let (_, sent_ns) = session.send_generate(ids, self.case.new_tokens)?;
         let (done, answered_ns) = session.next_done()?;
-        let open = Open {
+        let open = InFlight {
             prompt,
             warmup,
             scheduled_ns,
             sent_ns,
         };
         let record = open.answered(self.case, done, answered_ns);
-        sink(RecordEvent::Request(record)).map_err(Stop::Record)?;
+        sink(RecordEvent::Request(record)).map_err(CaseError::Record)?;
         Ok(Window {
             start_ns: scheduled_ns,
             end_ns: answered_ns,

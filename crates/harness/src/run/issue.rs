@@ -1,7 +1,7 @@
 //! Issues a case's requests in the load shape of its scenario.
 
 use super::closed_loop::{Issuer, Serial};
-use super::load::{CasePrompts, Sink, Stop, Window};
+use super::load::{CaseError, CasePrompts, Sink, Window};
 use super::open_loop::{self, Offered};
 use crate::engine::session::Session;
 use schema::plan::Case;
@@ -16,18 +16,18 @@ pub fn issue(
     offered: Option<Offered>,
     prompts: CasePrompts,
     sink: Sink,
-) -> Result<Window, Stop> {
+) -> Result<Window, CaseError> {
     if let Some(offered) = offered {
         return open_loop::issue(session, shape, case, warmup, &offered, prompts, sink);
     }
     let users = case.concurrency;
-    // Every user of a closed loop warms up, so that no batch size occurs first while timed.
     match shape {
         LoadShape::Serial => Serial::new(case, prompts).all(session, warmup, sink),
         // A closed loop of one user is also one request at a time.
         LoadShape::ClosedLoop if users == 1 => {
             Serial::new(case, prompts).all(session, warmup.max(1), sink)
         }
+        // Every user warms up, so that no batch size occurs first while timed.
         LoadShape::ClosedLoop => {
             Issuer::new(session, case, prompts, sink).closed_loop(users, warmup.max(users))
         }

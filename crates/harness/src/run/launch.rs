@@ -4,7 +4,7 @@
 use super::audit::Audit;
 use super::case_prompts::case_prompts;
 use super::issue::issue;
-use super::load::{CasePrompts, Stop, Window};
+use super::load::{CaseError, CasePrompts, Window};
 use super::open_loop::Offered;
 use super::pending::Pending;
 use super::residents::{serves, shares};
@@ -12,11 +12,11 @@ use super::watched::Engine;
 use super::weights::Weights;
 use super::{Stage, scenario, told};
 use crate::engine::life::FailedProcess;
-use crate::engine::session::{Patience, Session};
+use crate::engine::load::load_for_cases;
+use crate::engine::session::{Session, Timeouts};
 use crate::engine::{EngineFailure, Program};
 use crate::recorder::Recorder;
 use crate::telemetry::peak_rss_bytes;
-use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use base::files::launch_file;
 use ceilings::Canary;
@@ -53,7 +53,8 @@ pub struct Context<'a> {
     pub positions: u32,
 }
 
-/// A launch in progress; methods fail only where its record can't be written.
+/// A launch in progress. Its methods fail only where its record can't be written; `begin` fails also
+/// where prompts can't be cut.
 pub(super) struct Running<'a> {
     context: &'a Context<'a>,
     launch: &'a Launch,
@@ -167,8 +168,8 @@ impl<'a> Running<'a> {
         }
         match self.cases() {
             Ok(()) => {}
-            Err(Stop::Engine(failure)) => self.fail(failure),
-            Err(Stop::Record(error)) => return Err(error),
+            Err(CaseError::Engine(failure)) => self.fail(failure),
+            Err(CaseError::Record(error)) => return Err(error),
         }
         Ok(())
     }
@@ -227,7 +228,7 @@ impl<'a> Running<'a> {
     }
 
     /// Make all cases, one after the other.
-    fn cases(&mut self) -> Result<(), Stop> {
+    fn cases(&mut self) -> Result<(), CaseError> {
         let (context, launch, load) = (self.context, self.launch, self.scenario.load);
         while let Some((case, prompts)) = self.cases.pop_front() {
             let Some((engine, record)) = self.at_work() else {
@@ -243,7 +244,7 @@ impl<'a> Running<'a> {
                 context.stage.plan.warmup_requests,
                 offered(context, launch, case),
                 prompts,
-                &mut kept(record, &mut engine.audit),
+                &mut recording_sink(record, &mut engine.audit),
             );
             if result.is_ok() {
                 engine.look(context.canary);
@@ -257,8 +258,8 @@ impl<'a> Running<'a> {
     pub(super) fn case_over(
         &mut self,
         case: &Case,
-        result: Result<Window, Stop>,
-    ) -> Result<(), Stop> {
+        result: Result<Window, CaseError>,
+    ) -> Result<(), CaseError> {
         let Some(engine) = &mut self.engine else {
             return result.map(drop);
         };
@@ -269,7 +270,7 @@ impl<'a> Running<'a> {
         for readings in readings.chunks(READINGS_PER_LINE) {
             self.record
                 .event(RecordEvent::Readings(Readings::pack(&case.id, readings)))
-                .map_err(Stop::Record)?;
+                .map_err(CaseError::Record)?;
         }
         let window = result.map_err(|stop| because_of_gpu(stop, engine.sampler.gpu_lost()))?;
         let end = CaseEnd {
@@ -284,7 +285,7 @@ impl<'a> Running<'a> {
         self.record
             .event(RecordEvent::CaseEnd(end))
             .and_then(|()| self.record.sync())
-            .map_err(Stop::Record)
+            .map_err(CaseError::Record)
     }
 
     /// Note a failure and kill the process at once.
@@ -367,12 +368,12 @@ fn open(
             ),
         )
     };
-    let patience = Patience::new(context.stage.plan, context.stage.control);
-    Session::open_watched(context.program, &load, &patience)
+    let timeouts = Timeouts::new(context.stage.plan, context.stage.control);
+    Session::open_watched(context.program, &load, &timeouts)
 }
 
 /// A sink that records requests, shows them, and passes their stamps to the audit.
-pub(super) fn kept(
+pub(super) fn recording_sink(
     record: &mut Recorder<LaunchLog>,
     audit: &mut Audit,
 ) -> impl FnMut(RecordEvent) -> Result<()> {
@@ -386,9 +387,9 @@ pub(super) fn kept(
 }
 
 /// Add to an engine's failure that its GPU was lost, if so.
-fn because_of_gpu(stop: Stop, lost: Option<String>) -> Stop {
+fn because_of_gpu(stop: CaseError, lost: Option<String>) -> CaseError {
     match (stop, lost) {
-        (Stop::Engine(failure), Some(lost)) => Stop::Engine(EngineFailure {
+        (CaseError::Engine(failure), Some(lost)) => CaseError::Engine(EngineFailure {
             reason: format!("{} ({lost})", failure.reason),
             ..failure
         }),
@@ -413,10 +414,11 @@ mod tests {
 
     #[test]
     fn a_failure_after_the_gpu_was_lost_says_so() {
-        let crash = || Stop::Engine(EngineFailure::new(Status::Crashed, "exited with status 1"));
+        let crash =
+            || CaseError::Engine(EngineFailure::new(Status::Crashed, "exited with status 1"));
         let reason = |stop| match stop {
-            Stop::Engine(failure) => (failure.status, failure.reason),
-            Stop::Record(error) => panic!("{error}"),
+            CaseError::Engine(failure) => (failure.status, failure.reason),
+            CaseError::Record(error) => panic!("{error}"),
         };
         let (status, with) = reason(because_of_gpu(crash(), Some("the GPU was lost: x".into())));
         assert_eq!(status, Status::Crashed);

@@ -70,16 +70,16 @@ impl Window {
 }
 
 /// Why a case was stopped.
-pub enum Stop {
+pub enum CaseError {
     /// The engine failed.
     Engine(EngineFailure),
     /// The record can't be written.
     Record(anyhow::Error),
 }
 
-impl From<EngineFailure> for Stop {
+impl From<EngineFailure> for CaseError {
     fn from(failure: EngineFailure) -> Self {
-        Stop::Engine(failure)
+        CaseError::Engine(failure)
     }
 }
 
@@ -87,14 +87,14 @@ impl From<EngineFailure> for Stop {
 pub type Sink<'a> = &'a mut dyn FnMut(RecordEvent) -> anyhow::Result<()>;
 
 /// A request in flight.
-pub(super) struct Open {
+pub(super) struct InFlight {
     pub(super) prompt: u64,
     pub(super) warmup: bool,
     pub(super) scheduled_ns: u64,
     pub(super) sent_ns: u64,
 }
 
-impl Open {
+impl InFlight {
     /// The record of this request, with the answer `done` to it.
     pub(super) fn answered(self, case: &Case, done: Done, answered_ns: u64) -> RequestRecord {
         RequestRecord {

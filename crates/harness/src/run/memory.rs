@@ -6,9 +6,9 @@ use crate::machine::Memory;
 use crate::telemetry::peak_rss_bytes;
 use std::path::{Path, PathBuf};
 
-/// The memory that loading may take, as a multiple of the weight file's size: 8-bit weights that
-/// are kept as f32, beside the file itself.
-const FILES: u64 = 5;
+/// The memory that loading may take, as a multiple of the weight file's size: 8-bit weights widened
+/// to f32 are four times it, beside the file itself.
+const LOAD_FACTOR: u64 = 5;
 /// The variable that limits the memory of a block's engines together (bytes).
 const LIMIT: &str = "BENCH_MEMORY_BYTES";
 
@@ -46,7 +46,7 @@ fn fits(free: Option<u64>, file_bytes: Option<u64>, largest_beside: Option<u64>)
     let Some((free, file_bytes)) = free.zip(file_bytes) else {
         return false;
     };
-    let may_need = (FILES * file_bytes).max(largest_beside.unwrap_or(0));
+    let may_need = (LOAD_FACTOR * file_bytes).max(largest_beside.unwrap_or(0));
     free / 2 >= may_need
 }
 

@@ -76,7 +76,7 @@ pub fn run(stage: &Stage, pending: Vec<Pending>) -> Result<Vec<LaunchLog>> {
     let Stage { plan, control, .. } = *stage;
     let mut logs = Vec::new();
     let weights = Weights::new(plan, stage.model_dir);
-    let mut lost = Lost::default();
+    let mut lost = AbandonedCells::default();
     let canary = machine::canary(plan.threads);
     let mut residents = Residents::default();
     let pending = residents::in_order(plan, pending);
@@ -221,9 +221,9 @@ fn rounds<'a>(plan: &Plan, pending: &'a [Pending]) -> Vec<Vec<&'a Pending>> {
 /// after one failure the others would be measured in vain; launches that the user skips are left to
 /// a resumed run.
 #[derive(Default)]
-struct Lost(BTreeMap<(String, String), Status>);
+struct AbandonedCells(BTreeMap<(String, String), Status>);
 
-impl Lost {
+impl AbandonedCells {
     fn status(&self, launch: &Launch) -> Option<Status> {
         let key = (launch.target.clone(), launch.scenario.clone());
         self.0.get(&key).copied()

@@ -9,7 +9,7 @@
 //! an answer are then recorded, and the case fails by timeout: percentiles over those that were
 //! answered would flatter the engine.
 
-use super::load::{CasePrompts, Open, Sink, Stop, Window};
+use super::load::{CaseError, CasePrompts, InFlight, Sink, Window};
 use crate::arrivals::{Counts, due_ns, unit_gaps};
 use crate::engine::EngineFailure;
 use crate::engine::process::Input;
@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The maximum number of requests in flight. Their lines fit in the widened pipe, so that even an
-/// engine that stops reading does not hold up the sender.
+/// The maximum number of requests in flight. Lines of short prompts fit in the widened pipe, so that
+/// an engine that stops reading holds up nobody; where longer ones don't, killing it frees the sender.
 pub const IN_FLIGHT_MAX: usize = 1024;
 /// The sender spins for the last part of a wait (ns), because a sleep may end this late.
 const SPIN_NS: u64 = 100_000;
@@ -46,7 +46,7 @@ pub struct Offered {
 }
 
 /// One request that is ready to be sent.
-struct Ready {
+struct Scheduled {
     id: u64,
     line: Vec<u8>,
     prompt: u64,
@@ -77,7 +77,7 @@ pub(super) fn issue(
     offered: &Offered,
     mut prompts: CasePrompts,
     sink: Sink,
-) -> Result<Window, Stop> {
+) -> Result<Window, CaseError> {
     fill_once(session, case, &mut prompts, sink)?;
     let by_duration = (case.duration_s * offered.rate_per_s).ceil() as usize;
     let counts = Counts {
@@ -103,13 +103,13 @@ fn fill_once(
     case: &Case,
     prompts: &mut CasePrompts,
     sink: Sink,
-) -> Result<(), Stop> {
+) -> Result<(), CaseError> {
     let mut open = BTreeMap::new();
     let scheduled_ns = now_ns();
     for _ in 0..case.concurrency {
         let (prompt, ids) = untimed(prompts);
         let (id, sent_ns) = session.send_generate(ids, case.new_tokens)?;
-        let request = Open {
+        let request = InFlight {
             prompt,
             warmup: true,
             scheduled_ns,
@@ -123,7 +123,7 @@ fn fill_once(
             .remove(&done.id)
             .expect("the session knows what is in flight");
         let record = request.answered(case, done, answered_ns);
-        sink(RecordEvent::Request(record)).map_err(Stop::Record)?;
+        sink(RecordEvent::Request(record)).map_err(CaseError::Record)?;
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ fn make_ready(
     case: &Case,
     counts: Counts,
     mut prompts: CasePrompts,
-) -> Vec<Ready> {
+) -> Vec<Scheduled> {
     (0..counts.all())
         .map(|index| {
             let timed = counts.is_timed(index);
@@ -151,10 +151,10 @@ fn make_ready(
                     .expect("no more are counted than there are"),
                 false => untimed(&mut prompts),
             };
-            let announced = session.announce_generate(ids, case.new_tokens);
-            Ready {
-                id: announced.id,
-                line: announced.line,
+            let encoded = session.encode_generate(ids, case.new_tokens);
+            Scheduled {
+                id: encoded.id,
+                line: encoded.line,
                 prompt,
                 timed,
                 due_ns: 0,
@@ -164,7 +164,12 @@ fn make_ready(
 }
 
 /// Send on another thread and read on this one.
-fn run(session: &mut Session, case: &Case, queue: &[Ready], sink: Sink) -> Result<Window, Stop> {
+fn run(
+    session: &mut Session,
+    case: &Case,
+    queue: &[Scheduled],
+    sink: Sink,
+) -> Result<Window, CaseError> {
     let shared = Shared {
         begun: AtomicUsize::new(0),
         sent_ns: queue.iter().map(|_| AtomicU64::new(0)).collect(),
@@ -204,6 +209,12 @@ impl Shared {
         self.finished.load(Ordering::Acquire)
     }
 
+    /// When a request had been written (ns); `None` where that isn't known, also while it is being
+    /// written. Doesn't wait: a sender may be blocked in a write.
+    fn written_ns(&self, index: usize) -> Option<u64> {
+        Some(self.sent_ns[index].load(Ordering::Acquire)).filter(|sent_ns| *sent_ns > 0)
+    }
+
     /// When a request had been written (ns). Waits for the stamp of a write in progress; `None`
     /// where the write was not begun, or failed.
     fn sent_ns(&self, index: usize) -> Option<u64> {
@@ -222,7 +233,7 @@ impl Shared {
     }
 }
 
-fn send_all(input: &mut Input, queue: &[Ready], shared: &Shared) {
+fn send_all(input: &mut Input, queue: &[Scheduled], shared: &Shared) {
     sleep_exactly();
     for (index, request) in queue.iter().enumerate() {
         if !wait_until(request.due_ns, &shared.stop) {
@@ -234,7 +245,11 @@ fn send_all(input: &mut Input, queue: &[Ready], shared: &Shared) {
         shared.begun.store(index + 1, Ordering::Release);
         match input.write(&request.line) {
             Ok(sent_ns) => shared.sent_ns[index].store(sent_ns, Ordering::Release),
-            Err(_) => return, // it died, and its output says how
+            // It died, and its output says how; or it doesn't read any more.
+            Err(_) => {
+                shared.begun.store(index, Ordering::Release);
+                return;
+            }
         }
     }
 }
@@ -270,7 +285,7 @@ fn sleep_exactly() {
 /// The state of the reader.
 struct Reader<'a> {
     case: &'a Case,
-    queue: &'a [Ready],
+    queue: &'a [Scheduled],
     shared: &'a Shared,
     by_id: BTreeMap<u64, usize>,
     /// Indices of the requests that have no answer.
@@ -283,7 +298,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(case: &'a Case, queue: &'a [Ready], shared: &'a Shared) -> Self {
+    fn new(case: &'a Case, queue: &'a [Scheduled], shared: &'a Shared) -> Self {
         let timed = || queue.iter().filter(|request| request.timed);
         let start_ns = timed().map(|r| r.due_ns).min().unwrap_or(0);
         let last_due_ns = timed().map(|r| r.due_ns).max().unwrap_or(0);
@@ -303,7 +318,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read_all(&mut self, session: &mut Session, sink: Sink) -> Result<Window, Stop> {
+    fn read_all(&mut self, session: &mut Session, sink: Sink) -> Result<Window, CaseError> {
         let timeout_ns = session.request_timeout().as_nanos() as u64;
         self.give_up_after_ns = self.give_up_after_ns.max(self.last_due_ns() + timeout_ns);
         loop {
@@ -316,7 +331,7 @@ impl<'a> Reader<'a> {
             match session.next_done_before(Instant::now() + LOOK)? {
                 Some((done, answered_ns)) => {
                     let event = self.answered(done, answered_ns)?;
-                    sink(event).map_err(Stop::Record)?;
+                    sink(event).map_err(CaseError::Record)?;
                 }
                 None if self.stuck_for_ns() > timeout_ns => {
                     let waited_s = timeout_ns / 1_000_000_000;
@@ -360,7 +375,7 @@ impl<'a> Reader<'a> {
             self.timed_open -= 1;
             self.window.end_ns = answered_ns;
         }
-        let open = Open {
+        let open = InFlight {
             prompt: request.prompt,
             warmup: !request.timed,
             scheduled_ns: request.due_ns,
@@ -382,7 +397,7 @@ impl<'a> Reader<'a> {
         let oldest = self
             .open
             .first()
-            .and_then(|&index| self.shared.sent_ns(index));
+            .and_then(|&index| self.shared.written_ns(index));
         let since_ns = oldest.map(|sent_ns| sent_ns.max(self.last_answer_ns));
         since_ns.map_or(0, |since_ns| now_ns().saturating_sub(since_ns))
     }
@@ -393,7 +408,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Record the timed requests that have no answer, and fail.
-    fn give_up(&self, why: &str, sink: Sink) -> Result<Window, Stop> {
+    fn give_up(&self, why: &str, sink: Sink) -> Result<Window, CaseError> {
         let given_up_ns = now_ns();
         let timed = self.queue.iter().filter(|request| request.timed).count();
         for &index in &self.open {
@@ -406,16 +421,19 @@ impl<'a> Reader<'a> {
                 id: request.id,
                 prompt: request.prompt,
                 scheduled_ns: request.due_ns,
-                sent_ns: self.shared.sent_ns(index),
+                sent_ns: self.shared.written_ns(index),
                 given_up_ns,
             };
-            sink(RecordEvent::Unanswered(unanswered)).map_err(Stop::Record)?;
+            sink(RecordEvent::Unanswered(unanswered)).map_err(CaseError::Record)?;
         }
-        let reason = format!(
-            "over-saturated: {} of {timed} requests had no answer: {why}",
-            self.timed_open
-        );
-        Err(Stop::Engine(EngineFailure::new(Status::Timeout, reason)))
+        let reason = match self.timed_open {
+            0 => format!("all timed requests had answers, and then {why}"),
+            open => format!("over-saturated: {open} of {timed} requests had no answer: {why}"),
+        };
+        Err(CaseError::Engine(EngineFailure::new(
+            Status::Timeout,
+            reason,
+        )))
     }
 }
 

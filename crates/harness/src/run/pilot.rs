@@ -2,11 +2,11 @@
 //! shared out and the targets that run twice are chosen. No time measured here is published.
 
 use crate::engine::EngineFailure;
-use crate::engine::session::{Patience, Session};
+use crate::engine::load::load_for_cases;
+use crate::engine::session::{Session, Timeouts};
 use crate::own_prompts::in_order;
 use crate::programs::Programs;
 use crate::prompts::Prompts;
-use crate::verify::question::load_for_cases;
 use crate::{budget, twins};
 use anyhow::{Context, Result};
 use base::files::{Appender, write_json};
@@ -87,8 +87,8 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
         let cases = cases.filter(|case| case.prompt_tokens + case.new_tokens <= positions);
         shapes.retain(|round| cases.clone().any(|case| budget::same(round, case)));
         let load = load_for_cases(target, setting.model_dir, plan.threads, cases);
-        let patience = Patience::new(plan, setting.control);
-        let result = Session::open(program, &load, &patience)
+        let timeouts = Timeouts::new(plan, setting.control);
+        let result = Session::open(program, &load, &timeouts)
             .map_err(|(failure, _)| failure)
             .and_then(|mut session| {
                 pilot.load_s = seconds(session.start_ns(), session.ready_ns);
@@ -98,7 +98,7 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
                 tried
             });
         match result {
-            Err(failure) if failure.status == Status::NotRun => anyhow::bail!("interrupted"),
+            Err(failure) if failure.status == Status::NotRun => anyhow::bail!("{}", failure.reason),
             Err(failure) => pilot.failure = failure.to_string(),
             Ok(()) => pilot.planned_s = budget::planned_s(plan, &pilot).unwrap_or_default(),
         }
@@ -224,14 +224,10 @@ fn seconds(from_ns: u64, to_ns: u64) -> f64 {
 }
 
 fn words(pilot: &Pilot) -> String {
-    if pilot.failure.is_empty() {
-        format!(
-            "loads in {:.1} s, would take {:.0} s in all",
-            pilot.load_s, pilot.planned_s
-        )
-    } else {
-        pilot.failure.clone()
-    }
+    format!(
+        "loads in {:.1} s, would take {:.0} s in all",
+        pilot.load_s, pilot.planned_s
+    )
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@
 mod choice;
 
 use super::issue::issue;
-use super::load::{CasePrompts, PromptQueue, Stop};
-use crate::engine::session::{Patience, Session};
+use super::load::{CaseError, CasePrompts, PromptQueue};
+use crate::engine::load::load_for_cases;
+use crate::engine::session::{Session, Timeouts};
 use crate::engine::{EngineFailure, Program};
 use crate::machine::Gpu;
 use crate::programs::Programs;
 use crate::prompts::Prompts;
-use crate::verify::question::load_for_cases;
 use anyhow::{Context, Result, bail};
 use base::files::Appender;
 use base::repo::Repo;
@@ -202,7 +202,7 @@ impl Tracing<'_> {
         record.event(RecordEvent::Launch(launch))?;
         let model_dir = self.repo.model_dir(&self.plan.model);
         let load = load_for_cases(target, &model_dir, self.plan.threads, [case]);
-        let ended = match Session::open(program, &load, &Patience::new(self.plan, self.control)) {
+        let ended = match Session::open(program, &load, &Timeouts::new(self.plan, self.control)) {
             Err((failure, tail)) => Err((failure, tail)),
             Ok(mut session) => {
                 record.event(RecordEvent::Ready(session.ready()))?;
@@ -222,8 +222,8 @@ impl Tracing<'_> {
                         (Ok(()), _) => Ok(()),
                         (Err(failure), tail) => Err((failure, tail)),
                     },
-                    Err(Stop::Engine(failure)) => Err((failure, session.abort())),
-                    Err(Stop::Record(error)) => return Err(error),
+                    Err(CaseError::Engine(failure)) => Err((failure, session.abort())),
+                    Err(CaseError::Record(error)) => return Err(error),
                 }
             }
         };

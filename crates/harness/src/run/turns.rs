@@ -9,11 +9,11 @@
 //!
 //! A stopped process takes no CPU time, so threads that spin while they wait disturb no other.
 //! While it is stopped, its threads fall asleep and other processes fill the caches. So each turn
-//! begins with a request that isn't timed, and with further ones where that is over too soon.
+//! begins with untimed requests: at least one, until `WAKE_NS` have passed.
 
 use super::closed_loop::Serial;
-use super::launch::{Running, kept};
-use super::load::{Stop, Window};
+use super::launch::{Running, recording_sink};
+use super::load::{CaseError, Window};
 use super::told;
 use anyhow::Result;
 use base::pace::{TURN_NS, TURN_REQUESTS_MIN};
@@ -76,14 +76,14 @@ impl<'r, 'a> Player<'r, 'a> {
     }
 
     /// Make the untimed requests of the case, before any turn.
-    fn warm_up(&mut self, requests: u32) -> Result<(), Stop> {
+    fn warm_up(&mut self, requests: u32) -> Result<(), CaseError> {
         let _inside = self.span.clone().entered();
         told::turn(self.running.launch());
         told::case(self.case);
         let Some((engine, record)) = self.running.at_work() else {
             return Ok(());
         };
-        let mut sink = kept(record, &mut engine.audit);
+        let mut sink = recording_sink(record, &mut engine.audit);
         engine.session.resume();
         self.serial
             .warm_up(&mut engine.session, requests, &mut sink)?;
@@ -91,7 +91,7 @@ impl<'r, 'a> Player<'r, 'a> {
         Ok(())
     }
 
-    fn turn(&mut self) -> Result<(), Stop> {
+    fn turn(&mut self) -> Result<(), CaseError> {
         let _inside = self.span.clone().entered();
         told::turn(self.running.launch());
         let canary = self.running.context().canary;
@@ -103,7 +103,7 @@ impl<'r, 'a> Player<'r, 'a> {
         engine.sampler.begin_turn(self.turns);
         engine.audit.watch();
         self.turns += 1;
-        let mut sink = kept(record, &mut engine.audit);
+        let mut sink = recording_sink(record, &mut engine.audit);
         let session = &mut engine.session;
         session.resume();
         self.serial.wake(session, &mut sink)?;
@@ -120,15 +120,18 @@ impl<'r, 'a> Player<'r, 'a> {
     }
 
     /// End the case for this launch. A failure of the engine ends the launch.
-    fn over(self, result: Result<Window, Stop>) -> Result<()> {
+    fn over(self, result: Result<Window, CaseError>) -> Result<()> {
         let _inside = self.span.entered();
         match self.running.case_over(self.case, result) {
             Ok(()) => Ok(()),
-            Err(Stop::Engine(failure)) => {
+            Err(CaseError::Engine(failure)) => {
+                if failure.was_skipped() {
+                    self.running.context().stage.control.skippable(); // the others go on
+                }
                 self.running.fail(failure);
                 self.running.finish().map(drop)
             }
-            Err(Stop::Record(error)) => Err(error),
+            Err(CaseError::Record(error)) => Err(error),
         }
     }
 }
@@ -145,11 +148,6 @@ fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) ->
     }
     while let Some(next) = least_far(players.iter().map(|p| p.serial.progress()), random) {
         let result = players[next].turn();
-        if let Err(Stop::Engine(failure)) = &result
-            && failure.was_skipped()
-        {
-            players[next].running.context().stage.control.skippable(); // others may go on
-        }
         if result.is_err() || players[next].serial.is_done() {
             let player = players.swap_remove(next);
             let window = result.map(|()| player.serial.window());

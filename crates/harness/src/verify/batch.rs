@@ -13,7 +13,7 @@
 
 use super::gate::JUDGED_MIN;
 use super::output::{self, Output};
-use super::question::Question;
+use super::setup::GateSetup;
 use crate::engine::EngineFailure;
 use crate::engine::session::Session;
 use schema::golden::GoldenPrompt;
@@ -24,19 +24,19 @@ use tokenizers::Tokenizer;
 /// Output tokens that are checked per request: enough for a wrong mask to show.
 pub(super) const NEW_TOKENS: u32 = 16;
 
-/// Generate alone and at every batch size of the question; returns a description of the first
+/// Generate alone and at every batch size of `setup`; returns a description of the first
 /// failure. Beyond `verified_positions` outputs aren't compared with the golden, only with each
 /// other.
 pub fn check(
     session: &mut Session,
-    question: &Question,
+    setup: &GateSetup,
     tokenizer: &Tokenizer,
     verified_positions: u32,
 ) -> Result<Option<String>, EngineFailure> {
-    let rows = equal_length_prompts(&question.golden.prompts);
+    let rows = equal_length_prompts(&setup.golden.prompts);
     let judge = |prompt: &GoldenPrompt, output: &Output| {
         let golden = output::head(prompt, NEW_TOKENS as usize);
-        output::judge(&golden, output, question.limit.tie_width_nats, tokenizer)
+        output::judge(&golden, output, setup.limit.tie_width_nats, tokenizer)
     };
     let mut alone = Vec::new();
     for prompt in &rows {
@@ -48,16 +48,16 @@ pub fn check(
             return Ok(Some(format!("alone: {reason}")));
         }
         if let (true, Output::Ids(ids)) = (session.hello.capabilities.score, &output)
-            && let Some(reason) = unlike_scores(session, question, prompt, ids)?
+            && let Some(reason) = unlike_scores(session, setup, prompt, ids)?
         {
             return Ok(Some(format!("alone: {reason}")));
         }
         alone.push(output);
     }
-    for &batch in question.batches.iter().filter(|&&batch| batch > 1) {
-        let outputs = generate(session, question, &rows, batch)?;
+    for &batch in setup.batches.iter().filter(|&&batch| batch > 1) {
+        let outputs = generate(session, setup, &rows, batch)?;
         let reason = if session.hello.capabilities.score {
-            differ_scored(session, question, &rows, &outputs, &alone)?
+            differ_scored(session, setup, &rows, &outputs, &alone)?
         } else {
             differ_unscored(&outputs, &alone, |row, output| judge(rows[row], output))
         };
@@ -73,7 +73,7 @@ pub fn check(
 /// a tie; every token of it must still be what the target's own scores say there.
 pub(super) fn differ_scored(
     session: &mut Session,
-    question: &Question,
+    setup: &GateSetup,
     rows: &[&GoldenPrompt],
     outputs: &[(usize, Output)],
     alone: &[Output],
@@ -88,10 +88,10 @@ pub(super) fn differ_scored(
         if output == alone {
             continue; // its tokens have been scored before
         }
-        if let Some(reason) = differs(session, question, rows[*row], alone, output)? {
+        if let Some(reason) = differs(session, setup, rows[*row], alone, output)? {
             return Ok(Some(reason));
         }
-        if let Some(reason) = unlike_scores(session, question, rows[*row], output)? {
+        if let Some(reason) = unlike_scores(session, setup, rows[*row], output)? {
             return Ok(Some(reason));
         }
     }
@@ -127,12 +127,12 @@ pub(super) fn differ_unscored(
 /// looks: then a batching engine forms the full batch.
 fn generate(
     session: &mut Session,
-    question: &Question,
+    setup: &GateSetup,
     rows: &[&GoldenPrompt],
     batch: u32,
 ) -> Result<Vec<(usize, Output)>, EngineFailure> {
     let length = rows[0].prompt_ids.len();
-    let mut others = question.golden.prompts.iter();
+    let mut others = setup.golden.prompts.iter();
     let is_other = |prompt: &&GoldenPrompt| prompt.prompt_ids.len() != length && !prompt.is_long();
     if let Some(other) = others.find(is_other) {
         session.send_generate(other.prompt_ids.clone(), NEW_TOKENS)?;
@@ -158,7 +158,7 @@ fn generate(
 /// engine may generate by another path than it scores, for example with a smaller cache.
 fn unlike_scores(
     session: &mut Session,
-    question: &Question,
+    setup: &GateSetup,
     prompt: &GoldenPrompt,
     output: &[u32],
 ) -> Result<Option<String>, EngineFailure> {
@@ -177,7 +177,7 @@ fn unlike_scores(
         .map(|(said, best)| vec![*said, *best]);
     let scored = session.score(ids, both.collect(), 0, false)?;
     let behind: Vec<f64> = scored.logprobs.iter().map(|of| of[1] - of[0]).collect();
-    let wrong = first_beyond(&behind, question.limit.batch_tie_nats);
+    let wrong = first_beyond(&behind, setup.limit.batch_tie_nats);
     Ok(wrong.map(|position| {
         format!(
             "prompt {:?}: output token {position} is {}, its own scores say {} by {:.2} nats",
@@ -196,7 +196,7 @@ fn first_beyond(behind_nats: &[f64], tie_nats: f64) -> Option<usize> {
 /// target itself holds the two ids for equal there.
 fn differs(
     session: &mut Session,
-    question: &Question,
+    setup: &GateSetup,
     prompt: &GoldenPrompt,
     alone: &[u32],
     output: &[u32],
@@ -209,7 +209,7 @@ fn differs(
     let asked = vec![alone[position], output[position]];
     let scored = session.score(ids, vec![asked], 0, false)?;
     let behind = scored.logprobs[0][0] - scored.logprobs[0][1];
-    if behind.abs() <= question.limit.batch_tie_nats {
+    if behind.abs() <= setup.limit.batch_tie_nats {
         return Ok(None);
     }
     Ok(Some(format!(

@@ -4,9 +4,9 @@
 //! A model trained on stories also generates some with the reference, for the site to show.
 
 use super::gate::judge_scores;
-use super::question::load_request;
 use super::subject::Subject;
 use super::{judges, own_weights};
+use crate::engine::load::load_request;
 use crate::engine::session::Session;
 use crate::programs::Programs;
 use crate::prompts::{Prompts, read_config};

@@ -19,8 +19,8 @@ use schema::registry::{Registry, Target};
 use schema::run::RunHeader;
 use std::collections::BTreeMap;
 
-/// The goldens that the targets of one model are compared with, by the weights that the reference
-/// read; without one for the weights of a file, why there is none.
+/// The goldens of one model, by the weights that the reference read (`None`: the model's own). `Err`
+/// says why there is none for that file.
 pub struct Goldens {
     limits: ParityLimits,
     by_weights: BTreeMap<Option<String>, Result<Golden, String>>,
@@ -196,7 +196,7 @@ fn make_lacking(maker: &Maker, contexts: &[u32]) -> Result<()> {
     let model = subject.in_words();
     let lacking = lacking(repo, subject, contexts)?;
     if lacking.usual {
-        eprintln!("No golden of {model} is committed: the reference is asked for one");
+        eprintln!("No golden (the reference's answers) of {model} is committed: making one");
         let golden = maker.usual().with_context(|| {
             format!(
                 "{model} can't be verified, so it can't be measured: no golden of it is committed, and none can be made here (`cargo xtask doctor` says what is missing)"
@@ -381,7 +381,7 @@ fn write(repo: &Repo, subject: Subject, made: &Golden) -> Result<()> {
             (&mut golden.reference, before.reference),
             (&mut golden.cross_check, before.cross_check),
         ] {
-            if !before.contains(name.as_str()) {
+            if !before.split(" and ").any(|before| before == *name) {
                 *name = format!("{before} and {name}");
             } else {
                 *name = before;

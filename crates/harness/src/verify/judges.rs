@@ -3,7 +3,7 @@
 //! the processor.
 
 use crate::devices;
-use crate::engine::session::{Patience, Session};
+use crate::engine::session::{Session, Timeouts};
 use crate::programs::Programs;
 use anyhow::{Result, bail};
 use protocol::wire::Load;
@@ -58,7 +58,7 @@ pub(super) fn open<'a>(
     judge: &'a [Target],
     load: impl Fn(&Target) -> Load,
 ) -> Result<(&'a Target, Session)> {
-    let patience = Patience::outside_a_run(PATIENCE, PATIENCE);
+    let timeouts = Timeouts::outside_a_run(PATIENCE, PATIENCE);
     let mut why = Vec::new();
     for target in judge {
         base::interrupt::check()?;
@@ -69,7 +69,7 @@ pub(super) fn open<'a>(
                 continue;
             }
         };
-        match Session::open(program, &load(target), &patience) {
+        match Session::open(program, &load(target), &timeouts) {
             Ok(session) => return Ok((target, session)),
             Err((failure, tail)) => {
                 let last = tail.lines().last().unwrap_or_default();

@@ -13,11 +13,10 @@
 //! no time, a shorter table of positions) is verified as far as it goes, and is wrong only where it
 //! answers wrongly.
 
-use super::gate::{JUDGED_MIN, PromptJudgement, judge_scores};
-use super::output;
-use super::output::Output;
-use super::question::{Question, judge, load_request};
+use super::gate::{JUDGED_MIN, PromptJudgement};
+use super::setup::{GateSetup, judge};
 use super::told;
+use crate::engine::load::load_request;
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};
 use schema::golden::{GoldenPrompt, Limit};
@@ -29,29 +28,29 @@ use tokenizers::Tokenizer;
 const POSITIONS: usize = 2;
 /// Output tokens compared after each prompt, where there are no scores.
 const NEW_TOKENS: usize = 4;
-/// Factor by which limits are raised. The precisions' limits are about means over 64 positions;
-/// those of two spread more. Measured on tiny-llama, the widest of 64 was 1.0 limits at bf16, 0.9 at
-/// q4_k_m and 0.4 at q8_0. A prompt that is read wrongly is 4 nats away, a hundred times what even
-/// q8_0 may be.
+/// Factor by which limits are raised, because they are for the mean over 64 positions, and a mean
+/// over two varies more. Measured on tiny-llama, the largest KL of the 64 prompts was 1.0 times the
+/// unraised limit at bf16, 0.9 times at q4_k_m (then judged by the model's own weights) and 0.4 times
+/// at q8_0. A prompt that is read wrongly is off by 4 nats, a hundred times what even q8_0 may be.
 const SLACK: f64 = 4.0;
 
 /// Check prompts of every length modulo 64, within `verified_positions`; returns a description of
 /// the first failure.
 pub fn check(
     session: &mut Session,
-    question: &Question,
+    setup: &GateSetup,
     tokenizer: &Tokenizer,
     verified_positions: u32,
 ) -> Result<Option<String>, EngineFailure> {
-    let prompts = question.golden.prompts.iter();
+    let prompts = setup.golden.prompts.iter();
     let Some(golden) = prompts.min_by_key(|prompt| prompt.prompt_ids.len()) else {
         return Ok(None);
     };
     let scores = session.hello.capabilities.score;
     let positions = if scores { POSITIONS } else { NEW_TOKENS };
     let limit = Limit {
-        kl_nats_max: SLACK * question.limit.kl_nats_max,
-        ..question.limit.clone()
+        kl_nats_max: SLACK * setup.limit.kl_nats_max,
+        ..setup.limit.clone()
     };
     for taken in 0..golden.output_ids.len() {
         let prompt = longer_by(golden, taken, positions);
@@ -59,12 +58,7 @@ pub fn check(
             break;
         }
         told::context(&prompt);
-        let failure = if scores {
-            let scored = session.score(prompt.forced_ids(), prompt.top_ids.clone(), 0, false)?;
-            judge_scores(&prompt, &scored, &limit).failure
-        } else {
-            generated(session, &prompt, &limit, tokenizer)?
-        };
+        let failure = judge(session, &limit, tokenizer, &prompt)?.failure;
         if !failure.is_empty() {
             return Ok(Some(format!(
                 "after a prompt of {} tokens: {failure}",
@@ -73,26 +67,6 @@ pub fn check(
         }
     }
     Ok(None)
-}
-
-/// What is wrong with the output after a prompt; empty where nothing is.
-fn generated(
-    session: &mut Session,
-    prompt: &GoldenPrompt,
-    limit: &Limit,
-    tokenizer: &Tokenizer,
-) -> Result<String, EngineFailure> {
-    session.send_generate(prompt.prompt_ids.clone(), prompt.output_ids.len() as u32)?;
-    match session.next_done() {
-        Ok((done, _)) => {
-            let judged =
-                output::judge(prompt, &Output::from(done), limit.tie_width_nats, tokenizer);
-            Ok(judged.err().unwrap_or_default())
-        }
-        // Where the target can't take a prompt, nothing is known of it.
-        Err(failure) if failure.status == Status::Unsupported => Ok(String::new()),
-        Err(failure) => Err(failure),
-    }
 }
 
 /// A golden prompt with `taken` of its forced tokens made part of the prompt, and at most
@@ -118,30 +92,31 @@ pub(super) struct Found {
     pub not_asked: Option<String>,
 }
 
-/// Ask about `prompts`. `Err` only where the run was interrupted or the user skipped the target.
+/// Ask about `prompts`. `Err` only where the run was interrupted, the user skipped the target, or it
+/// died of an instruction that a lower limit avoids.
 pub(super) fn ask(
     target: &Target,
     program: &Program,
-    question: &Question,
+    setup: &GateSetup,
     tokenizer: &Tokenizer,
     mut prompts: Vec<&GoldenPrompt>,
 ) -> Result<Found, (EngineFailure, String)> {
     prompts.sort_by_key(|prompt| prompt.context_tokens());
     let mut found = Found::default();
     while let Some(longest) = prompts.last().map(|prompt| prompt.context_tokens()) {
-        let load = load_request(target, question.model_dir, question.threads, longest, 1);
-        let opened = Session::open(program, &load, &question.patience);
+        let load = load_request(target, setup.model_dir, setup.threads, longest, 1);
+        let opened = Session::open(program, &load, &setup.timeouts);
         let mut session = match opened {
             Ok(session) => session,
             Err((failure, tail)) => {
-                found.give_up(longest, failure, tail)?;
+                found.give_up(program, longest, failure, tail)?;
                 prompts.pop();
                 continue;
             }
         };
         for prompt in prompts {
             told::context(prompt);
-            match judge(&mut session, question, tokenizer, prompt) {
+            match judge(&mut session, setup.limit, tokenizer, prompt) {
                 // An output that departs from the reference at a tie so early says nothing.
                 Ok(judgement) if judgement.failure.is_empty() && judgement.judged < JUDGED_MIN => {
                     found.not_asked = Some(format!(
@@ -160,7 +135,7 @@ pub(super) fn ask(
                 }
                 Err(failure) => {
                     let tail = session.abort();
-                    found.give_up(prompt.context_tokens(), failure, tail)?;
+                    found.give_up(program, prompt.context_tokens(), failure, tail)?;
                     return Ok(found);
                 }
             }
@@ -172,13 +147,16 @@ pub(super) fn ask(
 }
 
 impl Found {
+    /// Note why no farther context is asked about. `Err` where the target is to be judged anew: it
+    /// was interrupted, or died of an instruction that a lower limit avoids.
     fn give_up(
         &mut self,
+        program: &Program,
         context_tokens: u32,
         failure: EngineFailure,
         tail: String,
     ) -> Result<(), (EngineFailure, String)> {
-        if failure.status == Status::NotRun {
+        if failure.status == Status::NotRun || program.after(&failure).is_some() {
             return Err((failure, tail));
         }
         // Of the contexts that fail, the nearest one says most.

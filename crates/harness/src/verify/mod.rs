@@ -1,8 +1,8 @@
 //! The parity gate: checks that a target does the same work as the reference.
 //!
 //! `architecture` refuses targets that can't run the model, `gate` judges scores and `output`
-//! generated outputs (both pure), `target` takes one engine through all checks, `question` loads it
-//! and asks one prompt, `lengths` checks contexts beyond the usual ones and prompts of every
+//! generated outputs (both pure), `setup` says what a target is verified with and asks one prompt,
+//! `target` takes one engine through all checks, `lengths` checks contexts beyond the usual ones and prompts of every
 //! length, `batch` requests in a batch, `repeats` prompts that were asked before, `prefix` prompts
 //! that begin alike. `golden` makes the reference's answers and stories, `judges` chooses the
 //! targets that make them, `own_weights` has them read the rounded weights of a target's file,
@@ -20,8 +20,8 @@ pub mod of_run;
 pub mod output;
 pub(crate) mod own_weights;
 mod prefix;
-pub mod question;
 mod repeats;
+pub mod setup;
 pub mod subject;
 pub mod target;
 pub mod told;

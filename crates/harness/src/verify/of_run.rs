@@ -2,10 +2,10 @@
 //! records.
 
 use super::goldens::Goldens;
-use super::question::{Question, limit};
+use super::setup::{GateSetup, limit};
 use super::target::{not_verified, verify};
 use super::{architecture, told};
-use crate::engine::session::Patience;
+use crate::engine::session::Timeouts;
 use crate::positions;
 use crate::programs::Programs;
 use anyhow::{Result, bail};
@@ -63,17 +63,17 @@ pub fn verify_targets(
             }
             (None, Ok(_), Err(failure)) => not_verified(target, &plan.model, &failure),
             (None, Ok(program), Ok(golden)) => {
-                let question = Question {
+                let setup = GateSetup {
                     golden,
                     limit: limit(&limits, &target.precision)?,
                     model_dir: &model_dir,
                     threads: plan.threads,
                     batches: &batches,
                     prefix_cache: plan.scenarios.iter().any(PlannedScenario::reuses_prompts),
-                    patience: Patience::new(plan, control),
+                    timeouts: Timeouts::new(plan, control),
                 };
                 control.skippable();
-                verify(target, program, &question).record
+                verify(target, program, &setup).record
             }
         };
         let skipped = control.skipped();

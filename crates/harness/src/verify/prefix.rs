@@ -10,7 +10,8 @@
 
 use super::batch::{NEW_TOKENS, differ_scored, differ_unscored, equal_length_prompts};
 use super::output::{self, Output};
-use super::question::{Question, load_request};
+use super::setup::GateSetup;
+use crate::engine::load::load_request;
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};
 use protocol::wire::Load;
@@ -21,9 +22,9 @@ use tokenizers::Tokenizer;
 /// The target's output after each prompt where nothing is cached.
 pub(super) fn alone(
     session: &mut Session,
-    question: &Question,
+    setup: &GateSetup,
 ) -> Result<Vec<Output>, EngineFailure> {
-    let prompts = equal_length_prompts(&question.golden.prompts).into_iter();
+    let prompts = equal_length_prompts(&setup.golden.prompts).into_iter();
     prompts
         .map(|prompt| generate(session, prompt.prompt_ids.clone()))
         .collect()
@@ -33,20 +34,20 @@ pub(super) fn alone(
 pub(super) fn check(
     target: &Target,
     program: &Program,
-    question: &Question,
+    setup: &GateSetup,
     tokenizer: &Tokenizer,
     alone: &[Output],
 ) -> Result<Option<String>, (EngineFailure, String)> {
-    let prompts = equal_length_prompts(&question.golden.prompts);
+    let prompts = equal_length_prompts(&setup.golden.prompts);
     let lengths = prompts.iter().map(|prompt| prompt.prompt_ids.len() as u32);
     let longest = lengths.max().unwrap_or(0) + NEW_TOKENS;
-    let mut load = load_request(target, question.model_dir, question.threads, longest, 1);
+    let mut load = load_request(target, setup.model_dir, setup.threads, longest, 1);
     load.prefix_cache = true;
     let keeping = |(mut failure, tail): (EngineFailure, String)| {
         failure.reason = format!("with its prefix cache: {}", failure.reason);
         (failure, tail)
     };
-    let (scores, outputs) = in_session(program, &load, question, |session| {
+    let (scores, outputs) = in_session(program, &load, setup, |session| {
         let outputs = after_others(session, &prompts)?;
         Ok((session.hello.capabilities.score, outputs))
     })
@@ -55,13 +56,13 @@ pub(super) fn check(
         None
     } else if scores {
         load.prefix_cache = false;
-        in_session(program, &load, question, |session| {
-            differ_scored(session, question, &prompts, &outputs, alone)
+        in_session(program, &load, setup, |session| {
+            differ_scored(session, setup, &prompts, &outputs, alone)
         })?
     } else {
         differ_unscored(&outputs, alone, |row, output| {
             let golden = output::head(prompts[row], NEW_TOKENS as usize);
-            output::judge(&golden, output, question.limit.tie_width_nats, tokenizer)
+            output::judge(&golden, output, setup.limit.tie_width_nats, tokenizer)
         })
     };
     Ok(failure.map(|why| format!("with its prefix cache, after prompts that begin alike: {why}")))
@@ -71,10 +72,10 @@ pub(super) fn check(
 fn in_session<T>(
     program: &Program,
     load: &Load,
-    question: &Question,
+    setup: &GateSetup,
     ask: impl FnOnce(&mut Session) -> Result<T, EngineFailure>,
 ) -> Result<T, (EngineFailure, String)> {
-    let mut session = Session::open(program, load, &question.patience)?;
+    let mut session = Session::open(program, load, &setup.timeouts)?;
     match ask(&mut session) {
         Ok(answer) => {
             let _ = session.close();

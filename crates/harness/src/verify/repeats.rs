@@ -9,7 +9,7 @@
 //!
 //! Only targets that score are checked: an endpoint's server may keep prompts whatever it is told.
 
-use super::question::Question;
+use super::setup::GateSetup;
 use crate::engine::EngineFailure;
 use crate::engine::session::Session;
 use schema::golden::GoldenPrompt;
@@ -27,7 +27,7 @@ const SHARE_MIN: f64 = 0.5;
 /// isn't checked, or isn't verified for a prompt that is long enough.
 pub(super) fn ratio(
     session: &mut Session,
-    question: &Question,
+    setup: &GateSetup,
     verified_positions: u32,
 ) -> Result<Option<f64>, EngineFailure> {
     if !session.hello.capabilities.score {
@@ -37,7 +37,7 @@ pub(super) fn ratio(
         let tokens = prompt.prompt_ids.len();
         tokens >= TOKENS_MIN && prompt.context_tokens() <= verified_positions && !prompt.is_long()
     };
-    let asked = question.golden.prompts.iter().filter(is_asked);
+    let asked = setup.golden.prompts.iter().filter(is_asked);
     let Some(shortest) = asked.min_by_key(|prompt| prompt.prompt_ids.len()) else {
         return Ok(None);
     };

@@ -5,8 +5,9 @@
 
 use super::gate::{JUDGED_MIN, PromptJudgement, Scope};
 use super::output::Output;
-use super::question::{Question, judge, load_request};
+use super::setup::{GateSetup, judge};
 use super::{batch, gate, lengths, prefix, repeats, told};
+use crate::engine::load::load_request;
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};
 use schema::golden::GoldenPrompt;
@@ -44,13 +45,13 @@ pub fn not_verified(target: &Target, model: &str, failure: &EngineFailure) -> Ve
 
 /// Verify one target. One that dies of an illegal instruction is tried once more, its library
 /// limited to fewer; the record has that limit, for all launches that follow.
-pub fn verify(target: &Target, program: &Program, question: &Question) -> Verified {
-    let first = match ask(target, program, question) {
+pub fn verify(target: &Target, program: &Program, setup: &GateSetup) -> Verified {
+    let first = match ask(target, program, setup) {
         Err(first) => first,
         Ok(verified) => return kept_to(program, verified),
     };
     let Some(lower) = program.after(&first.0) else {
-        return kept_to(program, failed(target, question, first));
+        return kept_to(program, failed(target, setup, first));
     };
     if let Some(limit) = lower.isa_limit() {
         warn(format!(
@@ -59,8 +60,8 @@ pub fn verify(target: &Target, program: &Program, question: &Question) -> Verifi
             limit.assignment()
         ));
     }
-    let again = ask(target, &lower, question);
-    let verified = again.unwrap_or_else(|fallen| failed(target, question, fallen));
+    let again = ask(target, &lower, setup);
+    let verified = again.unwrap_or_else(|fallen| failed(target, setup, fallen));
     kept_to(&lower, verified)
 }
 
@@ -72,7 +73,7 @@ fn kept_to(program: &Program, mut verified: Verified) -> Verified {
 
 fn failed(
     target: &Target,
-    question: &Question,
+    setup: &GateSetup,
     (mut failure, stderr_tail): (EngineFailure, String),
 ) -> Verified {
     // The last line of stderr is usually the cause; the rest is in the terminal's scrollback.
@@ -82,7 +83,7 @@ fn failed(
         failure.reason = format!("{}; its last words: {last}", failure.reason);
     }
     Verified {
-        record: not_verified(target, &question.golden.model, &failure),
+        record: not_verified(target, &setup.golden.model, &failure),
         judgements: Vec::new(),
     }
 }
@@ -90,30 +91,24 @@ fn failed(
 fn ask(
     target: &Target,
     program: &Program,
-    question: &Question,
+    setup: &GateSetup,
 ) -> Result<Verified, (EngineFailure, String)> {
-    let (far, usual): (Vec<_>, Vec<_>) = question.golden.prompts.iter().partition(|p| p.is_long());
+    let (far, usual): (Vec<_>, Vec<_>) = setup.golden.prompts.iter().partition(|p| p.is_long());
     let longest = usual.iter().map(|p| p.context_tokens()).max().unwrap_or(1);
-    let max_batch = question.batches.iter().copied().max().unwrap_or(1);
-    let tokenizer = crate::prompts::tokenizer(question.model_dir).map_err(|error| {
+    let max_batch = setup.batches.iter().copied().max().unwrap_or(1);
+    let tokenizer = crate::prompts::tokenizer(setup.model_dir).map_err(|error| {
         let failure = EngineFailure::new(Status::Unavailable, format!("{error:#}"));
         (failure, String::new())
     })?;
-    let load = load_request(
-        target,
-        question.model_dir,
-        question.threads,
-        longest,
-        max_batch,
-    );
-    let mut session = Session::open(program, &load, &question.patience)?;
+    let load = load_request(target, setup.model_dir, setup.threads, longest, max_batch);
+    let mut session = Session::open(program, &load, &setup.timeouts)?;
     let scope = if session.hello.capabilities.score {
         "logits"
     } else {
         "text"
     };
     let gap = session.hello.capabilities.position_gap.clone();
-    let mut answers = match questions(&mut session, question, &tokenizer, &usual) {
+    let mut answers = match questions(&mut session, setup, &tokenizer, &usual) {
         Ok(answers) => answers,
         Err(failure) => {
             let tail = session.abort();
@@ -123,7 +118,7 @@ fn ask(
     let (_, _) = session.close();
     if let (None, Some(alone)) = (&answers.failure, &answers.alone) {
         told::part("prompts that begin alike");
-        match prefix::check(target, program, question, &tokenizer, alone) {
+        match prefix::check(target, program, setup, &tokenizer, alone) {
             Ok(failure) => {
                 answers.prefix_cache = failure.is_none();
                 answers.failure = failure;
@@ -144,11 +139,11 @@ fn ask(
         Scope::Whole(_)
     );
     if passes && answers.failure.is_none() && !far.is_empty() {
-        let found = lengths::ask(target, program, question, &tokenizer, far)?;
+        let found = lengths::ask(target, program, setup, &tokenizer, far)?;
         answers.judgements.extend(found.judgements);
         answers.not_asked = found.not_asked;
     }
-    Ok(conclude(target, question, scope, answers, gap))
+    Ok(conclude(target, setup, scope, answers, gap))
 }
 
 /// The results of all checks of a target.
@@ -172,14 +167,14 @@ struct Answers {
 
 fn questions(
     session: &mut Session,
-    question: &Question,
+    setup: &GateSetup,
     tokenizer: &Tokenizer,
     prompts: &[&GoldenPrompt],
 ) -> Result<Answers, EngineFailure> {
     let mut judgements = Vec::new();
     for prompt in prompts {
         told::context(prompt);
-        judgements.push(judge(session, question, tokenizer, prompt)?);
+        judgements.push(judge(session, setup.limit, tokenizer, prompt)?);
     }
     judgements.sort_by_key(|judgement| judgement.context_tokens);
     let declared = session.hello.capabilities.position_gap.is_some();
@@ -187,14 +182,14 @@ fn questions(
     let mut repeat_ratio = None;
     let failure = match scope {
         Scope::Whole(positions) | Scope::Limited(positions) => {
-            let mut failure = lengths::check(session, question, tokenizer, positions)?;
+            let mut failure = lengths::check(session, setup, tokenizer, positions)?;
             if failure.is_none() {
                 told::part("requests in company");
-                failure = batch::check(session, question, tokenizer, positions)?;
+                failure = batch::check(session, setup, tokenizer, positions)?;
             }
             if failure.is_none() {
                 told::part("prompts asked twice");
-                repeat_ratio = repeats::ratio(session, question, positions)?;
+                repeat_ratio = repeats::ratio(session, setup, positions)?;
                 failure = repeat_ratio.and_then(repeats::failure);
             }
             failure
@@ -202,9 +197,9 @@ fn questions(
         Scope::None => None, // it has failed already
     };
     let passes = failure.is_none() && scope != Scope::None;
-    let keeps = question.prefix_cache && session.hello.capabilities.prefix_cache;
+    let keeps = setup.prefix_cache && session.hello.capabilities.prefix_cache;
     let alone = match passes && keeps {
-        true => Some(prefix::alone(session, question)?),
+        true => Some(prefix::alone(session, setup)?),
         false => None,
     };
     Ok(Answers {
@@ -220,7 +215,7 @@ fn questions(
 
 fn conclude(
     target: &Target,
-    question: &Question,
+    setup: &GateSetup,
     scope_name: &str,
     answers: Answers,
     position_gap: Option<String>,
@@ -296,7 +291,7 @@ fn conclude(
     let kl_nats = within.iter().filter_map(|j| j.kl_nats).reduce(f64::max);
     let record = VerifyRecord {
         target: target.id.clone(),
-        model: question.golden.model.clone(),
+        model: setup.golden.model.clone(),
         status,
         reason,
         verified_positions: positions,
@@ -308,7 +303,7 @@ fn conclude(
         .into(),
         kl_nats: kl_nats.filter(|kl| kl.is_finite()),
         argmax_agreement: (decisive > 0).then(|| agreed as f64 / decisive as f64),
-        batches: question.batches.to_vec(),
+        batches: setup.batches.to_vec(),
         isa_limit: None,
         prefix_cache,
         prefix_cache_failure,

@@ -5,11 +5,11 @@
 
 use super::{Effort, Instrument};
 use anyhow::{Context, Result, bail};
-use harness::engine::session::{Patience, Session};
+use harness::engine::load::load_request;
+use harness::engine::session::{Session, Timeouts};
 use harness::run::issue::issue;
-use harness::run::load::{CasePrompts, PromptQueue, Stop};
+use harness::run::load::{CaseError, CasePrompts, PromptQueue};
 use harness::run::open_loop::Offered;
-use harness::verify::question::load_request;
 use schema::calibration::{Level, ScheduleLag};
 use schema::plan::Case;
 use schema::record::{RecordEvent, RequestRecord};
@@ -107,9 +107,9 @@ impl Instrument<'_> {
             case.prompt_tokens + case.new_tokens,
             case.concurrency,
         );
-        let patience = Patience::outside_a_run(Duration::from_secs(30), Duration::from_secs(30));
+        let timeouts = Timeouts::outside_a_run(Duration::from_secs(30), Duration::from_secs(30));
         let mut session =
-            Session::open(&program, &load, &patience).map_err(|(failure, _)| failure)?;
+            Session::open(&program, &load, &timeouts).map_err(|(failure, _)| failure)?;
         let queue = |first: u64, count: u64| {
             PromptQueue::new(first, (first..first + count).map(prompt).collect())
         };
@@ -129,8 +129,8 @@ impl Instrument<'_> {
         };
         match issue(&mut session, shape, case, 10, offered, prompts, &mut keep) {
             Ok(_) => {}
-            Err(Stop::Engine(failure)) => return Err(failure.into()),
-            Err(Stop::Record(error)) => return Err(error),
+            Err(CaseError::Engine(failure)) => return Err(failure.into()),
+            Err(CaseError::Record(error)) => return Err(error),
         }
         // The instrument writes the last batch's times before it ends.
         session.close().0?;

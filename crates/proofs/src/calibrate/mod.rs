@@ -60,22 +60,22 @@ pub struct Options {
     /// report how many of the launches that they touched are flagged, and how many others.
     #[arg(long, conflicts_with = "quick", group = "measured")]
     pub load: bool,
-    /// Check what watching an engine's tokens costs it: a process answers the same requests looked at
-    /// and not, in turns.
+    /// Measure what it costs an engine that its tokens are watched: one process answers the same
+    /// requests watched and unwatched, in turns.
     #[arg(long, conflicts_with_all = ["quick", "measured"])]
     pub watching: bool,
-    /// Processes in which `--watching` measures that.
+    /// With --watching: number of processes.
     #[arg(long, value_name = "N", default_value_t = 20, requires = "watching",
         value_parser = clap::value_parser!(u32).range(2..))]
     pub processes: u32,
-    /// How many percent slower that copy is: 2, 5 or 10.
+    /// With --verdicts: how many percent slower the copy is: 2, 5 or 10.
     #[arg(long, value_name = "N", default_value_t = 5, requires = "verdicts")]
     pub percent: u32,
     /// The profile whose sizes `--verdicts` and `--load` use.
     #[arg(long, default_value = "cpu", requires = "measured")]
     pub profile: String,
-    /// Blocks in which these measure each target. Default: 15, or the profile's number where that
-    /// is larger.
+    /// With --verdicts and --load: number of blocks. Default: the profile's, but at least 15 where
+    /// the profile is publishable.
     #[arg(long, value_name = "N", requires = "measured")]
     pub invocations: Option<u32>,
     /// Measure further blocks, at most 100, until the ratio is known to ± this many percent. It must

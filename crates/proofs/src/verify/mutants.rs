@@ -6,10 +6,11 @@ use anyhow::{Result, bail};
 use base::repo::Repo;
 use harness::devices::Named;
 use harness::engine::Program;
+use harness::engine::load::load_request;
 use harness::engine::session::Session;
 use harness::run::audit::Audit;
 use harness::verify::golden::Maker;
-use harness::verify::question::{BATCHES, Question, default_patience, load_request, threads};
+use harness::verify::setup::{BATCHES, GateSetup, default_timeouts, threads};
 use harness::verify::subject::Subject;
 use harness::verify::target::verify;
 use harness::verify::{goldens, judges};
@@ -117,7 +118,7 @@ fn forgers(repo: &Repo, registry: &Registry) -> Result<u32> {
             let mut load = load_request(target, &repo.root, 1, 64, 1);
             load.weights = "none".into();
             load.variant = variant.into();
-            let session = Session::open_watched(&program, &load, &default_patience());
+            let session = Session::open_watched(&program, &load, &default_timeouts());
             let (found, requests) = audited(session.map_err(|fallen| fallen.0)?)?;
             let Some(found) = found else {
                 bail!("stamps can't be audited: there is no room for a temporary file");
@@ -189,16 +190,16 @@ fn seen(
     let usual = usual.map(|model| (model, None));
     for (model, context) in usual.chain([(FAR.0, Some(FAR.1))]) {
         let golden = goldens::load(repo, Subject::model(model), context.as_slice())?;
-        let question = Question {
+        let setup = GateSetup {
             golden: &golden,
             limit,
             model_dir: &repo.model_dir(model),
             threads: threads(),
             batches: &BATCHES,
             prefix_cache: true,
-            patience: default_patience(),
+            timeouts: default_timeouts(),
         };
-        let record = verify(mutant, program, &question).record;
+        let record = verify(mutant, program, &setup).record;
         match record.status {
             Status::WrongOutput => return Ok(Some((model, record.reason))),
             // A mutation of something that the model lacks (RoPE scaling, say) has no effect on it.

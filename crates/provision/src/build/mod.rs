@@ -281,7 +281,9 @@ pub fn choose(
         } else {
             "to build"
         };
-        bail!("nothing {what} in engines/engines.toml; a target named in full is built as it is");
+        bail!(
+            "nothing {what} for these engines: `cargo xtask list targets` lists what each has, and a target named in full is built as it is"
+        );
     }
     Ok(chosen)
 }

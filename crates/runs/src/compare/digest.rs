@@ -111,7 +111,7 @@ impl Row {
         let (ratio, interval) = ratio.unwrap_or_default();
         let disturbed = match change.disturbed {
             (0, 0) => String::new(),
-            (a, b) => format!(" (disturbed invocations: {a} in A, {b} in B)"),
+            (a, b) => format!(" (disturbed launches: {a} in A, {b} in B)"),
         };
         Self {
             cell: format!("{}/{}", change.scenario, change.case),
@@ -307,7 +307,7 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     }
     let mut notes: Vec<String> = agreement(&comparison.agreement).into_iter().collect();
     notes.push(format!(
-        "Ratios over 1 are in favour of B; intervals are 95 %, by Welch's t over invocations; verdicts are Holm-corrected over {}.",
+        "Ratios over 1 are in favour of B; intervals are 95 %, by Welch's t over blocks; verdicts are Holm-corrected over {}.",
         cells(tested)
     ));
     if changes.iter().all(|change| change.inflation.is_none()) {

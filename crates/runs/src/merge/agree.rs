@@ -111,9 +111,10 @@ fn blocks(parts: &[Part]) -> Result<()> {
             let mut both = part.blocks.iter().filter(|b| earlier.blocks.contains(b));
             if let Some(block) = both.next() {
                 bail!(
-                    "both {} and {} hold block {block}, which would be counted twice: merge takes shards (`--shard i/n`) of one plan; to hold two runs against each other, use `cargo xtask compare`",
+                    "both {} and {} hold block {}, which would be counted twice: merge takes shards (`--shard i/n`) of one plan; to compare two runs, use `cargo xtask compare`",
                     earlier.id(),
-                    part.id()
+                    part.id(),
+                    block + 1
                 );
             }
         }
@@ -124,7 +125,7 @@ fn blocks(parts: &[Part]) -> Result<()> {
             bail!(
                 "{}: is of block {}, which is not in {}",
                 part.files.path(&log.file.to_string_lossy()).display(),
-                log.launch.invocation,
+                log.launch.invocation + 1,
                 part.id()
             );
         }
@@ -133,7 +134,7 @@ fn blocks(parts: &[Part]) -> Result<()> {
     let held = |block: &u32| parts.iter().any(|part| part.blocks.contains(block));
     let missing: Vec<String> = (0..plan.invocations)
         .filter(|block| !held(block))
-        .map(|block| block.to_string())
+        .map(|block| (block + 1).to_string())
         .collect();
     if !missing.is_empty() {
         let ids: Vec<&str> = parts.iter().map(Part::id).collect();

@@ -30,7 +30,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// The shards: ids or directories.
-    #[arg(required = true, num_args = 1.., value_name = "DIR")]
+    #[arg(required = true, num_args = 1.., value_name = "RUN")]
     pub runs: Vec<String>,
     /// Make the run in this directory, and look ids up in it, instead of runs.
     #[arg(long, value_name = "DIR")]

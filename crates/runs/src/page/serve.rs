@@ -35,7 +35,7 @@ pub fn serve(repo: &Repo, results: &Results, options: &Options) -> Result<ExitCo
     render_options(repo, results, options)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).with_context(|| {
         format!(
-            "port {} can't be had: name another with --port",
+            "port {} can't be used: choose another with --port",
             options.port
         )
     })?;

@@ -8,11 +8,11 @@
 
 use super::Judge;
 use crate::engine::EngineFailure;
-use crate::engine::session::{Patience, Session};
+use crate::engine::load::load_for_cases;
+use crate::engine::session::{Session, Timeouts};
 use crate::prompts;
 use crate::run::positions;
 use crate::verify::output::{self, Output};
-use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use protocol::wire::{Load, Scored};
 use schema::golden::{GoldenPrompt, TOP};
@@ -109,9 +109,9 @@ impl Asker {
             max_batch: 1,
             ..load_for_cases(judge.target, model_dir, plan.threads, cases)
         };
-        let patience = Patience::new(plan, control);
+        let timeouts = Timeouts::new(plan, control);
         let session =
-            Session::open(judge.program, &load, &patience).map_err(|(failure, tail)| {
+            Session::open(judge.program, &load, &timeouts).map_err(|(failure, tail)| {
                 anyhow::anyhow!(
                     "{} can't judge the outputs: {failure}\n{tail}",
                     judge.target.id

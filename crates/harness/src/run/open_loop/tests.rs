@@ -5,8 +5,8 @@ use super::super::issue::issue as issue_case;
 use super::super::load::PromptQueue;
 use super::*;
 use crate::engine::Program;
-use crate::engine::session::Patience;
-use crate::verify::question::load_request;
+use crate::engine::load::load_request;
+use crate::engine::session::Timeouts;
 use schema::record::RequestRecord;
 use schema::registry::Target;
 use std::path::Path;
@@ -34,8 +34,8 @@ fn session(script: &str) -> Session {
         hidden: false,
     };
     let load = load_request(&target, Path::new("/"), 1, 16, 1);
-    let patience = Patience::outside_a_run(Duration::from_secs(10), Duration::from_millis(300));
-    Session::open(&program, &load, &patience).unwrap_or_else(|(failure, stderr)| {
+    let timeouts = Timeouts::outside_a_run(Duration::from_secs(10), Duration::from_millis(300));
+    Session::open(&program, &load, &timeouts).unwrap_or_else(|(failure, stderr)| {
         panic!("{failure}\n{stderr}");
     })
 }
@@ -65,11 +65,22 @@ fn offered(rate_per_s: f64) -> Offered {
 
 /// Run a case of one warm-up arrival, `requests` timed ones and one filler, with one request before
 /// them that fills the engine. Returns the recorded events, and how the case ended.
-fn run_case(script: &str, requests: u32, rate_per_s: f64) -> (Vec<RecordEvent>, Option<Stop>) {
+fn run_case(script: &str, requests: u32, rate_per_s: f64) -> (Vec<RecordEvent>, Option<CaseError>) {
+    let timed = (0..requests).map(|i| vec![1, i]).collect();
+    run_prompts(script, timed, rate_per_s)
+}
+
+/// Run such a case with these timed prompts.
+fn run_prompts(
+    script: &str,
+    timed: Vec<Vec<u32>>,
+    rate_per_s: f64,
+) -> (Vec<RecordEvent>, Option<CaseError>) {
     let mut session = session(script);
+    let requests = timed.len() as u32;
     let prompts = CasePrompts {
         untimed: PromptQueue::new(900, vec![vec![1, 2]]),
-        timed: PromptQueue::new(0, (0..requests).map(|i| vec![1, i]).collect()),
+        timed: PromptQueue::new(0, timed),
     };
     let mut events = Vec::new();
     let mut keep = |event| {
@@ -97,10 +108,10 @@ fn requests<'a>(events: &'a [RecordEvent]) -> Vec<&'a RequestRecord> {
     events.iter().filter_map(request).collect()
 }
 
-fn failure(stop: Option<Stop>) -> EngineFailure {
+fn failure(stop: Option<CaseError>) -> EngineFailure {
     match stop {
-        Some(Stop::Engine(failure)) => failure,
-        Some(Stop::Record(error)) => panic!("{error}"),
+        Some(CaseError::Engine(failure)) => failure,
+        Some(CaseError::Record(error)) => panic!("{error}"),
         None => panic!("the case should not have ended well"),
     }
 }
@@ -182,6 +193,22 @@ fn nothing_more_is_sent_with_too_many_in_flight() {
     // The warm-up arrival is in flight too, hence one less.
     assert_eq!(events.iter().filter(sent).count(), IN_FLIGHT_MAX - 1);
     assert_eq!(events.iter().filter(unsent).count(), 11);
+}
+
+#[test]
+fn a_case_ends_though_the_sender_is_blocked_in_a_full_pipe() {
+    // Two megabytes of prompts, which the engine doesn't read and no pipe holds.
+    let (events, stop) = run_prompts(
+        "skip 1; answer 1; sleep 60",
+        vec![vec![12345; 2000]; 200],
+        1e6,
+    );
+    assert_eq!(failure(stop).status, Status::Timeout);
+    assert_eq!(
+        events.len(),
+        201,
+        "the warm-up's answer, and 200 requests without one"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::engine::Program;
-use crate::verify::question::load_request;
+use crate::engine::load::load_request;
 use protocol::wire::{Done, Event, Failure, FailureKind};
 use schema::record::Status;
 use schema::registry::Target;
@@ -34,9 +34,9 @@ fn asker(script: &[String]) -> Asker {
         weights: String::new(),
         hidden: false,
     };
-    let patience = Patience::outside_a_run(Duration::from_secs(10), Duration::from_secs(10));
+    let timeouts = Timeouts::outside_a_run(Duration::from_secs(10), Duration::from_secs(10));
     let load = load_request(&target, Path::new("/"), 1, 16, 1);
-    let session = Session::open(&program, &load, &patience);
+    let session = Session::open(&program, &load, &timeouts);
     let session = session.unwrap_or_else(|(failure, stderr)| panic!("{failure}\n{stderr}"));
     Asker::new(target.id, session, tokenizer())
 }

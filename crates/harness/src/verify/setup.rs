@@ -1,23 +1,20 @@
-//! Describes what a target is verified with: which golden, which limits, and how it is loaded; and
-//! asks and judges one prompt of a golden.
+//! What a target is verified with: which golden, which limits, which batch sizes. Also asks and judges
+//! one prompt of a golden.
 
 use super::gate::PromptJudgement;
 use super::output::Output;
 use super::{gate, output};
 use crate::engine::EngineFailure;
-use crate::engine::session::{Patience, Session};
+use crate::engine::session::{Session, Timeouts};
 use anyhow::{Context, Result};
-use protocol::wire::Load;
 use schema::golden::{Golden, GoldenPrompt, Limit, ParityLimits};
-use schema::plan::Case;
 use schema::record::Status;
-use schema::registry::Target;
 use std::path::Path;
 use std::time::Duration;
 use tokenizers::Tokenizer;
 
 /// The inputs of a verification.
-pub struct Question<'a> {
+pub struct GateSetup<'a> {
     /// The golden of the model.
     pub golden: &'a Golden,
     /// The limit of the target's precision.
@@ -31,50 +28,13 @@ pub struct Question<'a> {
     /// Whether to check prompts that begin alike, where `hello` declares a prefix cache.
     pub prefix_cache: bool,
     /// How long loading and answering may take.
-    pub patience: Patience,
-}
-
-/// The `load` request for a target.
-pub fn load_request(
-    target: &Target,
-    model_dir: &Path,
-    threads: u32,
-    max_context: u32,
-    max_batch: u32,
-) -> Load {
-    Load {
-        model_dir: model_dir.display().to_string(),
-        weights: target.weights.clone(),
-        precision: target.precision.clone(),
-        backend: target.backend.clone(),
-        variant: target.variant.clone(),
-        device: 0,
-        threads,
-        max_context,
-        max_batch,
-        prefix_cache: false,
-    }
-}
-
-/// The `load` request for a target that is about to run `cases`.
-pub fn load_for_cases<'a>(
-    target: &Target,
-    model_dir: &Path,
-    threads: u32,
-    cases: impl IntoIterator<Item = &'a Case>,
-) -> Load {
-    let (mut max_context, mut max_batch) = (1, 1);
-    for case in cases {
-        max_context = max_context.max(case.prompt_tokens + case.new_tokens);
-        max_batch = max_batch.max(case.concurrency);
-    }
-    load_request(target, model_dir, threads, max_context, max_batch)
+    pub timeouts: Timeouts,
 }
 
 /// The time limits of a verification outside a run. A first start may compile and tune every kernel
 /// for a device, and keep the results: on a software device that takes ten minutes.
-pub fn default_patience() -> Patience {
-    Patience::outside_a_run(Duration::from_secs(1200), Duration::from_secs(300))
+pub fn default_timeouts() -> Timeouts {
+    Timeouts::outside_a_run(Duration::from_secs(1200), Duration::from_secs(300))
 }
 
 /// The batch sizes that are checked outside a run.
@@ -96,21 +56,21 @@ pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit>
 /// Judge one prompt: by scores, or by the output where the target gives no scores.
 pub(super) fn judge(
     session: &mut Session,
-    question: &Question,
+    limit: &Limit,
     tokenizer: &Tokenizer,
     prompt: &GoldenPrompt,
 ) -> Result<PromptJudgement, EngineFailure> {
     if !session.hello.capabilities.score {
-        return judge_generated(session, question, tokenizer, prompt);
+        return judge_generated(session, limit, tokenizer, prompt);
     }
     let scored = session.score(prompt.forced_ids(), prompt.top_ids.clone(), 0, false)?;
-    Ok(gate::judge_scores(prompt, &scored, question.limit))
+    Ok(gate::judge_scores(prompt, &scored, limit))
 }
 
 /// Judge one prompt by the target's output.
 fn judge_generated(
     session: &mut Session,
-    question: &Question,
+    limit: &Limit,
     tokenizer: &Tokenizer,
     prompt: &GoldenPrompt,
 ) -> Result<PromptJudgement, EngineFailure> {
@@ -118,8 +78,7 @@ fn judge_generated(
     session.send_generate(prompt.prompt_ids.clone(), positions as u32)?;
     let judged = match session.next_done() {
         Ok((done, _)) => {
-            let tie_width_nats = question.limit.tie_width_nats;
-            output::judge(prompt, &Output::from(done), tie_width_nats, tokenizer)
+            output::judge(prompt, &Output::from(done), limit.tie_width_nats, tokenizer)
         }
         // Where the target can't take a prompt, nothing is known of it.
         Err(failure) if failure.status == Status::Unsupported => Ok(output::Agreement::default()),
