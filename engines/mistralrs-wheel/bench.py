@@ -209,7 +209,8 @@ def notes(load: Load) -> list[str]:
         "depend on its git repository. The wheel is built for any x86-64 processor of its class, "
         "not for this one.",
         "Token ids go in and come out through a tokenizer that the adapter makes of the model's "
-        "vocabulary, as part of loading. A token's time is when Python has it from the stream.",
+        "vocabulary, as part of loading. The time to first token includes joining a prompt's pieces, the wheel's "
+        "chat template and its encoding. A token's time is when Python has it from the stream.",
         "One request at a time, held back by the adapter: with a GGUF file, 0.9.5 fails on a "
         "prefill of several prompts on the CPU (`input tensor is not contiguous`), and requests "
         "that overlap otherwise are no faster together than one after the other.",

@@ -10,6 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from engine import EngineError
 from model_files import unusable
 
 # By number: weights and bytes of a block. f16 and bf16 count as the f32 that they are held as.
@@ -60,6 +61,8 @@ def parse(file: BinaryIO) -> dict[str, Tensor]:
         dimensions = take(file, "<I")[0]
         shape = take(file, f"<{dimensions}Q")
         type, _offset = take(file, "<IQ")
+        if type not in BLOCKS:
+            raise EngineError("unsupported", f"{name} is of GGUF type {type}, unknown here")
         found[name] = Tensor(shape, type)
     return found
 

@@ -96,7 +96,11 @@ def first_object(lines: Lines, start: bytes) -> dict[str, Any]:
 def serve_loaded(engine_type: type[Engine], load: Load, lines: Lines, stream: Stream) -> int:
     """Say hello, load, then answer until the input ends; the exit status."""
     set_threads(load.threads)
-    hello = engine_type.hello(load)
+    try:
+        hello = engine_type.hello(load)
+    except Exception as error:
+        stream.send(error_event(None, *failure_of(engine_type, error)))
+        return 1
     stream.send({"ev": "hello", "protocol": PROTOCOL, **hello._asdict()})
 
     try:

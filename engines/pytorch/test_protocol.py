@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -376,8 +377,8 @@ class Gathering(unittest.TestCase):
         inbox = SimpleQueue()
         return waiting.Queue(inbox, max_batch=8, max_context=64, vocabulary=16), inbox
 
-    def put(self, inbox: Any, id: int) -> None:
-        inbox.put((id, json.dumps(generate(id, [1])).encode()))
+    def put(self, inbox: Any, id: int, together: int = 1) -> None:
+        inbox.put((id, json.dumps(generate(id, [1]) | {"together": together}).encode()))
 
     def ids(self, batch: list[Generate]) -> list[int]:
         return [request.id for request in batch]
@@ -390,6 +391,39 @@ class Gathering(unittest.TestCase):
         self.put(inbox, 2)
         with patch.object(waiting, "GATHER_NS", 60 * 10**9):
             self.assertEqual(self.ids(queue.next()), [9, 1, 2])
+
+    def test_a_batch_waits_for_all_that_are_sent_at_once(self) -> None:
+        queue, inbox = self.queue()
+        self.put(inbox, 1, together=3)
+
+        def late() -> None:  # the engine is idle and asks before the other two are there
+            for id in (2, 3):
+                time.sleep(2 * waiting.GATHER_NS / 1e9)
+                self.put(inbox, id, together=3)
+
+        thread = threading.Thread(target=late)
+        thread.start()
+        self.assertEqual(self.ids(queue.next()), [1, 2, 3])
+        thread.join()
+
+    def test_a_full_batch_waits_for_no_more_and_the_end_of_input_ends_the_wait(self) -> None:
+        inbox = SimpleQueue()
+        queue = waiting.Queue(inbox, max_batch=2, max_context=64, vocabulary=16)
+        for id in (1, 2, 3):
+            self.put(inbox, id, together=4)
+        self.assertEqual(self.ids(queue.next()), [1, 2])
+        inbox.put(None)
+        self.assertEqual(self.ids(queue.next()), [3])
+        self.assertIsNone(queue.next())
+
+    def test_two_users_out_of_step_find_together(self) -> None:
+        queue, inbox = self.queue()
+        self.put(inbox, 1)
+        self.assertEqual(self.ids(queue.next()), [1])
+        self.put(inbox, 2)  # while the first is running
+        queue.finished(1)
+        self.put(inbox, 3)  # the first's user again
+        self.assertEqual(self.ids(queue.next()), [2, 3])
 
     def test_it_waits_a_millisecond_at_most(self) -> None:
         queue, inbox = self.queue()

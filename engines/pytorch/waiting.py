@@ -18,8 +18,10 @@ PASS_TOKENS_MAX = 2048
 # And up to this many with what they begin with: each row has a copy of its keys and values.
 COPIED_TOKENS_MAX = 16384
 
-# After a batch of several rows, its clients are given this long to come back before the next
-# batch is formed: long enough for a process to read its answer and reply, short against a step.
+# Requests that are sent at once say so, and a batch waits for all of them. The clients of a closed
+# loop are independent: after a batch of several rows, or while others wait, those just answered are
+# given this long to come back before the next batch is formed. It is long enough for a process to
+# read its answer and reply, and short against a step.
 GATHER_NS = 1_000_000
 
 
@@ -61,7 +63,9 @@ class Queue:
         self._parallel_score = parallel_score
         self._closed = False
         self._answered = 0  # rows of the batch that finished last; 0 after anything else
+        self._left_over = 0  # requests that waited when that batch finished
         self._arrived = 0  # requests to generate that came in since
+        self._to_come = 0  # requests still to come of those that were sent at once
 
     def next(self) -> list[Generate] | list[Score] | Reject | None:
         """Wait for something to do; `None` when all is answered and no more will come. To be
@@ -75,6 +79,7 @@ class Queue:
             if self._closed:
                 return None
             self._admit(self._inbox.get())
+        self._complete()
         self._gather(deadline_ns)
         first = self._waiting.popleft()
         return first if isinstance(first, Reject) else self._join(first)
@@ -85,10 +90,16 @@ class Queue:
         self._answered = rows
         while not self._inbox.empty():
             self._early.append(self._inbox.get())
+        self._left_over = len(self._waiting) + len(self._early)
+
+    def _complete(self) -> None:
+        """Wait for the rest of those that are sent at once, or as many as fit in a batch."""
+        while not self._closed and self._to_come and len(self._waiting) < self._max_batch:
+            self._admit(self._inbox.get())
 
     def _gather(self, deadline_ns: int) -> None:
-        # After a single row nobody else is expected: no request waits for company it won't get.
-        if self._answered <= 1:
+        # A single user never waits; two that got out of step are batched together again.
+        if self._answered + self._left_over <= 1:
             return
         while (
             not self._closed
@@ -148,19 +159,22 @@ class Queue:
                 raise BadRequest(f"not a request: unknown `op` {op!r}")
             id = whole(message, "id", 0)
             item = self._generate(message, line[0]) if op == "generate" else self._score(message)
-            self._arrived += op == "generate"
+            if op == "generate":
+                self._arrived += 1
         except BadRequest as error:
             item = Reject(id, str(error))
         self._waiting.append(item)
 
     def _generate(self, message: dict[str, Any], received_ns: int) -> Generate:
+        together = whole(message, "together", 1, 1)
+        self._to_come = self._to_come - 1 if self._to_come else together - 1
         prompt_ids = token_ids(message.get("prompt_ids"), "prompt_ids")
         new_tokens = whole(message, "new_tokens", 1)
         if not prompt_ids:
             raise BadRequest("the prompt is empty")
         self._check_length(len(prompt_ids) + new_tokens)
         self._check_vocabulary(prompt_ids)
-        return Generate(message["id"], prompt_ids, new_tokens, received_ns)
+        return Generate(message["id"], prompt_ids, new_tokens, received_ns, together)
 
     def _score(self, message: dict[str, Any]) -> Score:
         ids = token_ids(message.get("ids"), "ids")

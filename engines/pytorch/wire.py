@@ -19,6 +19,7 @@ class Generate(NamedTuple):
     prompt_ids: list[int]
     new_tokens: int
     received_ns: int
+    together: int  # how many are sent at once, this one included
 
     def shape(self) -> tuple[int, int]:
         """Rows of a batch must agree in this."""

@@ -126,15 +126,12 @@
       says.textContent = current?.textContent || "";
     };
     svg.onpointermove = (event) => {
-      const away = (mark) => {
+      let best, least = 30;
+      for (const mark of marks()) {
         const box = mark.getBoundingClientRect();
         const x = Math.max(box.left - event.clientX, 0, event.clientX - box.right);
         const y = Math.max(box.top - event.clientY, 0, event.clientY - box.bottom);
-        return Math.hypot(x, y);
-      };
-      let best, least = 30;
-      for (const mark of marks()) {
-        const far = away(mark);
+        const far = Math.hypot(x, y);
         if (far < least) [best, least] = [mark, far];
       }
       if (best !== current) show(best);
@@ -151,7 +148,8 @@
   };
 
   // A cell's number in its base unit, else its text.
-  const units = { µs: 1e3, ms: 1e6, s: 1e9, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, mJ: 1e-3 };
+  const units = { µs: 1e3, ms: 1e6, s: 1e9, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, mJ: 1e-3,
+    k: 1e3, M: 1e6, GHz: 1e3 };
   const key = (cell) => {
     const text = cell.textContent.trim().replace(/\u202f/g, "").replace(/−/g, "-");
     const found = /^[<≤⚠ ]*([-+]?\d[\d.]*(?:e-?\d+)?)\s*(\p{L}*)/u.exec(text);

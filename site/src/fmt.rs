@@ -19,6 +19,8 @@ pub enum Unit {
     TokPerS,
     /// Requests per second.
     RequestsPerS,
+    /// Requests.
+    Requests,
     /// Joules, shown as mJ or J.
     Joules,
     /// Floating-point operations per second.
@@ -45,6 +47,7 @@ impl Unit {
             "bytes" => Unit::Bytes,
             "tok/s" => Unit::TokPerS,
             "requests/s" => Unit::RequestsPerS,
+            "requests" => Unit::Requests,
             "J" => Unit::Joules,
             "%" => Unit::Percent,
             "°C" => Unit::Celsius,
@@ -77,6 +80,7 @@ impl Unit {
             ],
             Unit::TokPerS => &[(0.0, 1.0, " tok/s")],
             Unit::RequestsPerS => &[(0.0, 1.0, " req/s")],
+            Unit::Requests => &[(0.0, 1.0, " requests")],
             Unit::Joules => &[(0.0, 1e-3, " mJ"), (1.0, 1.0, " J")],
             Unit::FlopPerS => &[
                 (0.0, 1.0, " FLOP/s"),

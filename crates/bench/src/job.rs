@@ -238,28 +238,54 @@ fn to_the_end(
     Ok(ExitCode::SUCCESS)
 }
 
-/// [`measure`] a run, then add and measure blocks as long as its `--until` requires.
+/// [`measure`] a run, then add and measure blocks as long as its `--until` requires. A cell is
+/// judged as a whole, so the outputs of added blocks are judged once, after the last.
 pub(crate) fn measure_until(repo: &Repo, registry: &Registry, opened: &mut Opened) -> Result<Run> {
     let mut run = measure(repo, registry, opened)?;
+    let mut adds = false;
     while until::go_on(repo, registry, opened, &mut run)? {
-        run = measure_more(repo, registry, opened, run)?;
+        run = measure_more(repo, registry, opened, run, Check::Later)?;
+        adds = true;
+    }
+    if adds && !run.header.plan.targets.is_empty() {
+        watch::stage(Stage::Check);
+        check_outputs(repo, registry, opened, &mut run)?;
     }
     Ok(run)
+}
+
+/// When the outputs that were measured are judged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Check {
+    /// Before the micro suites.
+    Now,
+    /// By the caller.
+    Later,
 }
 
 /// Verify, measure and check what is still to be done of a run; return the whole run. Only one run
 /// may measure on a machine at a time: see [`exclusive::lock_machine`].
 pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<Run> {
     let run = Run::load(&opened.run_dir)?;
-    measure_more(repo, registry, opened, run)
+    measure_more(repo, registry, opened, run, Check::Now)
 }
 
 /// Do the same with a loaded run. What is recorded is added to it without reading it from disk.
-fn measure_more(repo: &Repo, registry: &Registry, opened: &Opened, mut run: Run) -> Result<Run> {
+fn measure_more(
+    repo: &Repo,
+    registry: &Registry,
+    opened: &Opened,
+    mut run: Run,
+    check: Check,
+) -> Result<Run> {
     let (run_dir, header, programs) = (&opened.run_dir, &opened.header, &opened.programs);
     let all = || -> Result<Run> {
         if !header.plan.targets.is_empty() {
             measure_engines(repo, registry, opened, &mut run)?;
+            if check == Check::Now {
+                watch::stage(Stage::Check);
+                check_outputs(repo, registry, opened, &mut run)?;
+            }
         }
         run.add_micro(micro::of_run(
             repo,
@@ -274,7 +300,7 @@ fn measure_more(repo: &Repo, registry: &Registry, opened: &Opened, mut run: Run)
     all()
 }
 
-/// Verify, measure and check the engines of a run: all that [`measure`] does but the micro suites.
+/// Verify and measure the engines of a run: all that [`measure`] does before outputs are judged.
 fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut Run) -> Result<()> {
     let (run_dir, header, prompts) = (&opened.run_dir, &opened.header, &opened.prompts);
     let (plan, control) = (&header.plan, &opened.control);
@@ -362,8 +388,7 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
             run_dir.display()
         ));
     }
-    watch::stage(Stage::Check);
-    check_outputs(repo, registry, opened, run)
+    Ok(())
 }
 
 /// A run whose header is written, and everything that is needed to measure it.

@@ -22,14 +22,17 @@ use provision::provenance;
 use runs::compare::{Comparison, Format};
 use runs::results::Results;
 use runs::shard::plan_sha256;
+use schema::budget::Budget;
 use schema::hash::sha256_hex;
+use schema::key::original as original_of;
 use schema::micro::scenario_id;
 use schema::origin::{Origin, Reproduced};
 use schema::pins::Pins;
 use schema::plan::Plan;
 use schema::provenance::Provenance;
 use schema::run::{FORMAT, Run, RunHeader};
-use std::collections::BTreeMap;
+use schema::run_files::{HEADER, RunFiles, SUFFIX};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use watch::Control;
@@ -62,6 +65,8 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let (original, origin) = original(&results, &options.run)?;
     let header = &original.header;
     let plan = narrowed(header.plan.clone(), &options.engines, &options.scenarios)?;
+    let budget = original.budget.clone();
+    let budget = budget.map(|budget| of_plan(budget, &plan));
     let registry = repo.registry()?;
     let scenarios = repo.scenarios()?;
     let _only_one = exclusive::lock_machine()?;
@@ -81,7 +86,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let decided = job::Decided {
         plan,
         origin,
-        budget: original.budget.clone(),
+        budget,
         named: Named::default(),
         control: Control::default(),
     };
@@ -120,14 +125,19 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
 /// new run refers to it.
 fn original(results: &Results, name: &str) -> Result<(Run, Origin)> {
     let path = Path::new(name);
-    let (run, file) = if path.is_file() && path.file_name() != Some("run.json".as_ref()) {
-        (header_alone(path)?, path.to_owned())
+    let is_json = path.is_file() && !name.ends_with(SUFFIX);
+    let (run, file, bytes) = if is_json && path.file_name() != Some(HEADER.as_ref()) {
+        let bytes = std::fs::read(path);
+        let bytes = bytes.with_context(|| format!("{} can't be read", path.display()))?;
+        (header_alone(path)?, path.to_owned(), bytes)
     } else {
-        let dir = match path.is_file() {
+        let place = match is_json {
             true => path.parent().unwrap_or(path).to_owned(),
             false => results.find(name)?,
         };
-        (Run::load(&dir)?, dir.join("run.json"))
+        let files = RunFiles::open(&place)?;
+        let bytes = files.bytes(HEADER)?.unwrap_or_default().into_owned();
+        (Run::read(&files)?, files.path(HEADER), bytes)
     };
     let header = &run.header;
     ensure!(
@@ -141,8 +151,6 @@ fn original(results: &Results, name: &str) -> Result<(Run, Origin)> {
             header.id
         );
     }
-    let bytes =
-        std::fs::read(&file).with_context(|| format!("{} can't be read", file.display()))?;
     let origin = Origin {
         reproduces: Some(Reproduced {
             id: header.id.clone(),
@@ -179,7 +187,8 @@ fn header_alone(path: &Path) -> Result<Run> {
     })
 }
 
-/// Keep the plan's cells of these engines and scenarios, whole and in the same order.
+/// Keep the plan's cells of these engines and scenarios, whole and in the same order, and the
+/// scenarios that are measured for these.
 fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<Plan> {
     let of_run = UnknownName::in_that_run;
     names::check_engines(engines, &plan.targets).map_err(of_run)?;
@@ -190,14 +199,18 @@ fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<
     let named = |list: &[String], id: &String| list.is_empty() || list.contains(id);
     plan.targets
         .retain(|t| named(engines, &t.id) || named(engines, &t.engine));
-    plan.scenarios.retain(|s| named(scenarios, &s.id));
+    let wanted = plan.scenarios.iter().filter(|s| named(scenarios, &s.id));
+    let sources = wanted.flat_map(|s| s.cases.iter().filter_map(|case| case.measured_by.as_ref()));
+    let sources: BTreeSet<String> = sources.map(|by| by.scenario.clone()).collect();
+    let is_kept = |id: &String| named(scenarios, id) || sources.contains(id);
+    plan.scenarios.retain(|s| is_kept(&s.id));
     // No scenario is left that uses the user's prompts.
     if plan.scenarios.iter().all(|s| s.prompts.is_generated()) {
         plan.prompts = None;
     }
     let targets: Vec<String> = plan.targets.iter().map(|t| t.id.clone()).collect();
     plan.launches
-        .retain(|l| targets.contains(&l.target) && named(scenarios, &l.scenario));
+        .retain(|l| targets.contains(&l.target) && is_kept(&l.scenario));
     let micro = &mut plan.micro;
     micro
         .suites
@@ -205,6 +218,18 @@ fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<
     let suites: Vec<String> = micro.suites.iter().map(|suite| suite.id.clone()).collect();
     micro.launches.retain(|l| suites.contains(&l.suite));
     Ok(plan)
+}
+
+/// Keep what a budget decided of a plan's targets and scenarios.
+fn of_plan(mut budget: Budget, plan: &Plan) -> Budget {
+    let has = |name: &str| plan.targets.iter().any(|t| t.id == original_of(name));
+    let has_scenario = |id: &str| plan.scenarios.iter().any(|s| s.id == id);
+    budget.pilots.retain(|pilot| has(&pilot.target));
+    budget
+        .over
+        .retain(|over| has(&over.target) && has_scenario(&over.scenario));
+    budget.twins.retain(|twin| has(&twin.target));
+    budget
 }
 
 /// Return what can be known of the new run before anything is built. Programs, and what is made for
@@ -294,3 +319,6 @@ fn advice(then: &Provenance) -> String {
         None => "The record doesn't say which revision it was made at".into(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,3 +11,4 @@ pub mod fetch;
 pub mod pins;
 pub mod provenance;
 pub mod train;
+mod waiting_lock;

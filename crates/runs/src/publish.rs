@@ -4,6 +4,7 @@
 
 use crate::results::Results;
 use anyhow::{Context, Result, bail, ensure};
+use base::exclusive;
 use base::repo::Repo;
 use schema::run::{Run, RunHeader};
 use schema::run_files::{HEADER, RunFiles, SUFFIX, WINDOW_LOG};
@@ -31,6 +32,11 @@ pub struct Options {
 /// Run `cargo xtask publish`.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let place = Results::new(repo, options.out.as_deref()).find(&options.run)?;
+    // What is being written would be packed half.
+    let _held = match place.is_dir() {
+        true => Some(exclusive::lock_run(&place)?),
+        false => None,
+    };
     let files = RunFiles::open(&place)?;
     let run = Run::read(&files)?;
     let header = &run.header;

@@ -5,7 +5,7 @@
 //! one that was measured before a change. The names are kept in a small file beside the runs; no
 //! record refers to it.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use base::files::write_whole;
 use base::names::{Kind, UnknownName};
 use base::repo::Repo;
@@ -138,6 +138,15 @@ pub fn names(results_dir: &Path) -> Result<Vec<String>> {
     Ok(table(results_dir)?.into_keys().collect())
 }
 
+/// Refuse a run's id that no command could read again, because its profile's name is too long.
+pub fn check_run_id(profile: &str, id: &str) -> Result<()> {
+    check_id(Path::new(HEADER), "run", id).with_context(|| {
+        format!(
+            "profile {profile:?} has too long a name: the ids of its runs contain it, and would be longer than an id may be"
+        )
+    })
+}
+
 /// Refuse a name that can't be given to a run. Called before anything is measured.
 pub fn check_name(results_dir: &Path, ids: &[String], name: &str) -> Result<()> {
     check_id(&file(results_dir), "--save", name)?;
@@ -239,6 +248,14 @@ mod tests {
         assert_eq!(resolve(dir, "v1.2").unwrap(), "20260102-b");
         assert_eq!(resolve(dir, "20260101-a").unwrap(), "20260101-a");
         assert_eq!(names(dir).unwrap(), ["main", "v1.2"]);
+    }
+
+    #[test]
+    fn a_profile_with_too_long_a_name_has_no_runs() {
+        check_run_id("cpu", "20260101-000000-cpu-1a2b").unwrap();
+        let long = "x".repeat(64);
+        let refused = check_run_id(&long, &format!("20260101-000000-{long}-1a2b")).unwrap_err();
+        assert!(refused.to_string().contains("too long a name"), "{refused}");
     }
 
     #[test]

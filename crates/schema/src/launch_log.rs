@@ -1,5 +1,6 @@
 //! The record of one launch, loaded as a whole.
 
+use crate::key::CellKey;
 use crate::lines::Log;
 use crate::record::{
     CaseEnd, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Telemetry, Unanswered,
@@ -73,4 +74,17 @@ impl Log for LaunchLog {
             _ => 0,
         }
     }
+}
+
+/// The timed requests of a cell or its twin, from launches that completed the case: those that the
+/// reference judges.
+pub fn timed<'a>(
+    logs: impl IntoIterator<Item = &'a LaunchLog>,
+    cell: &CellKey,
+) -> impl Iterator<Item = &'a RequestRecord> {
+    logs.into_iter()
+        .filter(move |log| log.launch.target == cell.target && log.launch.scenario == cell.scenario)
+        .filter(move |log| log.case_ends.iter().any(|end| end.case == cell.case))
+        .flat_map(|log| &log.requests)
+        .filter(move |request| request.case == cell.case && !request.warmup)
 }

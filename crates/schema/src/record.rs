@@ -433,6 +433,11 @@ pub struct CheckRecord {
 }
 
 impl CheckRecord {
+    /// Number of requests that it counts.
+    pub fn outputs(&self) -> u64 {
+        self.equal + self.rescored + self.wrong + self.unchecked
+    }
+
     /// The key of the cell whose outputs it judges.
     pub fn key(&self) -> CellKey {
         CellKey {

@@ -202,6 +202,7 @@ pub enum MetricId {
     PeakRssBytes,
     WeightBytes,
     KvBytes,
+    BatchRequests,
     TtftFromSentNs,
     ReportLagNs,
     CpuUtilizationPercent,

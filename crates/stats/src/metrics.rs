@@ -37,7 +37,7 @@ pub enum Sample {
 pub struct About {
     /// Name in records, exports and URLs, which ends in the unit: `ttft_ns`.
     pub name: &'static str,
-    /// Unit: `ns`, `tok/s`, `requests/s`, `bytes`, `J`, `%`, `°C`, `MHz`.
+    /// Unit: `ns`, `tok/s`, `requests/s`, `bytes`, `requests`, `J`, `%`, `°C`, `MHz`.
     pub unit: &'static str,
     /// Title for headings.
     pub title: &'static str,
@@ -51,7 +51,7 @@ pub struct About {
 
 impl MetricId {
     /// All metrics, in their order.
-    pub const ALL: [MetricId; 35] = [
+    pub const ALL: [MetricId; 36] = [
         MetricId::TtftNs,
         MetricId::ItlNs,
         MetricId::TpotNs,
@@ -63,6 +63,7 @@ impl MetricId {
         MetricId::PeakRssBytes,
         MetricId::WeightBytes,
         MetricId::KvBytes,
+        MetricId::BatchRequests,
         MetricId::TtftFromSentNs,
         MetricId::ReportLagNs,
         MetricId::CpuUtilizationPercent,
@@ -192,7 +193,17 @@ impl MetricId {
                 "Key/value cache",
                 Lower,
                 Invocation,
-                "Arithmetic: cache bytes per token × (prompt + output tokens) × concurrency.",
+                "Arithmetic: cache bytes per token × (prompt + output tokens) × concurrency, or × 1 \
+                 where the engine runs one request at a time.",
+            ),
+            MetricId::BatchRequests => (
+                "batch_requests",
+                "requests",
+                "Requests in a batch",
+                Neither,
+                Request,
+                "Largest number of requests that shared a step with one, itself included, as the \
+                 engine counts them; of requests that were in flight together.",
             ),
             MetricId::TtftFromSentNs => (
                 "ttft_from_sent_ns",
@@ -209,7 +220,7 @@ impl MetricId {
                 Neither,
                 Request,
                 "From the last token by the engine's stamp until the harness had read the \
-                 answer: bounds how far the engine's stamps can be off.",
+                 answer: how far the engine's stamps can be off at most.",
             ),
             MetricId::CpuUtilizationPercent => (
                 "cpu_utilization_percent",

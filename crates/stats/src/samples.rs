@@ -63,8 +63,17 @@ pub(crate) fn samples(
         MetricId::KvBytes if case.has_mixed_lengths() => Vec::new(),
         MetricId::KvBytes => one(ready.map(|r| {
             let tokens = f64::from(case.prompt_tokens) + f64::from(case.new_tokens);
-            r.kv_bytes_per_token as f64 * tokens * f64::from(case.concurrency)
+            let held = if r.batching == "none" {
+                1
+            } else {
+                case.concurrency
+            };
+            r.kv_bytes_per_token as f64 * tokens * f64::from(held)
         })),
+        MetricId::BatchRequests if case.concurrency == 1 || attempt.load == LoadShape::Serial => {
+            Vec::new()
+        }
+        MetricId::BatchRequests => each(|r| Some(f64::from(r.batch))),
         MetricId::GoodputPerS => one(goodput_per_s(scenario.load, attempt, window())),
         MetricId::OfferedPerS => one(flow().map(|flow| flow.offered_per_s())),
         MetricId::ShortfallPercent => one(flow().map(|flow| flow.shortfall_percent())),

@@ -48,8 +48,9 @@ pub fn describe(load: &Load, capabilities: &mut Capabilities) {
 /// Load a GGUF file.
 pub fn load(load: &Load, device: &Device) -> Result<Loading, EngineError> {
     let path = path(load);
-    let fault = |message: String| in_file(FailureKind::Internal, &path, message);
-    let (mut reader, content) = open(&path).map_err(fault)?;
+    let fault = |why: String| in_file(EngineError::of_library(&why).kind, &path, why);
+    let (mut reader, content) =
+        open(&path).map_err(|why| in_file(FailureKind::Unavailable, &path, why))?;
     check_precision(&content, &load.precision)
         .map_err(|message| in_file(FailureKind::Unsupported, &path, message))?;
     let header = Header::new(&content);
@@ -94,16 +95,10 @@ fn main_type(content: &Content) -> Option<GgmlDType> {
         .map(|(_, dtype)| dtype)
 }
 
-/// Check that a file has the precision asked for, because otherwise it would be timed under a
-/// wrong name. Mixtures like `q4_k_m` are judged by the type of most of their weights.
+/// Check that a file has the precision asked for, by the type of most of its weights.
 fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
     let dtype = main_type(content).ok_or("the file has no layer weights")?;
-    let plain = |name: &str| name.to_lowercase().replace('_', "");
-    let held = format!("{dtype:?}");
-    if plain(precision).starts_with(&plain(&held)) {
-        return Ok(());
-    }
-    Err(format!("its weights are {held}, not {precision}"))
+    protocol::check_precision(&format!("{dtype:?}"), precision)
 }
 
 /// Bytes of weights that a decode step reads. Of an embedding that is not also the output head,

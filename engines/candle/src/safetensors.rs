@@ -58,7 +58,7 @@ pub fn load(load: &Load, device: &Device) -> Result<Loading, EngineError> {
         [file] => file.clone(),
         _ => dir.join(&load.weights),
     };
-    let fault = |message: String| in_file(FailureKind::Internal, &path, message);
+    let fault = |why: String| in_file(EngineError::of_library(&why).kind, &path, why);
 
     // SAFETY: the benchmark's weight files are not written to while it runs.
     let tensors = catching(|| unsafe { MmapedSafetensors::multi(&files) }).map_err(fault)?;

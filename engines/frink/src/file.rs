@@ -4,18 +4,13 @@
 use frink_gguf::{GgmlType, GgufFile, TensorInfo};
 use std::collections::BTreeMap;
 
-/// Check that a file has the precision asked for, because otherwise it would be timed under a
-/// wrong name. Mixtures like `q4_k_m` are judged by the type of most of their weights.
+/// Check that a file has the precision asked for, by the type of most of its weights.
 ///
 /// # Errors
 /// The type that the file has instead.
 pub fn check_precision(file: &GgufFile, precision: &str) -> Result<(), String> {
     let held = main_type(file).ok_or("the file has no layer weights")?;
-    let plain = |name: &str| name.to_lowercase().replace('_', "");
-    if plain(precision).starts_with(&plain(&held)) {
-        return Ok(());
-    }
-    Err(format!("its weights are {held}, not {precision}"))
+    protocol::check_precision(&held, precision)
 }
 
 /// Return the type of most of the layers' weights, as Frink names it (`Q8_0`, `Q4K`).

@@ -40,14 +40,9 @@ impl Contents {
         })
     }
 
-    /// Check that the file has the precision asked for, because otherwise it would be timed under
-    /// a wrong name. Mixtures like `q4_k_m` are judged by the type of most of their weights.
+    /// Check that the file has the precision asked for, by the type of most of its weights.
     pub fn check_precision(&self, precision: &str) -> Result<(), String> {
-        let held = &self.main_type;
-        if precision.starts_with(&held.to_lowercase()) {
-            return Ok(());
-        }
-        Err(format!("its weights are {held}, not {precision}"))
+        protocol::check_precision(&self.main_type, precision)
     }
 }
 

@@ -40,7 +40,7 @@ impl Llama {
             return Err(at(FailureKind::Unsupported, message));
         }
         let device = device::find(&load.backend, load.device)?;
-        let contents = Contents::read(path).map_err(|why| at(FailureKind::Internal, why))?;
+        let contents = Contents::read(path).map_err(|why| at(FailureKind::Unavailable, why))?;
         contents
             .check_precision(&load.precision)
             .map_err(|why| at(FailureKind::Unsupported, why))?;
@@ -48,8 +48,9 @@ impl Llama {
         // SAFETY: takes nothing, and this thread is the only one that does it.
         unsafe { sys::llama_backend_init() };
         let _ = log::last_error(); // discard errors from before this model
-        let model = Model::load(path, device).map_err(|why| at(FailureKind::Internal, why))?;
-        let context = Context::new(&model, load).map_err(|why| at(FailureKind::Oom, why))?;
+        let fault = |why: String| at(EngineError::of_library(&why).kind, why);
+        let model = Model::load(path, device).map_err(fault)?;
+        let context = Context::new(&model, load).map_err(fault)?;
         let pool = Pool::new(load.threads)?;
         // SAFETY: both live until the context, dropped before the pool, is freed.
         unsafe {

@@ -30,14 +30,8 @@ impl Upstream {
     fn step(&mut self, token: u32) -> u32 {
         let logits = self.model.forward(token, self.position);
         self.position += 1;
-        let mut best = 0;
-        for (id, logit) in logits.iter().enumerate() {
-            if *logit > logits[best] {
-                best = id;
-            }
-        }
         self.logits.copy_from_slice(logits);
-        best as u32
+        protocol::argmax(logits)
     }
 }
 

@@ -52,16 +52,10 @@ pub fn open(path: &Path) -> Result<Content, String> {
     catching(|| Content::read(&mut reader).map_err(|err| err.to_string()))
 }
 
-/// Check that a file has the precision asked for, because otherwise it would be timed under a
-/// wrong name. Mixtures like `q4_k_m` are judged by the type of most of their weights.
+/// Check that a file has the precision asked for, by the type of most of its weights.
 pub fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
     let dtype = main_type(content).ok_or("the file has no layer weights")?;
-    let plain = |name: &str| name.to_lowercase().replace('_', "");
-    let held = format!("{dtype:?}");
-    if plain(precision).starts_with(&plain(&held)) {
-        return Ok(());
-    }
-    Err(format!("its weights are {held}, not {precision}"))
+    protocol::check_precision(&format!("{dtype:?}"), precision)
 }
 
 /// Check that mistral.rs has a model of the file's architecture; others it would mistake for

@@ -62,7 +62,7 @@ pub fn load(load: &Load, runtime: &Runtime, eos: Eos) -> Result<Loading, EngineE
     let device = device(&load.backend, load.device as usize)?;
     let (plan, header) = if is_gguf(load) {
         let header =
-            gguf::open(&weights).map_err(|err| in_file(FailureKind::Internal, &weights, err))?;
+            gguf::open(&weights).map_err(|err| in_file(FailureKind::Unavailable, &weights, err))?;
         gguf::check_precision(&header, &load.precision)
             .and_then(|()| gguf::check_architecture(&header))
             .map_err(|err| in_file(FailureKind::Unsupported, &weights, err))?;

@@ -240,6 +240,7 @@ fn run(engine: &mut MistralRs, prompts: &[&[u32]], new_tokens: u32) -> Vec<Done>
                 id,
                 prompt_ids: prompt.to_vec(),
                 new_tokens,
+                together: 1,
             };
             let (reply, answer) = channel();
             engine.submit(Job::new(generate, 1, move |event| {

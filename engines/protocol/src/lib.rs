@@ -27,6 +27,7 @@ pub mod error_log;
 pub mod micro;
 mod model_config;
 pub mod panicked;
+mod precision;
 pub mod scheduler;
 mod weight_files;
 pub mod wire;
@@ -34,6 +35,7 @@ pub mod witness;
 
 pub use argmax::argmax;
 pub use model_config::{architecture, sliding_window};
+pub use precision::check_precision;
 pub use weight_files::safetensors_files;
 
 #[cfg(feature = "serve")]

@@ -21,6 +21,7 @@ pub const PROTOCOL: u32 = 1;
 ///     id: 7,
 ///     prompt_ids: vec![1, 15043],
 ///     new_tokens: 16,
+///     together: 1,
 /// });
 /// assert_eq!(serde_json::from_str::<Request>(line).unwrap(), request);
 /// assert_eq!(serde_json::to_string(&request).unwrap(), line);
@@ -82,6 +83,23 @@ pub struct Generate {
     pub prompt_ids: Vec<u32>,
     /// Number of tokens to generate, at least 1.
     pub new_tokens: u32,
+    /// Number of requests that the harness sends at once, this one included: the next
+    /// `together − 1` requests to generate follow without a wait. An engine that runs static
+    /// batches begins when they have arrived, or as many as fit. 1, the default: sent alone.
+    #[serde(default = "alone", skip_serializing_if = "is_alone")]
+    pub together: u32,
+}
+
+fn alone() -> u32 {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn is_alone(together: &u32) -> bool {
+    *together == 1
 }
 
 /// Feed `ids` one position after the other through the same cached path that

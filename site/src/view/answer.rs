@@ -143,12 +143,12 @@ fn baseline_range(shown: &Shown, champion: &str) -> Option<String> {
     let baseline = shown.baseline();
     Some(if comparisons.len() == 1 {
         format!(
-            "; against the baseline {baseline} it is {} better",
+            "; it is {} as good as the baseline {baseline}",
             words(least)
         )
     } else {
         format!(
-            "; against the baseline {baseline} it is between {} and {} better",
+            "; it is between {} and {} as good as the baseline {baseline}",
             words(least),
             words(most)
         )

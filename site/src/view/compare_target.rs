@@ -247,9 +247,10 @@ fn sentence(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]
 fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -> Option<Figure> {
     let mut nearest: Option<(f64, String)> = None;
     let mut groups = Vec::new();
+    let headlines = pairs.cases.iter().filter(|case| case.headline).count();
     for case in pairs.cases.iter().filter(|case| case.headline) {
         let mut rows: Vec<(f64, Row)> = Vec::new();
-        for other in others.iter().take(ROWS_MAX / pairs.cases.len().max(1)) {
+        for other in others.iter().take(ROWS_MAX / headlines.max(1)) {
             let Some(outcome) = case.seen_from(&target.id, &other.id) else {
                 continue;
             };

@@ -105,7 +105,10 @@ pub fn finding(series: &[Series], law: Law) -> String {
     // The words begin with the number; sorted as text, 10 would come before 9.
     let number = |words: &str| -> f64 {
         let first = words.split(' ').next().unwrap_or_default();
-        first.parse().unwrap_or(f64::INFINITY)
+        first
+            .replace('\u{2212}', "-")
+            .parse()
+            .unwrap_or(f64::INFINITY)
     };
     fits.sort_by(|a, b| number(a.1).total_cmp(&number(b.1)));
     match fits.as_slice() {

@@ -299,6 +299,7 @@ fn charted(load: LoadShape, id: MetricId) -> bool {
             id,
             MetricId::WeightBytes
                 | MetricId::KvBytes
+                | MetricId::BatchRequests
                 | MetricId::ColdStartNs
                 | MetricId::LoadNs
                 | MetricId::TpotNs

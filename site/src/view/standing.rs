@@ -180,9 +180,9 @@ pub fn of_engine(shown: &Shown, engine: &str) -> String {
             "{leads}; it is what the others are compared with, or the baseline was not measured."
         ),
         [one] => format!(
-            "{leads}; against the baseline {} its best target is {} better.",
-            shown.baseline(),
-            words(one)
+            "{leads}; its best target is {} as good as the baseline {}.",
+            words(one),
+            shown.baseline()
         ),
         [least, .., most] => format!(
             "{leads}. Scenario by scenario, its best target is between {} and {} as good as the baseline {}.",

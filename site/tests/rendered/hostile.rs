@@ -3,6 +3,7 @@
 
 use crate::common::{World, run, world};
 use crate::html;
+use crate::several::{large, pages};
 use schema::record::Status;
 use stats::analysis::Analysis;
 use std::collections::BTreeMap;
@@ -259,4 +260,46 @@ fn a_run_that_stands_twice_is_an_error() {
     let world = world(vec![run("cpu", 5, 5), run("cpu", 5, 5)]);
     let error = site::render(&world.input()).unwrap_err().to_string();
     assert!(error.contains("an id is used twice"), "{error}");
+}
+
+#[test]
+fn markup_in_what_the_new_pages_print_is_text() {
+    let evil = "</td><script>alert(1)</script>\"'&";
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    large(&mut world, 0);
+    for hypothesis in &mut world.hypotheses.hypotheses {
+        hypothesis.says = format!("{} {evil}", hypothesis.says);
+        hypothesis.reading = evil.into();
+        hypothesis.group = evil.into();
+    }
+    for place in &mut world.hypotheses.places {
+        place.about = evil.into();
+        place.command = evil.into();
+    }
+    for model in &mut world.models.models {
+        model.name = evil.into();
+        model.about = evil.into();
+    }
+    let facts = &mut world.runs[0].header.provenance.facts;
+    facts.insert("gpu".into(), evil.into());
+    for log in &mut world.runs[0].launches {
+        if let Some(ready) = &mut log.ready {
+            ready.notes = vec![evil.into()];
+            ready.build.insert(evil.into(), evil.into());
+        }
+    }
+    for engine in &mut world.registry.engines {
+        engine.about = evil.into();
+    }
+    for (path, text) in pages(&world) {
+        if path.ends_with(".html") {
+            let read = html::read(&path, &text);
+            for script in read.tags.iter().filter(|tag| tag.name == "script") {
+                let of = |key: &str| script.attributes.get(key).map(String::as_str);
+                let ours = of("src").is_some_and(|src| src.contains("assets/"));
+                assert!(ours || of("type") == Some("application/ld+json"), "{path}");
+            }
+            read.ids(&path);
+        }
+    }
 }

@@ -164,6 +164,11 @@ fn a_process_serves_its_block_and_memory_has_its_own() {
             assert_ne!(reused[0], reused[1], "one of them started it");
             let memory = named("memory");
             assert!(ready_ns(memory) != ready_ns(single) && !memory.launch.reused);
+            // Requests that are sent at once run as one batch, and so does the untimed one of
+            // each user.
+            let sizes = |log: &LaunchLog| log.requests.iter().map(|r| r.batch).collect::<Vec<_>>();
+            assert!(sizes(memory).iter().all(|&size| size == 2), "{memory:?}");
+            assert_eq!(sizes(users)[..4], [4; 4], "{users:?}");
             starts.push(ready_ns(single));
             // The serial scenario measures the load of one user.
             assert_eq!(users.launch.cases, ["u4"]);

@@ -7,6 +7,7 @@
 use crate::checkout::{Checkout, PROFILE, text};
 use crate::faults::{Samples, row};
 use runs::shard::plan_sha256;
+use schema::launch_log::timed;
 use schema::plan::Plan;
 use schema::record::Status;
 use schema::run::Run;
@@ -305,4 +306,11 @@ fn blocks_are_added_until_intervals_are_narrow_or_no_more_are_allowed() {
     // The original plan's launches come first, unchanged.
     assert!(plan.launches.starts_with(&wide.header.plan.launches));
     assert_eq!(narrow.header.plan_sha256, plan_sha256(plan).unwrap());
+    // The outputs of added blocks are judged too.
+    assert!(!narrow.checks.is_empty(), "{said}");
+    for (cell, check) in &narrow.checks {
+        let logs = narrow.launches.iter().chain(&narrow.twins);
+        assert_eq!(check.outputs(), timed(logs, cell).count() as u64, "{cell}");
+        assert_eq!(check.unchecked, 0, "{cell}");
+    }
 }

@@ -3,12 +3,13 @@
 
 use super::Options;
 use anyhow::{Result, bail};
+use harness::run::check::stands;
 use harness::run::expected;
 use harness::run::pending::Pending;
 use harness::{budget, micro};
 use schema::budget::{Budget, Pilot};
 use schema::key::CellKey;
-use schema::launch_log::LaunchLog;
+use schema::launch_log::{LaunchLog, timed};
 use schema::micro::MicroLog;
 use schema::plan::Plan;
 use schema::profile::Profile;
@@ -104,7 +105,7 @@ fn words(measure_s: f64, later: &[(Stage, f64)]) -> String {
 pub(super) struct Judging<'a> {
     /// The judge's id; empty where there is none.
     pub by: String,
-    /// The outputs that have no judgement yet.
+    /// The outputs that have no judgement that stands.
     pub of: BTreeSet<Outputs<'a>>,
 }
 
@@ -120,6 +121,7 @@ pub(super) struct Outputs<'a> {
 
 impl<'a> Judging<'a> {
     /// Collect the outputs of what is `left` to measure, and those measured before and not judged.
+    /// A cell is judged as a whole, so its earlier outputs are judged again with those to come.
     /// `own_weights`: what the judge reads for the target of a launch, where it isn't the model's
     /// weights.
     pub fn new(
@@ -129,6 +131,8 @@ impl<'a> Judging<'a> {
         logs: &'a [LaunchLog],
         checks: &BTreeMap<CellKey, CheckRecord>,
     ) -> Self {
+        let has_judge = !by.is_empty();
+        let mut is_open: BTreeMap<CellKey, bool> = BTreeMap::new();
         let mut of = BTreeSet::new();
         let mut add = |target: &str, scenario, case, block| {
             of.insert(Outputs {
@@ -146,6 +150,12 @@ impl<'a> Judging<'a> {
                     &**case,
                     launch.invocation,
                 );
+                let cell = CellKey {
+                    target: launch.target.clone(),
+                    scenario: launch.scenario.clone(),
+                    case: case.clone(),
+                };
+                is_open.insert(cell, true);
             }
         }
         for log in logs {
@@ -156,7 +166,12 @@ impl<'a> Judging<'a> {
                     scenario: launch.scenario.clone(),
                     case: end.case.clone(),
                 };
-                if !checks.contains_key(&cell) {
+                let is_open = is_open.entry(cell).or_insert_with_key(|cell| {
+                    let count = timed(logs, cell).count();
+                    let check = checks.get(cell);
+                    check.is_none_or(|check| !stands(check, count, has_judge))
+                });
+                if *is_open {
                     add(
                         &launch.target,
                         &launch.scenario,
@@ -229,7 +244,7 @@ fn check_at_pace_s(plan: &Plan, pilot: &Pilot, judging: &Judging) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schema::record::{CaseEnd, LaunchRecord};
+    use schema::record::{CaseEnd, LaunchRecord, RequestRecord};
 
     #[test]
     fn what_comes_is_said_stage_by_stage_and_in_all() {
@@ -310,11 +325,30 @@ mod tests {
         assert_eq!(takes_s("judge", &left, &measured, &none), all_s);
         let cell = plan.scenarios[0].cell_key(&case, "a");
         let judged = BTreeMap::from([(cell.clone(), judgement(cell))]);
-        assert_eq!(takes_s("judge", &left, &measured, &judged), all_s / 2.0);
+        assert_eq!(takes_s("judge", &[], &measured, &judged), 0.0);
+        assert_eq!(takes_s("judge", &left, &measured, &judged), all_s, "anew");
+        // A block that was measured after the judgement needs another one.
+        let more = [0, 1].map(|block| log(block, "a", &plan.scenarios[0].id, &case.id));
+        assert_eq!(takes_s("judge", &[], &more, &judged), all_s);
     }
 
-    /// A launch that completed one case.
+    /// A launch that completed one case, with 20 requests.
     fn log(invocation: u32, target: &str, scenario: &str, case: &str) -> LaunchLog {
+        let request = RequestRecord {
+            case: case.into(),
+            id: 0,
+            prompt: 0,
+            warmup: false,
+            scheduled_ns: 0,
+            sent_ns: 0,
+            received_ns: 0,
+            started_ns: 0,
+            token_ns: vec![],
+            answered_ns: 0,
+            batch: 1,
+            output_ids: vec![],
+            output_text: None,
+        };
         LaunchLog {
             file: "a/s.jsonl".into(),
             sha256: String::new(),
@@ -330,7 +364,7 @@ mod tests {
                 reused: false,
             },
             ready: None,
-            requests: vec![],
+            requests: vec![request; 20],
             unanswered: vec![],
             telemetry: vec![],
             case_ends: vec![CaseEnd {

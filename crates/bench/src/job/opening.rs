@@ -14,12 +14,12 @@ use harness::verify::setup::threads;
 use harness::{micro, plan};
 use provision::fetch;
 use provision::provenance::provenance;
-use runs::results::Results;
-use runs::shard;
+use runs::results::{Results, check_run_id};
+use runs::{merge, shard};
 use schema::budget::Budget;
 use schema::hash::sha256_hex;
 use schema::micro::MicroRegistry;
-use schema::origin::Origin;
+use schema::origin::{Origin, Shard};
 use schema::plan::{Plan, Until};
 use schema::processor;
 use schema::profile::Profile;
@@ -84,6 +84,14 @@ pub fn planned(
     }
     plan.until = until(&plan, options)?;
     plan.micro = micro::plan(&profile, &repo.suites()?, &programs, choice)?;
+    // Ids of any moment, machine and parts are as long.
+    let stamp = "00000000-000000";
+    let id = run_id(stamp, &plan.profile, "0000", options.shard);
+    check_run_id(&plan.profile, &id)?;
+    if options.shard.is_some() {
+        let merged = merge::id_of(stamp, &plan.profile, "00000000");
+        check_run_id(&plan.profile, &merged)?;
+    }
     let decided = shard::prepare(
         &plan,
         results,
@@ -228,18 +236,8 @@ pub(crate) fn begin(
         )
         .as_bytes(),
     );
-    // Machines of one fleet have equal tags and may begin in the same second, so the shard is
-    // added.
-    let part = origin
-        .shard
-        .map(|s| format!("-s{}of{}", s.index(), s.count()));
-    let id = format!(
-        "{}-{}-{}{}",
-        started.strftime("%Y%m%d-%H%M%S"),
-        plan.profile,
-        &host[..4],
-        part.unwrap_or_default()
-    );
+    let stamp = started.strftime("%Y%m%d-%H%M%S").to_string();
+    let id = run_id(&stamp, &plan.profile, &host[..4], origin.shard);
     let header = RunHeader {
         format: FORMAT,
         id: id.clone(),
@@ -270,6 +268,13 @@ pub(crate) fn begin(
         _held: held,
         _log: log,
     })
+}
+
+/// Make a run's id. Machines of one fleet have equal tags and may begin in the same second, so the
+/// shard is added.
+fn run_id(stamp: &str, profile: &str, host: &str, shard: Option<Shard>) -> String {
+    let part = shard.map(|s| format!("-s{}of{}", s.index(), s.count()));
+    format!("{stamp}-{profile}-{host}{}", part.unwrap_or_default())
 }
 
 /// Describe the size of a plan in one line.

@@ -3,6 +3,7 @@
 use super::Opened;
 use super::building::Building;
 use super::opening::title;
+use super::until;
 use anyhow::{Result, bail};
 use base::exclusive;
 use base::repo::Repo;
@@ -29,7 +30,7 @@ fn is_measured(run: &Run) -> bool {
     let plan = &run.header.plan;
     let logs = [&run.launches[..], &run.twins[..]].concat();
     let ours = |block| run.header.origin.has(block);
-    let adds_blocks = plan.until.is_some();
+    let adds_blocks = until::allowed(&run.header).is_some();
     pending::of_run(run, &logs).is_empty()
         && !adds_blocks
         && micro::expected_s(plan, &run.micro, ours) == 0.0

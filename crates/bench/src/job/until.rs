@@ -15,7 +15,7 @@ use harness::plan::with_another_block;
 use runs::shard::plan_sha256;
 use schema::plan::Until;
 use schema::registry::Registry;
-use schema::run::Run;
+use schema::run::{Run, RunHeader};
 use stats::analysis::{Cell, Comparison, MetricId};
 use stats::metrics::leading_metric;
 use std::collections::BTreeSet;
@@ -33,14 +33,14 @@ struct Widest {
 }
 
 /// Add a block to the plan of `opened` and of `run` where one is needed; return whether it was
-/// added.
+/// added. A run that reproduces another has the other's blocks and no more.
 pub(super) fn go_on(
     repo: &Repo,
     registry: &Registry,
     opened: &mut Opened,
     run: &mut Run,
 ) -> Result<bool> {
-    let Some(until) = opened.header.plan.until else {
+    let Some(until) = allowed(&opened.header) else {
         return Ok(false);
     };
     let blocks = opened.header.plan.invocations;
@@ -78,6 +78,12 @@ pub(super) fn go_on(
     write_json(&opened.run_dir.join("run.json"), header)?;
     run.header = header.clone();
     Ok(true)
+}
+
+/// Return the `--until` by which blocks may be added to a run; `None` where none may.
+pub(super) fn allowed(header: &RunHeader) -> Option<Until> {
+    let until = header.plan.until?;
+    header.origin.reproduces.is_none().then_some(until)
 }
 
 /// Find the widest of the intervals that must become narrow; `None` where there are none.

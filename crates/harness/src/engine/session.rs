@@ -216,11 +216,23 @@ impl Session {
         prompt_ids: Vec<u32>,
         new_tokens: u32,
     ) -> Result<(u64, u64), EngineFailure> {
+        self.send_one_of(1, prompt_ids, new_tokens)
+    }
+
+    /// As [`Session::send_generate`], for one of `together` requests that are sent at once: a
+    /// static batch waits for all of them. The caller sends the others next.
+    pub fn send_one_of(
+        &mut self,
+        together: u32,
+        prompt_ids: Vec<u32>,
+        new_tokens: u32,
+    ) -> Result<(u64, u64), EngineFailure> {
         let id = self.new_id(ExpectedAnswer::Tokens(new_tokens));
         let sent_ns = self.send(&Request::Generate(Generate {
             id,
             prompt_ids,
             new_tokens,
+            together,
         }))?;
         Ok((id, sent_ns))
     }
@@ -232,6 +244,7 @@ impl Session {
             id,
             prompt_ids,
             new_tokens,
+            together: 1,
         });
         let mut line = encode(&request).into_bytes();
         line.push(b'\n');

@@ -85,9 +85,11 @@ pub fn of_run(
 
 /// Time that the micro suites should take (s), without the launches in `logs`.
 pub fn expected_s(plan: &Plan, logs: &[MicroLog], is_ours: impl Fn(u32) -> bool) -> f64 {
+    // One that was interrupted has an end too, and is made again.
     let is_done = |launch: &MicroLaunch| {
-        let mut of = logs.iter().filter(|log| is_of(log, launch));
-        of.any(|log| log.end.is_some())
+        let of = logs.iter().filter(|log| is_of(log, launch));
+        let mut ends = of.filter_map(|log| log.end.as_ref());
+        ends.any(|end| end.status != Status::NotRun)
     };
     let launches = plan.micro.launches.iter();
     let left = launches.filter(|launch| is_ours(launch.invocation) && !is_done(launch));
@@ -352,6 +354,26 @@ warmup_ns = 1
             of_original(logs[0].launch.cell_key("x")),
             launch("base").cell_key("x")
         );
+    }
+
+    #[test]
+    fn an_interrupted_launch_is_still_to_be_made() {
+        let mut plan = crate::plan::example::plan();
+        plan.micro.suites = vec![toml::from_str(SUITE).unwrap()];
+        plan.micro.launches = vec![launch("base")];
+        let left_s = |status| {
+            let mut log = failed_at_x("base");
+            log.launch.invocation = 1;
+            log.end = Some(End {
+                status,
+                reason: String::new(),
+                stderr_tail: String::new(),
+                end_ns: 2,
+            });
+            expected_s(&plan, &[log], |_| true)
+        };
+        assert!(left_s(Status::NotRun) > 0.0);
+        assert_eq!(left_s(Status::Crashed), 0.0);
     }
 
     #[test]

@@ -26,8 +26,8 @@ use base::files::Appender;
 use base::repo::Repo;
 use indicatif::{ProgressBar, ProgressStyle};
 use schema::golden::ParityLimits;
-use schema::key::{CellKey, twin_name};
-use schema::launch_log::LaunchLog;
+use schema::key::twin_name;
+use schema::launch_log::timed;
 use schema::record::{CheckRecord, RequestRecord};
 use schema::registry::Target;
 use schema::run::Run;
@@ -37,6 +37,8 @@ use watch::Control;
 
 /// Time between two lines of progress.
 const BETWEEN_LINES: Duration = Duration::from_secs(30);
+/// The method of a check without a reference, in words.
+const NO_REFERENCE: &str = "no reference on this machine";
 
 /// The target that judges outputs, and what it is started with.
 pub struct Judge<'a> {
@@ -48,7 +50,14 @@ pub struct Judge<'a> {
     pub repo: &'a Repo,
 }
 
-/// Judge all timed outputs of `run` that have no judgement yet, and append the
+/// Tell whether a cell's judgement stands: it counts all the requests that were `timed`, and a
+/// judge that is here could add nothing to it.
+pub fn stands(check: &CheckRecord, timed: usize, has_judge: bool) -> bool {
+    let lacked_judge = check.method.ends_with(NO_REFERENCE);
+    check.outputs() == timed as u64 && !(has_judge && lacked_judge)
+}
+
+/// Judge all timed outputs of the cells of `run` whose judgement doesn't stand, and append the
 /// judgements to it and to `check.jsonl`. Without a judge they are counted as unchecked.
 pub fn check(
     run: &mut Run,
@@ -72,7 +81,7 @@ fn judgements(
     judge: Option<&Judge>,
     control: &Control,
 ) -> Result<Vec<CheckRecord>> {
-    let cells = open_cells(run);
+    let cells = open_cells(run, judge.is_some());
     let mut judgements = Vec::with_capacity(cells.len());
     if cells.is_empty() {
         return Ok(judgements);
@@ -161,25 +170,7 @@ impl Judging<'_> {
                 self.control.next_piece(Duration::ZERO)?;
             }
             let limit = &self.limits.precision[&cell.target.precision];
-            let mut record = CheckRecord {
-                target: cell.name.clone(),
-                scenario: cell.scenario.to_owned(),
-                case: cell.case.to_owned(),
-                equal: 0,
-                rescored: 0,
-                wrong: 0,
-                unchecked: 0,
-                tie_width_nats: limit.tie_width_nats,
-                gap_nats_max: 0.0,
-                method: match &asker {
-                    Some(asker) if cell.gives_text() => format!(
-                        "each distinct text scored by {0}, or held against {0}'s own",
-                        asker.name
-                    ),
-                    Some(asker) => format!("each distinct output scored by {}", asker.name),
-                    None => "no reference on this machine".into(),
-                },
-            };
+            let mut record = begun(cell, asker.as_ref(), limit.tie_width_nats);
             watch::begin(
                 format!("outputs of {}", cell.scenario),
                 format!("{} {}", cell.name, cell.case),
@@ -199,7 +190,11 @@ impl Judging<'_> {
                         progress.show(asker.answered(), cell);
                     }
                 }
-                None => record.unchecked = cell.requests.len() as u64,
+                // What an earlier judge found stays known: a wrong output is no unchecked one.
+                None => {
+                    let judged = record.equal + record.rescored + record.wrong;
+                    record.unchecked = (cell.requests.len() as u64).saturating_sub(judged);
+                }
             }
             super::told::checked(&record);
             watch::end("");
@@ -211,6 +206,39 @@ impl Judging<'_> {
             asker.close();
         }
         Ok(judgements)
+    }
+}
+
+/// Begin the record of a cell, to which its outputs are still to be added. Without a reference it
+/// goes on from the earlier one.
+fn begun(cell: &OpenCell, asker: Option<&Asker>, tie_width_nats: f64) -> CheckRecord {
+    let method = match (asker, cell.earlier) {
+        (Some(asker), _) if cell.gives_text() => format!(
+            "each distinct text scored by {0}, or held against {0}'s own",
+            asker.name
+        ),
+        (Some(asker), _) => format!("each distinct output scored by {}", asker.name),
+        (None, Some(earlier)) if earlier.method.ends_with(NO_REFERENCE) => earlier.method.clone(),
+        (None, Some(earlier)) => format!("{}; of the others {NO_REFERENCE}", earlier.method),
+        (None, None) => NO_REFERENCE.into(),
+    };
+    if let (None, Some(earlier)) = (asker, cell.earlier) {
+        return CheckRecord {
+            method,
+            ..earlier.clone()
+        };
+    }
+    CheckRecord {
+        target: cell.name.clone(),
+        scenario: cell.scenario.to_owned(),
+        case: cell.case.to_owned(),
+        equal: 0,
+        rescored: 0,
+        wrong: 0,
+        unchecked: 0,
+        tie_width_nats,
+        gap_nats_max: 0.0,
+        method,
     }
 }
 
@@ -307,6 +335,8 @@ struct OpenCell<'a> {
     scenario: &'a str,
     case: &'a str,
     requests: Vec<&'a RequestRecord>,
+    /// The judgement that doesn't stand any more.
+    earlier: Option<&'a CheckRecord>,
 }
 
 impl OpenCell<'_> {
@@ -316,8 +346,8 @@ impl OpenCell<'_> {
     }
 }
 
-/// The cells that have timed requests and no judgement, in plan order.
-fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
+/// The cells that have timed requests and no judgement that stands, in plan order.
+fn open_cells(run: &Run, has_judge: bool) -> Vec<OpenCell<'_>> {
     let plan = &run.header.plan;
     let mut cells = Vec::new();
     for planned in &plan.scenarios {
@@ -329,8 +359,10 @@ fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
                 ];
                 for (name, logs) in both {
                     let cell = planned.cell_key(case, &name);
-                    let requests = timed(logs, &cell);
-                    if run.checks.contains_key(&cell) || requests.is_empty() {
+                    let requests: Vec<_> = timed(logs, &cell).collect();
+                    let earlier = run.checks.get(&cell);
+                    let is_judged = earlier.is_some_and(|c| stands(c, requests.len(), has_judge));
+                    if is_judged || requests.is_empty() {
                         continue;
                     }
                     cells.push(OpenCell {
@@ -339,6 +371,7 @@ fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
                         scenario: &planned.id,
                         case: &case.id,
                         requests,
+                        earlier,
                     });
                 }
             }
@@ -347,12 +380,59 @@ fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
     cells
 }
 
-/// The timed requests of a cell or its twin, from launches that completed the case.
-fn timed<'a>(logs: &'a [LaunchLog], cell: &CellKey) -> Vec<&'a RequestRecord> {
-    logs.iter()
-        .filter(|log| log.launch.target == cell.target && log.launch.scenario == cell.scenario)
-        .filter(|log| log.case_ends.iter().any(|end| end.case == cell.case))
-        .flat_map(|log| &log.requests)
-        .filter(|r| r.case == cell.case && !r.warmup)
-        .collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(equal: u64, wrong: u64, unchecked: u64, method: &str) -> CheckRecord {
+        CheckRecord {
+            target: "t".into(),
+            scenario: "s".into(),
+            case: "p10".into(),
+            equal,
+            rescored: 0,
+            wrong,
+            unchecked,
+            tie_width_nats: 0.1,
+            gap_nats_max: 0.0,
+            method: method.into(),
+        }
+    }
+
+    #[test]
+    fn a_judgement_stands_until_more_is_timed_or_a_judge_is_here() {
+        let judged = record(19, 1, 0, "scored by r");
+        assert!(stands(&judged, 20, true) && stands(&judged, 20, false));
+        assert!(!stands(&judged, 40, true) && !stands(&judged, 40, false));
+        // A judge that couldn't judge a text to its end can't do so later either.
+        assert!(stands(&record(0, 0, 20, "scored by r"), 20, true));
+        let unjudged = record(0, 0, 20, NO_REFERENCE);
+        assert!(stands(&unjudged, 20, false) && !stands(&unjudged, 20, true));
+    }
+
+    #[test]
+    fn what_a_judge_found_is_kept_where_there_is_none_any_more() {
+        let target = Target {
+            id: "t".into(),
+            engine: "t".into(),
+            variant: String::new(),
+            backend: "cpu".into(),
+            precision: "f32".into(),
+            weights: "w".into(),
+            hidden: false,
+        };
+        let cell = |earlier| OpenCell {
+            name: "t".into(),
+            target: &target,
+            scenario: "s",
+            case: "p10",
+            requests: vec![],
+            earlier: Some(earlier),
+        };
+        let earlier = record(19, 1, 0, "scored by r");
+        let kept = begun(&cell(&earlier), None, 0.1);
+        assert_eq!((kept.equal, kept.wrong), (19, 1));
+        assert!(stands(&kept, 20, false) && !stands(&kept, 20, true));
+        assert_eq!(begun(&cell(&kept), None, 0.1).method, kept.method);
+    }
 }

@@ -44,9 +44,7 @@ impl<'a> Issuer<'a> {
     /// Run `users` users, each of whom sends the next request when the last is answered. Each begins
     /// with an untimed one; `warmup` is the number of all.
     pub(super) fn closed_loop(mut self, users: u32, warmup: u32) -> Result<Window, CaseError> {
-        for _ in 0..users {
-            self.send(now_ns(), false)?;
-        }
+        self.send_together(users, now_ns(), false)?;
         let mut warmups_left = warmup.saturating_sub(users);
         let mut timed_open = 0;
         loop {
@@ -87,10 +85,7 @@ impl<'a> Issuer<'a> {
     pub(super) fn batches(mut self, rows: u32) -> Result<Window, CaseError> {
         let mut timed = false; // the first batch warms up
         loop {
-            let due_ns = now_ns();
-            for _ in 0..rows {
-                self.send(due_ns, timed)?;
-            }
+            self.send_together(rows, now_ns(), timed)?;
             let mut records = Vec::with_capacity(rows as usize);
             while !self.open.is_empty() {
                 records.push(self.receive()?);
@@ -106,6 +101,28 @@ impl<'a> Issuer<'a> {
     }
 
     fn send(&mut self, scheduled_ns: u64, timed: bool) -> Result<(), CaseError> {
+        self.send_one_of(1, scheduled_ns, timed)
+    }
+
+    /// Send `count` requests at once.
+    fn send_together(
+        &mut self,
+        count: u32,
+        scheduled_ns: u64,
+        timed: bool,
+    ) -> Result<(), CaseError> {
+        for _ in 0..count {
+            self.send_one_of(count, scheduled_ns, timed)?;
+        }
+        Ok(())
+    }
+
+    fn send_one_of(
+        &mut self,
+        together: u32,
+        scheduled_ns: u64,
+        timed: bool,
+    ) -> Result<(), CaseError> {
         let next = if timed {
             self.prompts.timed.take()
         } else {
@@ -113,7 +130,9 @@ impl<'a> Issuer<'a> {
         };
         let (prompt, ids) =
             next.expect("callers look before they take, and a case has an untimed prompt");
-        let (id, sent_ns) = self.session.send_generate(ids, self.case.new_tokens)?;
+        let (id, sent_ns) = self
+            .session
+            .send_one_of(together, ids, self.case.new_tokens)?;
         if timed {
             self.window.get_or_insert(Window {
                 start_ns: scheduled_ns,

@@ -108,7 +108,7 @@ fn fill_once(
     let scheduled_ns = now_ns();
     for _ in 0..case.concurrency {
         let (prompt, ids) = untimed(prompts);
-        let (id, sent_ns) = session.send_generate(ids, case.new_tokens)?;
+        let (id, sent_ns) = session.send_one_of(case.concurrency, ids, case.new_tokens)?;
         let request = InFlight {
             prompt,
             warmup: true,

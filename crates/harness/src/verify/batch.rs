@@ -55,7 +55,7 @@ pub fn check(
         alone.push(output);
     }
     for &batch in setup.batches.iter().filter(|&&batch| batch > 1) {
-        let outputs = generate(session, setup, &rows, batch)?;
+        let outputs = generate(session, &rows, batch)?;
         let reason = if session.hello.capabilities.score {
             differ_scored(session, setup, &rows, &outputs, &alone)?
         } else {
@@ -121,26 +121,16 @@ pub(super) fn differ_unscored(
     })
 }
 
-/// Generate with `batch` requests in flight; returns (row, output) of each.
-///
-/// A request of another shape is sent first, so that the rest are all queued when the engine next
-/// looks: then a batching engine forms the full batch.
+/// Generate with `batch` requests that are sent at once; returns (row, output) of each.
 fn generate(
     session: &mut Session,
-    setup: &GateSetup,
     rows: &[&GoldenPrompt],
     batch: u32,
 ) -> Result<Vec<(usize, Output)>, EngineFailure> {
-    let length = rows[0].prompt_ids.len();
-    let mut others = setup.golden.prompts.iter();
-    let is_other = |prompt: &&GoldenPrompt| prompt.prompt_ids.len() != length && !prompt.is_long();
-    if let Some(other) = others.find(is_other) {
-        session.send_generate(other.prompt_ids.clone(), NEW_TOKENS)?;
-    }
     let mut row_of = BTreeMap::new();
     for index in 0..batch as usize {
         let row = index % rows.len();
-        let (id, _) = session.send_generate(rows[row].prompt_ids.clone(), NEW_TOKENS)?;
+        let (id, _) = session.send_one_of(batch, rows[row].prompt_ids.clone(), NEW_TOKENS)?;
         row_of.insert(id, row);
     }
     let mut outputs = Vec::new();

@@ -116,7 +116,7 @@ pub const IDEAS: &[&str] = &[
     "ambition", "arithmetic", "beauty", "business", "chance", "courage", "curiosity", "danger",
     "distance", "education", "experience", "forgiveness", "freedom", "friendship", "gravity",
     "happiness", "history", "hunger", "imagination", "information", "justice", "kindness",
-    "knowledge", "language", "memory", "music", "necessity", "timeouts", "possibility", "science",
+    "knowledge", "language", "memory", "music", "necessity", "patience", "possibility", "science",
     "silence", "sorrow", "temperature", "tradition", "weather", "wisdom",
 ];
 /// Words beyond ASCII.

@@ -2,6 +2,7 @@
 
 use super::surroundings::Surroundings;
 use super::{failure, needs, stale, unavailable};
+use crate::waiting_lock;
 use base::repo::Repo;
 use base::say;
 use harness::engine::{EngineFailure, Program};
@@ -202,15 +203,16 @@ fn tee(mut from: impl Read, mut to: impl Write) -> (String, Option<Instant>) {
     (String::from_utf8_lossy(&said).into_owned(), first_crate)
 }
 
-fn lock(path: &Path) -> io::Result<File> {
+/// Hold the lock at `path`, which is made with its directory, for as long as the returned file is
+/// open.
+pub(super) fn lock(path: &Path) -> io::Result<File> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
     }
     let file = File::create(path)?;
-    if file.try_lock().is_err() {
+    waiting_lock::lock(&file, || {
         eprintln!("Waiting for another build that holds {}", path.display());
-        file.lock()?;
-    }
+    })?;
     Ok(file)
 }
 

@@ -2,11 +2,13 @@
 //! fact about this machine, not an error of the run.
 
 mod adoption;
+mod base_python;
 mod build_tools;
 mod cargo;
 mod compiler;
 mod cuda;
 mod engine_tests;
+mod environment_stamp;
 mod failure;
 mod lazy_library;
 mod libdevice;

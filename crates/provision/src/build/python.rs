@@ -1,8 +1,10 @@
 //! Engines that are Python programs. Their virtual environments are made from hash-locked
-//! requirements files, and made again only when these change. Other things that come as Python
-//! wheels are made in the same way, each in a directory of its own.
+//! requirements files, and made again only when these or the Python change. Other things that come
+//! as Python wheels are made in the same way, each in a directory of its own.
 
-use super::{failure, named_environment, unavailable};
+use super::base_python::{PYTHON_ENV, python, version, version_here};
+use super::environment_stamp::{self, STAMP};
+use super::{cargo, failure, named_environment, unavailable};
 use base::nix_shell::{self, NixShell};
 use base::repo::Repo;
 use harness::engine::{EngineFailure, Program};
@@ -17,11 +19,6 @@ use std::time::Duration;
 /// The directory of the environment that libtorch is taken from, and that the flake's
 /// shells bring, under the build directory.
 pub(super) const VENV: &str = "venv";
-/// The file in an environment with the hash of the requirements that it was made from.
-const STAMP: &str = "requirements.sha256";
-/// Environment variable that names a Python to use instead of `python3`, for tests of a machine
-/// without one.
-const PYTHON_ENV: &str = "BENCH_PYTHON";
 
 thread_local! {
     static BESIDE: Cell<bool> = const { Cell::new(false) };
@@ -52,14 +49,23 @@ impl Environment {
         }
     }
 
-    /// Whether the environment exists, made from these requirements or named by the user.
+    /// Whether the environment exists, made from these requirements by the Python that is here now,
+    /// or named by the user.
     pub fn stands(&self) -> bool {
         if let Some(own) = self.of_the_user() {
             return own.is_ok();
         }
-        let stamp = std::fs::read_to_string(self.dir.join(STAMP)).unwrap_or_default();
-        let made_from = stamp.split_whitespace().next().unwrap_or_default();
-        std::fs::read(&self.requirements).is_ok_and(|text| sha256_hex(&text) == made_from)
+        let Ok(text) = std::fs::read(&self.requirements) else {
+            return false;
+        };
+        if !environment_stamp::is_made_from(&self.dir, &text) {
+            return false;
+        }
+        // The environment of the flake's shell comes with its own Python.
+        shell().is_some()
+            || version_here().is_some_and(|version| {
+                environment_stamp::is_current(&self.dir, &text, &python(), version)
+            })
     }
 
     /// The reason why the environment can't be had here, as far as that is known without making it.
@@ -197,34 +203,33 @@ pub fn environment_at(venv: &Path, requirements: &Path) -> Result<(), EngineFail
     environment_of(&python(), venv, requirements)
 }
 
-/// The command that starts the Python by which environments are made.
-fn python() -> String {
-    std::env::var(PYTHON_ENV).unwrap_or_else(|_| "python3".into())
-}
-
-/// The version that a Python reports.
-fn version(python: &str) -> Result<String, EngineFailure> {
-    let output = Command::new(python).arg("--version").output().map_err(|error| {
-        unavailable(format!("{python} can't be started ({error}): install Python 3.10 or later with its venv module"))
-    })?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
 /// Make an environment with this Python if it isn't complete. It is complete where its stamp is up
 /// to date: the stamp is removed first and written last, so that what an interrupted pip leaves is
-/// made again.
+/// made again. Two processes that make the same one wait for each other.
 fn environment_of(python: &str, venv: &Path, requirements: &Path) -> Result<(), EngineFailure> {
     let text = std::fs::read(requirements).map_err(|error| {
         unavailable(format!("{} can't be read: {error}", requirements.display()))
     })?;
-    let stamp_path = venv.join(STAMP);
-    let stamp = format!("{} {python}", sha256_hex(&text));
-    if std::fs::read_to_string(&stamp_path).ok().as_deref() == Some(&stamp) {
+    let version = version(python)?;
+    let is_current = || environment_stamp::is_current(venv, &text, python, &version);
+    if is_current() {
         return Ok(());
     }
+    let mut lock_path = venv.as_os_str().to_owned();
+    lock_path.push(".lock");
+    let lock_path = PathBuf::from(lock_path);
+    let _alone = cargo::lock(&lock_path).map_err(|error| {
+        unavailable(format!("{} can't be locked: {error}", lock_path.display()))
+    })?;
+    // Another process may have made it while this one waited.
+    if is_current() {
+        return Ok(());
+    }
+    let stamp_path = venv.join(STAMP);
     let _ = std::fs::remove_file(&stamp_path); // there may be none
-    let text = String::from_utf8_lossy(&text);
-    provision(python, venv, requirements, &text)?;
+    let packages = String::from_utf8_lossy(&text);
+    provision((python, version.as_str()), venv, requirements, &packages)?;
+    let stamp = environment_stamp::of(&text, python, &version);
     std::fs::write(&stamp_path, stamp).map_err(|error| {
         unavailable(format!(
             "{} can't be written: {error}",
@@ -246,12 +251,11 @@ fn modules_in(dir: &Path) -> Result<Vec<PathBuf>, EngineFailure> {
 }
 
 fn provision(
-    python: &str,
+    (python, version): (&str, &str),
     venv: &Path,
     requirements: &Path,
     text: &str,
 ) -> Result<(), EngineFailure> {
-    let version = version(python)?;
     let packages = text
         .lines()
         .filter(|line| line.contains("==") && !line.starts_with('#'))
@@ -411,6 +415,12 @@ mod tests {
         std::fs::write(&lock, "a==1").unwrap();
         make(&fake_python(dir.path(), "exit 0")).unwrap();
         assert_eq!(calls().lines().count(), 3);
+        // The same Python after an upgrade.
+        let newer = std::fs::read_to_string(&whole).unwrap();
+        std::fs::write(&whole, newer.replace("3.10.0", "3.11.0")).unwrap();
+        make(&whole).unwrap();
+        make(&whole).unwrap();
+        assert_eq!(calls().lines().count(), 4);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::Options;
 use crate::build::cargo_command;
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use xshell::{Shell, cmd};
 
 /// rustc's name for this machine's own CPU, for which a checkout's programs are compiled.
@@ -27,21 +27,29 @@ pub fn built_for_another(repo: &Repo, options: &Options) -> Result<Option<ExitCo
     if !wanted.chars().all(is_name) {
         bail!("--target-cpu {wanted:?}: `rustc --print target-cpus` lists the names");
     }
+    let status = again(repo, wanted).status();
+    let status = status.context("cargo can't be started")?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(Some(code.map_or(ExitCode::FAILURE, ExitCode::from)))
+}
+
+/// This command once more, from a build for the CPU `wanted`. It runs in the same directory, because
+/// its arguments may name paths relative to that.
+fn again(repo: &Repo, wanted: &str) -> Command {
+    let mut command = cargo_command();
     // In release, unlike the harness of a checkout: the user of a bundle doesn't compile it again.
-    let status = cargo_command()
-        .args(["run", "--release", "--package", "xtask", "--"])
+    command
+        .args(["run", "--release", "--package", "xtask", "--manifest-path"])
+        .arg(repo.root.join("Cargo.toml"))
+        .arg("--")
         .args(std::env::args_os().skip(1))
         .env(BUILT_FOR, wanted)
         .env("RUSTFLAGS", format!("-Ctarget-cpu={wanted}"))
         .env(
             "CARGO_TARGET_DIR",
             repo.build_dir.join(format!("cpu-{wanted}")),
-        )
-        .current_dir(&repo.root)
-        .status()
-        .context("cargo can't be started")?;
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(Some(code.map_or(ExitCode::FAILURE, ExitCode::from)))
+        );
+    command
 }
 
 /// The CPU features that programs for `cpu` need, in the kernel's spelling: those that the compiler
@@ -111,6 +119,18 @@ mod tests {
             ["avx512_vnni", "avx512bw", "pni", "sse4_1"]
         );
         assert_eq!(needed(cfg, ""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_second_run_is_in_the_same_directory() {
+        let repo = Repo {
+            root: "/r".into(),
+            build_dir: "/b".into(),
+            models_dir: "/m".into(),
+        };
+        let command = again(&repo, "x86-64-v3");
+        assert_eq!(command.get_current_dir(), None);
+        assert!(command.get_args().any(|word| word == "/r/Cargo.toml"));
     }
 
     #[test]

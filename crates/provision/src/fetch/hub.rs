@@ -17,6 +17,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use hf_hub::api::sync::{Api, ApiBuilder, ApiRepo};
 use hf_hub::{Cache, Repo, RepoType};
 use schema::model::HubFile;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A hub, the token to use there, and the directory of its cache.
@@ -222,11 +223,37 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Whether the cache of a hub has a file, whichever program put it there.
-pub(crate) fn is_cached(hub: &Hub, models_dir: &Path, file: &HubFile) -> bool {
-    let cache = Cache::new(hub.cache_dir(models_dir));
+/// The size of a file (bytes) in the hub's cache at `cache_dir`, whichever program put it there;
+/// `None` where it isn't cached.
+pub(crate) fn cached_bytes(cache_dir: &Path, file: &HubFile) -> Option<u64> {
+    let cache = Cache::new(cache_dir.to_owned());
     let snapshot = cache.repo(Session::repo(file)).pointer_path(&file.revision);
-    snapshot.join(&file.path).is_file()
+    let metadata = std::fs::metadata(snapshot.join(&file.path)).ok()?;
+    metadata.is_file().then_some(metadata.len())
+}
+
+/// How many bytes the hub's cache at `cache_dir` has of downloads that broke off, in the
+/// repositories of these files. Nothing says which file a partial one belongs to, so this may
+/// include others of the same repository.
+pub(crate) fn partial_bytes<'f>(
+    cache_dir: &Path,
+    files: impl IntoIterator<Item = &'f HubFile>,
+) -> u64 {
+    let cache = Cache::new(cache_dir.to_owned());
+    // The path of a blob with any etag: the directory is what counts.
+    let blob = |file: &HubFile| cache.repo(Session::repo(file)).blob_path("any");
+    let blobs: BTreeSet<PathBuf> = files
+        .into_iter()
+        .filter_map(|file| blob(file).parent().map(Path::to_owned))
+        .collect();
+    blobs
+        .iter()
+        .filter_map(|dir| std::fs::read_dir(dir).ok())
+        .flat_map(|entries| entries.flatten())
+        .filter(|entry| entry.path().extension().is_some_and(|ext| ext == "part"))
+        .filter_map(|entry| entry.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
 }
 
 /// How many bytes of a partial file can be kept, so that the download goes on after them.

@@ -17,6 +17,7 @@ use base::shelf;
 use base::shelf::{Brought, MODEL, WEIGHTS};
 use models::checkpoint::{Shape, Weights};
 use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// The path of the lock that has the hashes of a model's files: the model's own where it was
@@ -53,21 +54,40 @@ pub fn keep(models_dir: &Path, new: &Brought, hashes: &BTreeMap<String, String>)
 }
 
 /// Check that the weights in place are those that config.json describes. Where they aren't, the
-/// model's directory is deleted, because its files would otherwise be taken for good ones.
+/// model's directory is deleted, because its files would otherwise be taken for good ones. Files
+/// that can't be read just now are kept.
 pub(super) fn check_weights(models_dir: &Path, id: &str, what: &str) -> Result<()> {
     let dir = models_dir.join(id);
-    let Err(error) = weights_fit(&dir) else {
+    let files = safetensors_files(&dir).with_context(|| what.to_owned())?;
+    let Err(error) = weights_fit(&dir, &files) else {
         return Ok(());
     };
+    if was_unreadable(&error) {
+        return Err(error.context(what.to_owned()));
+    }
     std::fs::remove_dir_all(&dir)
         .with_context(|| format!("{what}: {error:#}; {} can't be deleted", dir.display()))?;
     Err(Refused(format!("{what}: {error:#}")).into())
 }
 
-fn weights_fit(dir: &Path) -> Result<()> {
-    let config = std::fs::read_to_string(dir.join("config.json"))?;
-    let files = safetensors_files(dir)?;
-    Weights::open(&files)?.check(&Shape::read(&config)?)
+fn weights_fit(dir: &Path, files: &[PathBuf]) -> Result<()> {
+    let config = std::fs::read_to_string(dir.join("config.json"))
+        .with_context(|| format!("{} can't be read", dir.join("config.json").display()))?;
+    Weights::open(files)?.check(&Shape::read(&config)?)
+}
+
+/// Whether an error says that a file could not be read, and so nothing about what it contains.
+fn was_unreadable(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain();
+    causes.any(|cause| {
+        // These two are about the content: text that isn't UTF-8, a length that can't be mapped.
+        cause.downcast_ref::<io::Error>().is_some_and(|cause| {
+            !matches!(
+                cause.kind(),
+                ErrorKind::InvalidData | ErrorKind::InvalidInput
+            )
+        })
+    })
 }
 
 /// The paths of the files that hold a model's safetensors.
@@ -202,6 +222,22 @@ mod tests {
         assert_eq!(lock.expected("mine-1", "config.json"), Some("ab"));
         let listed = lock_of(dir.path(), "tiny-llama", Path::new("listed"));
         assert_eq!(listed, Path::new("listed"));
+    }
+
+    #[test]
+    fn a_model_that_can_not_be_read_is_kept_and_a_wrong_one_deleted() {
+        let models = tempfile::tempdir().unwrap();
+        let dir = models.path().join("m");
+        // A directory can be opened and not read.
+        std::fs::create_dir_all(dir.join("config.json")).unwrap();
+        std::fs::write(dir.join(WEIGHTS), "no tensors").unwrap();
+        let check = || check_weights(models.path(), "m", "M").unwrap_err();
+        let error = check();
+        assert!(!error.is::<Refused>() && dir.exists(), "{error:#}");
+        std::fs::remove_dir(dir.join("config.json")).unwrap();
+        std::fs::write(dir.join("config.json"), "{}").unwrap();
+        let error = check();
+        assert!(error.is::<Refused>() && !dir.exists(), "{error:#}");
     }
 
     #[test]

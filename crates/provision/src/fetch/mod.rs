@@ -34,6 +34,7 @@ pub use need::{Need, need};
 pub use progress::{Bar, Progress, Silent};
 pub use stamp::sha256_of_file;
 
+use crate::waiting_lock;
 use anyhow::{Context, Result};
 use base::{names, shelf};
 use schema::model::{HubFile, Model, Models, Source};
@@ -225,12 +226,10 @@ fn exclusive(models_dir: &Path, progress: &mut dyn Progress) -> Result<std::fs::
     let path = models_dir.join(".fetch.lock");
     let what = || format!("can't lock {}", path.display());
     let file = std::fs::File::create(&path).with_context(what)?;
-    if file.try_lock().is_err() {
-        progress.say(&format!(
-            "waiting for another fetch into {}",
-            models_dir.display()
-        ));
-        file.lock().with_context(what)?;
-    }
+    let dir = models_dir.display();
+    waiting_lock::lock(&file, || {
+        progress.say(&format!("waiting for another fetch into {dir}"));
+    })
+    .with_context(what)?;
     Ok(file)
 }

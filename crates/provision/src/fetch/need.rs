@@ -28,12 +28,18 @@ pub fn need(models: &Models, id: &str, models_dir: &Path, hub: &Hub) -> Result<N
     let model = known(models, id)?;
     let mut files = missing(models, id, models_dir)?;
     let mut place = models_dir.to_owned();
+    let mut in_cache = 0;
     if let Source::Hub { files: all } = &model.source {
+        place = hub.cache_dir(models_dir);
         files.retain(|name| {
             let file = all.iter().find(|file| file.name == *name);
-            !file.is_some_and(|file| hub::is_cached(hub, models_dir, file))
+            let cached = file.and_then(|file| hub::cached_bytes(&place, file));
+            in_cache += cached.unwrap_or(0);
+            cached.is_none()
         });
-        place = hub.cache_dir(models_dir);
+        // What a broken-off download left is kept, and the next one goes on from there.
+        let missing = all.iter().filter(|file| files.contains(&file.name));
+        in_cache += hub::partial_bytes(&place, missing);
     }
     let size = |name: &String| std::fs::metadata(models_dir.join(id).join(name)).map(|m| m.len());
     let here: u64 = super::file_names(models, id)?
@@ -44,7 +50,7 @@ pub fn need(models: &Models, id: &str, models_dir: &Path, hub: &Hub) -> Result<N
     Ok(Need {
         bytes: match files.is_empty() {
             true => 0,
-            false => (model.size_mb * 1_000_000).saturating_sub(here),
+            false => (model.size_mb * 1_000_000).saturating_sub(here + in_cache),
         },
         free: disk::free_bytes(&place),
         // Another endpoint is a mirror, which may have other rules.
@@ -80,6 +86,29 @@ mod tests {
                 },
             }],
         }
+    }
+
+    #[test]
+    fn what_a_broken_off_download_left_is_not_needed() {
+        let dir = tempfile::tempdir().unwrap();
+        let hub = Hub {
+            endpoint: None,
+            token: None,
+            cache_dir: None,
+        };
+        let repo = dir.path().join(".hub/models--o--r");
+        std::fs::create_dir_all(repo.join("blobs")).unwrap();
+        let part = std::fs::File::create(repo.join("blobs/ab.part")).unwrap();
+        part.set_len(4_000_000).unwrap();
+        let rest = need(&gated(), "m", dir.path(), &hub).unwrap();
+        assert_eq!((rest.files.len(), rest.bytes), (2, 1_000_000));
+        // A file that is cached whole is not needed either.
+        let snapshot = repo.join("snapshots").join("0a".repeat(20));
+        std::fs::create_dir_all(&snapshot).unwrap();
+        std::fs::write(snapshot.join("config.json"), [0; 1000]).unwrap();
+        let rest = need(&gated(), "m", dir.path(), &hub).unwrap();
+        assert_eq!(rest.files, ["model.safetensors"]);
+        assert_eq!(rest.bytes, 999_000);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use schema::budget::{Budget, OverBudget};
 use schema::capacity::Capacity;
 use schema::key::{CellKey, twin_name};
+use schema::launch_log;
 use schema::record::{CheckRecord, Status, VerifyRecord};
 use schema::run::Run;
 
@@ -174,12 +175,6 @@ fn add(a: CheckRecord, b: &CheckRecord) -> CheckRecord {
 
 /// Count the timed requests of a cell in launches that finished the case.
 fn timed(run: &Run, cell: &CellKey) -> u64 {
-    run.launches
-        .iter()
-        .chain(&run.twins)
-        .filter(|log| log.launch.target == cell.target && log.launch.scenario == cell.scenario)
-        .filter(|log| log.case_ends.iter().any(|end| end.case == cell.case))
-        .flat_map(|log| &log.requests)
-        .filter(|request| request.case == cell.case && !request.warmup)
-        .count() as u64
+    let logs = run.launches.iter().chain(&run.twins);
+    launch_log::timed(logs, cell).count() as u64
 }

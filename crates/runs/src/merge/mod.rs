@@ -10,7 +10,7 @@ mod agree;
 mod combine;
 mod write;
 
-use crate::results::Results;
+use crate::results::{Results, check_run_id};
 use crate::summary::{Places, Summary};
 use anyhow::Result;
 use base::repo::Repo;
@@ -25,6 +25,14 @@ use schema::run_files::{HEADER, RunFiles};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// The files of judgements, which a part may get after its records are merged.
+const JUDGEMENTS: [&str; 4] = [
+    "verify.jsonl",
+    "check.jsonl",
+    "capacity.jsonl",
+    "budget.json",
+];
 
 /// What the command line says.
 #[derive(Debug, clap::Args)]
@@ -107,7 +115,7 @@ fn merge(parts: &[Part], out: &Path) -> Result<PathBuf> {
     let begun = runs.iter().map(|run| &run.header.started).min();
     let header = RunHeader {
         format: FORMAT,
-        id: id(&runs),
+        id: id(parts)?,
         started: begun.unwrap_or(&first.started).clone(),
         argv: std::env::args().skip(1).collect(),
         plan_sha256: first.plan_sha256.clone(),
@@ -128,25 +136,37 @@ fn merge(parts: &[Part], out: &Path) -> Result<PathBuf> {
 }
 
 /// Make the merged run's id of the newest part's time, so that `latest` finds it, and of a hash of
-/// the parts: the same parts give the same id, and so can be merged only once.
-fn id(runs: &[&Run]) -> String {
+/// the parts: the same parts give the same id, and so can be merged only once. A part that was
+/// verified or judged since gives another id.
+fn id(parts: &[Part]) -> Result<String> {
+    let runs: Vec<&Run> = parts.iter().map(|part| &part.run).collect();
     let newest = runs.iter().max_by_key(|run| &run.header.started);
     let stamp: Vec<&str> = newest
         .map(|run| run.header.id.splitn(3, '-').take(2).collect())
         .unwrap_or_default();
     let mut names = String::new();
-    for run in runs {
+    for Part { files, run, .. } in parts {
         names.push_str(&run.header.id);
         let logs = run.launches.iter().chain(&run.twins);
         logs.for_each(|log| names += &log.sha256);
         run.micro.iter().for_each(|log| names += &log.sha256);
+        for name in JUDGEMENTS {
+            if let Some(bytes) = files.bytes(name)? {
+                names.push_str(name);
+                names.push_str(&sha256_hex(&bytes));
+            }
+        }
     }
-    format!(
-        "{}-{}-merged-{:.8}",
-        stamp.join("-"),
-        runs[0].header.plan.profile,
-        sha256_hex(names.as_bytes())
-    )
+    let profile = &runs[0].header.plan.profile;
+    let hash = sha256_hex(names.as_bytes());
+    let id = id_of(&stamp.join("-"), profile, &hash);
+    check_run_id(profile, &id)?;
+    Ok(id)
+}
+
+/// Make the id of a merged run from a time, the profile and a hash of the parts.
+pub fn id_of(stamp: &str, profile: &str, hash: &str) -> String {
+    format!("{stamp}-{profile}-merged-{hash:.8}")
 }
 
 /// Return the provenance that all parts share. What differs is left out: it stands in `sources`.

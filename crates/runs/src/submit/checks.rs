@@ -5,6 +5,7 @@ use crate::shard::plan_sha256;
 use anyhow::Result;
 use base::text::line;
 use schema::key::CellKey;
+use schema::launch_log;
 use schema::profile::{INVOCATIONS_MIN, SAMPLES_MIN};
 use schema::record::Status;
 use schema::run::Run;
@@ -15,7 +16,7 @@ use stats::micro::SuiteAnalysis;
 use std::collections::BTreeSet;
 
 /// Largest size of a packed run (bytes).
-pub(super) const BYTES_MAX: u64 = 4_000_000;
+pub(super) const BYTES_MAX: u64 = 8_000_000;
 /// Most cells, and most targets, that a finding lists by name.
 const NAMES_MAX: usize = 3;
 /// Most characters of a reason that a finding quotes.
@@ -171,24 +172,28 @@ fn gate(run: &Run) -> Result<String, String> {
 }
 
 /// Check that the reference has judged every timed output. The verdicts don't matter here: a
-/// rejected output already withdraws its cell.
+/// rejected output already withdraws its cell. What was timed of a case that didn't come to its end
+/// is in no cell.
 fn outputs(run: &Run) -> Result<String, String> {
-    let mut judged = 0;
-    let mut failures = BTreeSet::new();
+    let mut cells = BTreeSet::new();
     for log in &run.launches {
-        for request in log.requests.iter().filter(|request| !request.warmup) {
-            let key = CellKey {
-                target: log.launch.target.clone(),
-                scenario: log.launch.scenario.clone(),
-                case: request.case.clone(),
-            };
-            match run.checks.get(&key) {
-                Some(check) if check.unchecked == 0 => judged += 1,
-                _ => drop(failures.insert(key.to_string())),
-            }
+        cells.extend(log.case_ends.iter().map(|end| CellKey {
+            target: log.launch.target.clone(),
+            scenario: log.launch.scenario.clone(),
+            case: end.case.clone(),
+        }));
+    }
+    let mut judged = 0;
+    let mut failures = Vec::new();
+    for cell in &cells {
+        let timed = launch_log::timed(&run.launches, cell).count() as u64;
+        let check = run.checks.get(cell);
+        if timed == 0 || check.is_some_and(|c| c.unchecked == 0 && c.outputs() == timed) {
+            judged += timed;
+        } else {
+            failures.push(cell.to_string());
         }
     }
-    let failures: Vec<String> = failures.into_iter().collect();
     match listed(&failures, ", ") {
         None => Ok(format!(
             "{} judged by the reference",

@@ -1,12 +1,13 @@
 //! Tests of each check on a made-up run, and of a pull request's text.
 
+use super::checks::BYTES_MAX;
 use super::*;
 use schema::key::CellKey;
 use schema::launch_log::LaunchLog;
 use schema::origin::{Origin, Source};
 use schema::plan::Plan;
 use schema::provenance::Provenance;
-use schema::record::{CheckRecord, LaunchRecord, RequestRecord, Status, VerifyRecord};
+use schema::record::{CaseEnd, CheckRecord, LaunchRecord, RequestRecord, Status, VerifyRecord};
 use schema::run::{FORMAT, RunHeader};
 use stats::analysis::Cell;
 use std::collections::BTreeMap;
@@ -51,7 +52,14 @@ fn log(target: &str, requests: Vec<RequestRecord>) -> LaunchLog {
         requests,
         unanswered: vec![],
         telemetry: vec![],
-        case_ends: vec![],
+        case_ends: vec![CaseEnd {
+            case: "p10".into(),
+            start_ns: 0,
+            end_ns: 1,
+            peak_rss_bytes: None,
+            witnessed: None,
+            canary: vec![],
+        }],
         end: None,
     }
 }
@@ -160,7 +168,7 @@ fn failures(run: &Run, cells: &[Cell], packed_bytes: u64) -> Vec<(&'static str, 
 
 #[test]
 fn a_run_that_may_be_published_passes_every_check() {
-    let failed = failures(&run(), &cells(), 4_000_000);
+    let failed = failures(&run(), &cells(), BYTES_MAX);
     assert!(failed.is_empty(), "{failed:?}");
     let said = screen(ID, &checks(&run(), &cells(), &[], 3_700_000));
     let lines: Vec<&str> = said.lines().map(str::trim_end).collect();
@@ -185,7 +193,7 @@ type Fault = fn(&mut Run, &mut Vec<Cell>);
 
 #[test]
 fn each_fault_fails_its_own_check_and_says_what_to_do() {
-    let faults: [(Fault, &str, &str); 14] = [
+    let faults: [(Fault, &str, &str); 15] = [
         (
             |run, _| {
                 run.header.plan.publishable = false;
@@ -203,6 +211,12 @@ fn each_fault_fails_its_own_check_and_says_what_to_do() {
             |run, _| run.checks.clear(),
             "outputs",
             "check.jsonl: t s/p10: outputs that the reference has not judged",
+        ),
+        (
+            // As of a block that was measured after the outputs were judged.
+            |run, _| run.launches[0].requests.push(request(false)),
+            "outputs",
+            "--resume 2026",
         ),
         (
             |run, _| {
@@ -290,11 +304,21 @@ fn each_fault_fails_its_own_check_and_says_what_to_do() {
         assert_eq!(failed[0].0, name);
         assert!(failed[0].1.contains(words), "{words:?}: {}", failed[0].1);
     }
-    let large = failures(&run(), &cells(), 4_000_001);
+    let large = failures(&run(), &cells(), BYTES_MAX + 1);
     assert!(
-        large[0].0 == "size" && large[0].1.contains("at most 4 MB"),
+        large[0].0 == "size" && large[0].1.contains("at most 8 MB"),
         "{large:?}"
     );
+}
+
+#[test]
+fn every_published_run_is_small_enough() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/results");
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let bytes = entry.metadata().unwrap().len();
+        assert!(bytes <= BYTES_MAX, "{:?}: {bytes}", entry.path());
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::Run;
 use crate::launch_log::LaunchLog;
 use crate::origin::Stopped;
 use crate::profile::{INVOCATIONS_MIN, SAMPLES_MIN};
+use crate::record::Status;
 use std::collections::BTreeSet;
 
 /// Least number of blocks that give an interval.
@@ -42,21 +43,132 @@ impl Run {
             return None;
         }
         let logs = || self.launches.iter().chain(&self.twins);
+        let of_block = |block: u32| logs().filter(move |log| log.launch.invocation == block);
         // A refused target is launched in no block.
-        let begun = |block: u32| -> BTreeSet<(&str, &str)> {
-            let of_block = logs().filter(|log| log.launch.invocation == block);
-            of_block.map(name).collect()
+        let ended = |block: u32| {
+            of_block(block)
+                .flat_map(cases_ended)
+                .collect::<BTreeSet<_>>()
         };
-        let first = begun(0);
+        let first = ended(0);
         let whole = (0..plan.invocations)
-            .take_while(|block| begun(*block).is_superset(&first))
+            .take_while(|block| ended(*block).is_superset(&first))
             .count() as u32;
-        let nothing_after = (whole + 1..plan.invocations).all(|block| begun(block).is_empty());
+        let nothing_after =
+            (whole + 1..plan.invocations).all(|block| of_block(block).next().is_none());
         let all_ended = logs().all(|log| log.end.is_some());
         (whole >= BLOCKS_MIN && nothing_after && all_ended).then_some(whole)
     }
 }
 
-fn name(log: &LaunchLog) -> (&str, &str) {
-    (&log.launch.target, &log.launch.scenario)
+/// A target, a scenario and a case.
+type Measured<'a> = (&'a str, &'a str, &'a str);
+
+/// The cases of a launch that came to an end: those that were measured and, where the launch
+/// failed, those that it was to measure. A scenario may have a launch per case.
+fn cases_ended(log: &LaunchLog) -> impl Iterator<Item = Measured<'_>> {
+    let launch = &log.launch;
+    let end = log.end.as_ref().map(|end| end.status);
+    let failed = end.is_some_and(|status| !matches!(status, Status::Ok | Status::NotRun));
+    let lost = launch.cases.iter().filter(move |_| failed);
+    let measured = log.case_ends.iter().map(|end| &end.case);
+    let cases = measured.chain(lost);
+    cases.map(move |case| (&*launch.target, &*launch.scenario, &**case))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::origin::Origin;
+    use crate::provenance::Provenance;
+    use crate::record::{CaseEnd, End, LaunchRecord};
+    use crate::run::{FORMAT, RunHeader};
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    /// A launch that was to measure one case, and measured it where it ended well.
+    fn log(invocation: u32, case: &str, status: Status) -> LaunchLog {
+        let end = CaseEnd {
+            case: case.into(),
+            start_ns: 1,
+            end_ns: 2,
+            peak_rss_bytes: None,
+            witnessed: None,
+            canary: vec![],
+        };
+        LaunchLog {
+            file: format!("t/memory_{case}.i{invocation}.jsonl").into(),
+            sha256: String::new(),
+            launch: LaunchRecord {
+                target: "t".into(),
+                scenario: "memory".into(),
+                invocation,
+                attempt: 0,
+                cases: vec![case.into()],
+                argv: vec![],
+                isa_limit: None,
+                start_ns: 0,
+                reused: false,
+            },
+            ready: None,
+            requests: vec![],
+            unanswered: vec![],
+            telemetry: vec![],
+            case_ends: Vec::from_iter((status == Status::Ok).then_some(end)),
+            end: Some(End {
+                status,
+                reason: String::new(),
+                stderr_tail: String::new(),
+                end_ns: 3,
+            }),
+        }
+    }
+
+    /// A run with two whole blocks of five, and further launches.
+    fn run(more: impl IntoIterator<Item = LaunchLog>) -> Run {
+        let plan = json!({
+            "profile": "cpu", "publishable": true, "model": "m", "seed": 1, "threads": 1,
+            "invocations": 5, "warmup_requests": 1, "request_timeout_s": 1, "load_timeout_s": 1,
+            "budget_s": 0.0, "targets": [], "scenarios": [], "launches": [],
+        });
+        let whole = [(0, "b1"), (0, "b8"), (1, "b1"), (1, "b8")];
+        let whole = whole.map(|(block, case)| log(block, case, Status::Ok));
+        Run {
+            header: RunHeader {
+                format: FORMAT,
+                id: "20260101-000000-cpu-1a2b".into(),
+                started: String::new(),
+                argv: vec![],
+                plan_sha256: String::new(),
+                plan: serde_json::from_value(plan).expect("a plan"),
+                provenance: Provenance::default(),
+                origin: Origin::default(),
+            },
+            launches: whole.into_iter().chain(more).collect(),
+            twins: vec![],
+            verify: BTreeMap::new(),
+            budget: None,
+            capacities: vec![],
+            calibration: None,
+            checks: BTreeMap::new(),
+            kernels: vec![],
+            micro: vec![],
+        }
+    }
+
+    #[test]
+    fn a_block_with_some_of_a_scenarios_launches_is_not_whole() {
+        let whole = |more: Vec<LaunchLog>| {
+            let stopped = run(more).as_far_as_measured().header.origin.stopped;
+            stopped.map(|stopped| stopped.whole)
+        };
+        let ok = |case| log(2, case, Status::Ok);
+        assert_eq!(whole(vec![]), Some(2));
+        assert_eq!(whole(vec![ok("b1")]), Some(2));
+        assert_eq!(whole(vec![ok("b1"), log(2, "b8", Status::NotRun)]), Some(2));
+        assert_eq!(whole(vec![ok("b1"), ok("b8")]), Some(3));
+        // A failure isn't cut off.
+        let failed = log(2, "b8", Status::Crashed);
+        assert_eq!(whole(vec![ok("b1"), failed]), Some(3));
+    }
 }

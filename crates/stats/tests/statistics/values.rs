@@ -32,6 +32,15 @@ fn request(id: u64, due_ms: u64, tokens_ms: &[u64]) -> RequestRecord {
 
 /// Return the cell of one invocation with exactly these requests.
 fn cell_of(load: LoadShape, concurrency: u32, requests: Vec<RequestRecord>) -> Cell {
+    cell_batching("static_equal_length", load, concurrency, requests)
+}
+
+fn cell_batching(
+    batching: &str,
+    load: LoadShape,
+    concurrency: u32,
+    requests: Vec<RequestRecord>,
+) -> Cell {
     let mut made = made(&[plain()], 1, 1);
     let new_tokens = requests[0].token_ns.len() as u32;
     made.run.header.plan.scenarios = vec![PlannedScenario {
@@ -49,6 +58,8 @@ fn cell_of(load: LoadShape, concurrency: u32, requests: Vec<RequestRecord>) -> C
         }],
     }];
     made.log(0).requests = requests;
+    let ready = made.log(0).ready.as_mut().expect("it was ready");
+    ready.batching = batching.into();
     let cell = made.cell();
     assert_eq!(cell.reason, "");
     cell
@@ -120,6 +131,24 @@ fn a_last_batch_that_is_not_full_is_left_out() {
     );
     assert_close(metric(&cell, MetricId::OutputTokPerS).value, 8.0 / 0.020);
     assert_close(metric(&cell, MetricId::KvBytes).value, 256.0 * 12.0 * 2.0);
+}
+
+#[test]
+fn an_engine_that_runs_one_at_a_time_holds_one_cache_and_its_batches_say_so() {
+    let two_at_once = |batching, batch| {
+        let rows = [request(0, 0, &[5, 10]), request(1, 0, &[15, 20])];
+        let rows = rows.map(|row| RequestRecord { batch, ..row });
+        cell_batching(batching, LoadShape::Batch, 2, rows.to_vec())
+    };
+    let cell = two_at_once("none", 1);
+    assert_close(metric(&cell, MetricId::KvBytes).value, 256.0 * 12.0);
+    assert_close(metric(&cell, MetricId::BatchRequests).value, 1.0);
+    let cell = two_at_once("static_equal_length", 2);
+    assert_close(metric(&cell, MetricId::KvBytes).value, 256.0 * 12.0 * 2.0);
+    assert_close(metric(&cell, MetricId::BatchRequests).value, 2.0);
+    let alone = cell_of(LoadShape::Serial, 1, vec![request(0, 10, &[14, 16])]);
+    let has = |metric: &stats::analysis::Metric| metric.id == MetricId::BatchRequests;
+    assert!(!alone.metrics.iter().any(has), "nothing to share");
 }
 
 #[test]
@@ -270,6 +299,7 @@ fn every_metric_describes_itself() {
         let unit_at_end = match about.unit {
             "ns" => "_ns",
             "bytes" => "_bytes",
+            "requests" => "_requests",
             "%" => "_percent",
             "J" => "_j",
             "°C" => "_celsius",

@@ -103,6 +103,7 @@ fn generate(slots: &mut Slots<Script>, prompt: &[u32], new_tokens: u32) -> Recei
         id: 7,
         prompt_ids: prompt.to_vec(),
         new_tokens,
+        together: 1,
     };
     let job = Job::new(generate, 0, move |event| reply.send(event).unwrap());
     slots.admit(Work::Generate(job));

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 /// How long a batch may wait for the clients that were just answered.
 ///
-/// Clients of a closed loop reply to a finished batch within microseconds, one after the other.
-/// Without a wait, the first of them would run alone and the other n − 1 after it, again and
-/// again: the engine would be measured at a batch size that wasn't asked for. So the next batch
-/// waits for as many requests as were just answered, if that batch had several rows or other
-/// requests are still waiting: a single user never waits, and two users that got out of step are
-/// batched together again. An open loop loses at most this much time per batch.
+/// Requests that are sent at once say so ([`Generate::together`]), and a batch waits for all of
+/// them. The clients of a closed loop are independent: they reply to a finished batch within
+/// microseconds, one after the other. Without a wait, the first of them would run alone and the
+/// other n − 1 after it, again and again. So the next batch waits for as many requests as were
+/// just answered, if that batch had several rows or other requests are still waiting: a single
+/// user never waits, and two users that got out of step are batched together again. An open loop
+/// loses at most this much time per batch.
 const GATHER: Duration = Duration::from_millis(1);
 
 /// A request to generate, with the time when its line was read.
@@ -67,6 +68,8 @@ pub struct Queue {
     left_over: usize,
     /// Number of generate requests that arrived since.
     arrived: usize,
+    /// Number of requests that are still to come of those that were sent at once.
+    to_come: usize,
 }
 
 impl Queue {
@@ -80,6 +83,7 @@ impl Queue {
             answered: 0,
             left_over: 0,
             arrived: 0,
+            to_come: 0,
         }
     }
 
@@ -92,6 +96,7 @@ impl Queue {
             let message = self.inbox.recv().ok()?;
             self.admit(message);
         }
+        self.complete();
         self.gather(deadline);
         Some(match self.waiting.pop_front()? {
             Item::Generate(first) => Work::Batch(self.join(first)),
@@ -107,6 +112,16 @@ impl Queue {
         self.answered = rows;
         self.left_over = self.waiting.len();
         self.arrived = 0;
+    }
+
+    /// Wait for the rest of those that are sent at once, or as many as fit in a batch.
+    fn complete(&mut self) {
+        while self.to_come > 0 && self.waiting.len() < self.max_batch {
+            match self.inbox.recv() {
+                Ok(message) => self.admit(message),
+                Err(_) => return,
+            }
+        }
     }
 
     fn gather(&mut self, deadline: Instant) {
@@ -164,6 +179,10 @@ impl Queue {
             Inbound::Malformed(message) => reject(None, message),
             Inbound::Request(received_ns, Request::Generate(generate)) => {
                 self.arrived += 1;
+                self.to_come = match self.to_come {
+                    0 => generate.together.saturating_sub(1) as usize,
+                    left => left - 1,
+                };
                 match self.bounds.generate(&generate) {
                     Ok(()) => Item::Generate(Waiting {
                         received_ns,
@@ -197,6 +216,10 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     fn generate(id: u64, prompt: usize, new_tokens: u32) -> Inbound {
+        one_of(1, id, prompt, new_tokens)
+    }
+
+    fn one_of(together: u32, id: u64, prompt: usize, new_tokens: u32) -> Inbound {
         let prompt_ids = vec![7; prompt];
         Inbound::Request(
             id,
@@ -204,6 +227,7 @@ mod tests {
                 id,
                 prompt_ids,
                 new_tokens,
+                together,
             }),
         )
     }
@@ -275,6 +299,35 @@ mod tests {
         // All three at once: the one left over and the two that were answered.
         assert_eq!(ids(queue.next()), [9, 1, 2]);
         assert_eq!(queue.arrived, 2);
+    }
+
+    #[test]
+    fn a_batch_waits_for_all_that_are_sent_at_once() {
+        let (sender, mut queue) = queue(8);
+        sender.send(one_of(4, 1, 4, 8)).unwrap();
+        // The engine is idle and asks before the other three are there.
+        let late = std::thread::spawn(move || {
+            for id in 2..=4 {
+                std::thread::sleep(2 * GATHER);
+                sender.send(one_of(4, id, 4, 8)).unwrap();
+            }
+            sender
+        });
+        assert_eq!(ids(queue.next()), [1, 2, 3, 4]);
+        drop(late.join().unwrap());
+        assert!(queue.next().is_none());
+    }
+
+    #[test]
+    fn a_full_batch_waits_for_no_more_and_the_end_of_input_ends_the_wait() {
+        let (sender, mut queue) = queue(2);
+        for id in 1..=3 {
+            sender.send(one_of(4, id, 4, 8)).unwrap();
+        }
+        assert_eq!(ids(queue.next()), [1, 2]);
+        drop(sender);
+        assert_eq!(ids(queue.next()), [3]);
+        assert!(queue.next().is_none());
     }
 
     #[test]

@@ -49,6 +49,7 @@ impl<S: Scheduler> Adapter for Scheduled<S> {
             id: 0,
             prompt_ids: prompt_ids.to_vec(),
             new_tokens,
+            together: 1,
         };
         self.scheduler
             .submit(Job::new(generate, now_ns(), move |event| {

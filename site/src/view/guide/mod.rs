@@ -350,7 +350,9 @@ fn without_our_own(shown: &Shown, asked: &Asked) -> Option<(Decision, Option<(St
     let Some(of_others) = decision(shown, asked, |target| !shown.is_ours(target)) else {
         return Some((all, None));
     };
-    let own = shown.is_ours(&all.choice).then(|| in_words(asked, all));
+    // One that is tied with the choice isn't ahead of it.
+    let is_ahead = shown.is_ours(&all.choice) && !all.tied.contains(&of_others.choice);
+    let own = is_ahead.then(|| in_words(asked, all));
     Some((of_others, own))
 }
 

@@ -46,7 +46,7 @@ pub fn certainty_sentences(shown: &Shown, asked: &Asked, decision: &Decision) ->
             _ => "not detectably",
         };
         parts.push(format!(
-            "Against the next, {}, it is {ratio} {interval} better, {verdict} so (p {p}, Holm)",
+            "It is {ratio} {interval} as good as the next, {}: {verdict} better (p {p}, Holm)",
             c.against
         ));
     }

@@ -3,6 +3,7 @@
 
 use super::check::{OPTIONAL, shape, shards, unusable};
 use super::{Checked, Places, id_of, megabytes, whole};
+use crate::fetch::hub::{cached_bytes, partial_bytes};
 use crate::fetch::{Options, Progress, Repository, Session, free_bytes, human_bytes};
 use anyhow::Result;
 use base::names::Refused;
@@ -147,8 +148,11 @@ fn check_room(
     room: &Path,
     what: &str,
 ) -> Result<(), Refused> {
-    let missing = files.iter().filter(|file| !session.has(file));
-    let needed: u64 = missing.map(|file| sizes[file.path.as_str()]).sum();
+    let is_here = |file: &HubFile| session.has(file) || cached_bytes(room, file).is_some();
+    let missing: Vec<&HubFile> = files.iter().filter(|file| !is_here(file)).collect();
+    let whole: u64 = missing.iter().map(|file| sizes[file.path.as_str()]).sum();
+    // A download goes on after what an earlier one left.
+    let needed = whole.saturating_sub(partial_bytes(room, missing));
     match free_bytes(room) {
         Some(free) if free < needed => Err(unusable(
             what,

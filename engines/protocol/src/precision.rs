@@ -1,0 +1,47 @@
+//! Compares the precision that a weight file has with the one that was asked for, because
+//! otherwise the file would be timed under a wrong name.
+
+/// Check that a GGUF file most of whose layers' weights have the type `held` (`Q8_0`, `q4_K`,
+/// `Q4K`, in whatever spelling a library has) is one of the precision `asked`.
+///
+/// A mixture is named after its main type. Where a model's rows don't fill the blocks of 256
+/// weights of `Q4_K`, llama.cpp's own mixture `q4_k_m` has `Q5_0` in their place.
+///
+/// # Errors
+/// A message that names both.
+pub fn check_precision(held: &str, asked: &str) -> Result<(), String> {
+    let plain = |name: &str| name.to_lowercase().replace('_', "");
+    let (has, wanted) = (plain(held), plain(asked));
+    if wanted.starts_with(&has) || (wanted == "q4km" && has == "q50") {
+        return Ok(());
+    }
+    Err(format!("its weights are {held}, not {asked}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mixture_goes_by_its_main_type_and_narrow_rows_have_a_finer_one() {
+        for (held, asked) in [
+            ("Q8_0", "q8_0"),
+            ("q4_K", "q4_k_m"),
+            ("Q4K", "q4_k_m"),
+            ("Q5_0", "q4_k_m"),
+            ("F16", "f16"),
+            ("BF16", "bf16"),
+        ] {
+            assert_eq!(check_precision(held, asked), Ok(()), "{held} for {asked}");
+        }
+        for (held, asked) in [
+            ("Q5_0", "q8_0"),
+            ("Q4K", "q8_0"),
+            ("F16", "bf16"),
+            ("BF16", "f16"),
+        ] {
+            let why = check_precision(held, asked).unwrap_err();
+            assert!(why.contains(held) && why.contains(asked), "{why}");
+        }
+    }
+}
