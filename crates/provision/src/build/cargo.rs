@@ -53,7 +53,7 @@ pub fn build(
         .build_dir
         .join("programs")
         .join(format!("{}.lock", wanted.bin));
-    let _alone = lock(&lock_path).map_err(|error| {
+    let _alone = waiting_lock::hold(&lock_path).map_err(|error| {
         unavailable(format!("{} can't be locked: {error}", lock_path.display()))
     })?;
     let release = target_dir.join("release");
@@ -201,19 +201,6 @@ fn tee(mut from: impl Read, mut to: impl Write) -> (String, Option<Instant>) {
         }
     }
     (String::from_utf8_lossy(&said).into_owned(), first_crate)
-}
-
-/// Hold the lock at `path`, which is made with its directory, for as long as the returned file is
-/// open.
-pub(super) fn lock(path: &Path) -> io::Result<File> {
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir)?;
-    }
-    let file = File::create(path)?;
-    waiting_lock::lock(&file, || {
-        eprintln!("Waiting for another build that holds {}", path.display());
-    })?;
-    Ok(file)
 }
 
 /// Copy `from` to `to` where they differ. The old file is replaced and not overwritten, because it

@@ -4,7 +4,8 @@
 
 use super::base_python::{PYTHON_ENV, python, version, version_here};
 use super::environment_stamp::{self, STAMP};
-use super::{cargo, failure, named_environment, unavailable};
+use super::{failure, named_environment, unavailable};
+use crate::waiting_lock;
 use base::nix_shell::{self, NixShell};
 use base::repo::Repo;
 use harness::engine::{EngineFailure, Program};
@@ -218,7 +219,7 @@ fn environment_of(python: &str, venv: &Path, requirements: &Path) -> Result<(), 
     let mut lock_path = venv.as_os_str().to_owned();
     lock_path.push(".lock");
     let lock_path = PathBuf::from(lock_path);
-    let _alone = cargo::lock(&lock_path).map_err(|error| {
+    let _alone = waiting_lock::hold(&lock_path).map_err(|error| {
         unavailable(format!("{} can't be locked: {error}", lock_path.display()))
     })?;
     // Another process may have made it while this one waited.
