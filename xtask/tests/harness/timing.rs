@@ -105,7 +105,7 @@ fn a_clock_that_lies_or_runs_backwards_is_caught() {
 #[test]
 fn stamps_that_claim_tokens_before_they_are_there_are_caught_in_one_launch() {
     let checkout = Checkout::with(&["stamps_early", "stamps_spread", "held_back"]);
-    checkout.profile(&turns_alone(20).replace("invocations = 2", "invocations = 1"));
+    checkout.profile(&turns_alone(40).replace("invocations = 2", "invocations = 1"));
     let (output, run) = checkout.bench(&[("FAKE_PREFILL_US", "20000")]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     for (target, cell, status, reason, _) in checkout.cells(&run) {
@@ -121,7 +121,7 @@ fn stamps_that_claim_tokens_before_they_are_there_are_caught_in_one_launch() {
             .witnessed
             .expect("there is room for the file");
         assert!(witnessed.looks > 0 && witnessed.watched_ns > 0);
-        assert_eq!((witnessed.first.tokens, witnessed.later.tokens), (20, 100));
+        assert_eq!((witnessed.first.tokens, witnessed.later.tokens), (40, 200));
         assert_eq!((witnessed.contradicted, witnessed.uncommitted), (0, 0));
         assert_eq!(witnessed.later.late.sum, 0);
     }
