@@ -130,7 +130,8 @@ fn stamps_that_claim_tokens_before_they_are_there_are_caught_in_one_launch() {
 #[test]
 fn a_target_that_keeps_answers_unasked_does_not_pass_the_gate() {
     let checkout = Checkout::with(&["caches"]);
-    let (output, run) = checkout.bench(&[]);
+    // So long that waiting for a processor is short against it.
+    let (output, run) = checkout.bench(&[("FAKE_PREFILL_TOKEN_US", "150")]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     let honest = &run.verify["fake.cpu.f32"];
     assert_eq!(honest.status, Status::Ok, "{}", honest.reason);
