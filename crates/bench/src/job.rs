@@ -242,68 +242,49 @@ fn to_the_end(
 /// judged as a whole, so the outputs of added blocks are judged once, after the last.
 pub(crate) fn measure_until(repo: &Repo, registry: &Registry, opened: &mut Opened) -> Result<Run> {
     let mut run = measure(repo, registry, opened)?;
-    let mut adds = false;
+    let before = run.header.plan.invocations;
     while until::go_on(repo, registry, opened, &mut run)? {
-        run = measure_more(repo, registry, opened, run, Check::Later)?;
-        adds = true;
+        measure_engines(repo, registry, opened, &mut run)?;
+        measure_micro(repo, opened, &mut run)?;
     }
-    if adds && !run.header.plan.targets.is_empty() {
-        watch::stage(Stage::Check);
+    if run.header.plan.invocations > before {
         check_outputs(repo, registry, opened, &mut run)?;
     }
     Ok(run)
 }
 
-/// When the outputs that were measured are judged.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Check {
-    /// Before the micro suites.
-    Now,
-    /// By the caller.
-    Later,
-}
-
-/// Verify, measure and check what is still to be done of a run; return the whole run. Only one run
-/// may measure on a machine at a time: see [`exclusive::lock_machine`].
+/// Verify, measure and check what is still to be done of a run; return the whole run. What is
+/// recorded is added to it without reading it from disk. Only one run may measure on a machine at a
+/// time: see [`exclusive::lock_machine`].
 pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<Run> {
-    let run = Run::load(&opened.run_dir)?;
-    measure_more(repo, registry, opened, run, Check::Now)
+    let mut run = Run::load(&opened.run_dir)?;
+    measure_engines(repo, registry, opened, &mut run)?;
+    check_outputs(repo, registry, opened, &mut run)?;
+    measure_micro(repo, opened, &mut run)?;
+    Ok(run)
 }
 
-/// Do the same with a loaded run. What is recorded is added to it without reading it from disk.
-fn measure_more(
-    repo: &Repo,
-    registry: &Registry,
-    opened: &Opened,
-    mut run: Run,
-    check: Check,
-) -> Result<Run> {
-    let (run_dir, header, programs) = (&opened.run_dir, &opened.header, &opened.programs);
-    let all = || -> Result<Run> {
-        if !header.plan.targets.is_empty() {
-            measure_engines(repo, registry, opened, &mut run)?;
-            if check == Check::Now {
-                watch::stage(Stage::Check);
-                check_outputs(repo, registry, opened, &mut run)?;
-            }
-        }
-        run.add_micro(micro::of_run(
-            repo,
-            run_dir,
-            header,
-            &programs.micro,
-            &run.micro,
-            &opened.control,
-        )?);
-        Ok(run)
-    };
-    all()
+/// Measure what is still to be done of a run's micro suites.
+fn measure_micro(repo: &Repo, opened: &Opened, run: &mut Run) -> Result<()> {
+    let logs = micro::of_run(
+        repo,
+        &opened.run_dir,
+        &opened.header,
+        &opened.programs.micro,
+        &run.micro,
+        &opened.control,
+    )?;
+    run.add_micro(logs);
+    Ok(())
 }
 
 /// Verify and measure the engines of a run: all that [`measure`] does before outputs are judged.
 fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut Run) -> Result<()> {
     let (run_dir, header, prompts) = (&opened.run_dir, &opened.header, &opened.prompts);
     let (plan, control) = (&header.plan, &opened.control);
+    if plan.targets.is_empty() {
+        return Ok(());
+    }
     watch::stage(Stage::Calibrate);
     if run.calibration.is_none() {
         run.calibration = calibrate::of_run(repo, registry, run_dir)?;

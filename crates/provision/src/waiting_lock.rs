@@ -8,25 +8,17 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
-/// Lock `file` for as long as it is open. `say` is called before waiting for another process.
-pub(crate) fn lock(file: &File, say: impl FnOnce()) -> io::Result<()> {
-    if is_held(&file.try_lock()) {
-        say();
-        file.lock()?;
-    }
-    Ok(())
-}
-
 /// Hold the lock at `path`, which is made with its directory, for as long as the returned file is
-/// open.
-pub(crate) fn hold(path: &Path) -> io::Result<File> {
+/// open. `say` is called before waiting for another process.
+pub(crate) fn hold(path: &Path, say: impl FnOnce()) -> io::Result<File> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
     }
     let file = File::create(path)?;
-    lock(&file, || {
-        eprintln!("Waiting for another build that holds {}", path.display());
-    })?;
+    if is_held(&file.try_lock()) {
+        say();
+        file.lock()?;
+    }
     Ok(file)
 }
 

@@ -8,7 +8,7 @@ use crate::record::{
 use std::path::PathBuf;
 
 /// One record file, parsed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LaunchLog {
     /// The file, relative to the run's directory.
     pub file: PathBuf,
@@ -38,15 +38,8 @@ impl Log for LaunchLog {
             return None;
         };
         Some(Self {
-            file: PathBuf::new(),
-            sha256: String::new(),
             launch: launch.clone(),
-            ready: None,
-            requests: Vec::new(),
-            unanswered: Vec::new(),
-            telemetry: Vec::new(),
-            case_ends: Vec::new(),
-            end: None,
+            ..Self::default()
         })
     }
 

@@ -295,6 +295,17 @@ pub struct Launch {
     pub cases: Vec<String>,
 }
 
+impl Launch {
+    /// Return the key of its cell in a case.
+    pub fn cell_key(&self, case: &str) -> CellKey {
+        CellKey {
+            target: self.target.clone(),
+            scenario: self.scenario.clone(),
+            case: case.to_owned(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,7 +31,7 @@ pub enum RecordEvent {
 }
 
 /// The first line of a record: what was launched.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaunchRecord {
     /// Target id.
     pub target: String,
@@ -54,6 +54,17 @@ pub struct LaunchRecord {
     /// of that start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reused: bool,
+}
+
+impl LaunchRecord {
+    /// Return the key of its cell in a case.
+    pub fn cell_key(&self, case: &str) -> CellKey {
+        CellKey {
+            target: self.target.clone(),
+            scenario: self.scenario.clone(),
+            case: case.to_owned(),
+        }
+    }
 }
 
 /// A limit on the processor's instructions that a program's library may use.
@@ -104,7 +115,7 @@ pub struct Ready {
 }
 
 /// A completed request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestRecord {
     /// Case id.
     pub case: String,
@@ -171,7 +182,7 @@ pub struct Unanswered {
 }
 
 /// The end of a complete case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CaseEnd {
     /// Case id.
     pub case: String,

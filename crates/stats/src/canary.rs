@@ -162,12 +162,8 @@ mod tests {
             ..CanaryReading::default()
         };
         let mut end = CaseEnd {
-            case: "p50".into(),
-            start_ns: 0,
-            end_ns: 1,
-            peak_rss_bytes: None,
-            witnessed: None,
             canary: vec![reading(10), reading(1000), reading(12)],
+            ..CaseEnd::default()
         };
         assert_eq!(value(Work::Memory, &end), Some(12.0));
         end.canary.pop();

@@ -202,19 +202,9 @@ mod tests {
 
     fn request(started_ns: u64, token_ns: &[u64]) -> RequestRecord {
         RequestRecord {
-            case: "p10".into(),
-            id: 1,
-            prompt: 0,
-            warmup: false,
-            scheduled_ns: started_ns,
-            sent_ns: started_ns,
-            received_ns: started_ns,
             started_ns,
             token_ns: token_ns.to_vec(),
-            answered_ns: 0,
-            batch: 1,
-            output_ids: vec![],
-            output_text: None,
+            ..RequestRecord::default()
         }
     }
 

@@ -56,6 +56,8 @@ pub struct Series {
 pub struct Fit {
     /// Points of the curve, ascending in x.
     pub curve: Vec<(f64, f64)>,
+    /// The first coefficient, by which fits are put in order.
+    pub first: f64,
     /// The coefficients with their intervals.
     pub words: String,
 }
@@ -430,6 +432,7 @@ mod tests {
         let mut all = vec![series("a", 0, &[1e6, 2e6, 4e6]), series("b", 0, &[1e6])];
         all[0].fit = Some(Fit {
             curve: vec![(1.0, 1e6), (2.0, 2e6), (4.0, 4e6)],
+            first: 1.0,
             words: "1.00 [0.99, 1.01]".into(),
         });
         all[1].shown = false;

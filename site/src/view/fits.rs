@@ -78,6 +78,7 @@ pub fn fit(
             let (low, high) = range(scenario);
             Some(Fit {
                 curve: vec![(low, law.at(low)), (high, law.at(high))],
+                first: law.exponent.mean,
                 words: words(law.exponent),
             })
         }
@@ -87,6 +88,7 @@ pub fn fit(
             let usl = shown.analysis.scalings.iter().find(of)?.usl?;
             Some(Fit {
                 curve: curve(&usl, range(scenario)),
+                first: usl.sigma.mean,
                 words: format!("σ {}, κ {}", words(usl.sigma), words(usl.kappa)),
             })
         }
@@ -96,26 +98,19 @@ pub fn fit(
 /// Say between which growth exponents the shown series lie; empty where there are none.
 pub fn finding(series: &[Series], law: Law) -> String {
     let fits = series.iter().filter(|series| series.shown);
-    let mut fits: Vec<(&str, &str)> = fits
-        .filter_map(|series| Some((series.name.as_str(), series.fit.as_ref()?.words.as_str())))
+    let mut fits: Vec<(&str, &Fit)> = fits
+        .filter_map(|series| Some((series.name.as_str(), series.fit.as_ref()?)))
         .collect();
-    if law != Law::Power || fits.is_empty() {
+    if law != Law::Power {
         return String::new();
     }
-    // The words begin with the number; sorted as text, 10 would come before 9.
-    let number = |words: &str| -> f64 {
-        let first = words.split(' ').next().unwrap_or_default();
-        first
-            .replace('\u{2212}', "-")
-            .parse()
-            .unwrap_or(f64::INFINITY)
-    };
-    fits.sort_by(|a, b| number(a.1).total_cmp(&number(b.1)));
+    fits.sort_by(|a, b| a.1.first.total_cmp(&b.1.first));
     match fits.as_slice() {
-        [(name, words)] => format!("; growth exponent {words} ({name})"),
-        [(least, a), .., (most, b)] => {
-            format!("; growth exponents from {a} ({least}) to {b} ({most})")
-        }
+        [(name, fit)] => format!("; growth exponent {} ({name})", fit.words),
+        [(least, a), .., (most, b)] => format!(
+            "; growth exponents from {} ({least}) to {} ({most})",
+            a.words, b.words
+        ),
         [] => String::new(),
     }
 }

@@ -150,23 +150,14 @@ impl<'a> Judging<'a> {
                     &**case,
                     launch.invocation,
                 );
-                let cell = CellKey {
-                    target: launch.target.clone(),
-                    scenario: launch.scenario.clone(),
-                    case: case.clone(),
-                };
-                is_open.insert(cell, true);
+                is_open.insert(launch.cell_key(case), true);
             }
         }
         for log in logs {
             let launch = &log.launch;
             for end in &log.case_ends {
-                let cell = CellKey {
-                    target: launch.target.clone(),
-                    scenario: launch.scenario.clone(),
-                    case: end.case.clone(),
-                };
-                let is_open = is_open.entry(cell).or_insert_with_key(|cell| {
+                let is_open = is_open.entry(launch.cell_key(&end.case));
+                let is_open = is_open.or_insert_with_key(|cell| {
                     let count = timed(logs, cell).count();
                     let check = checks.get(cell);
                     check.is_none_or(|check| !stands(check, count, has_judge))
@@ -336,46 +327,23 @@ mod tests {
     fn log(invocation: u32, target: &str, scenario: &str, case: &str) -> LaunchLog {
         let request = RequestRecord {
             case: case.into(),
-            id: 0,
-            prompt: 0,
-            warmup: false,
-            scheduled_ns: 0,
-            sent_ns: 0,
-            received_ns: 0,
-            started_ns: 0,
-            token_ns: vec![],
-            answered_ns: 0,
-            batch: 1,
-            output_ids: vec![],
-            output_text: None,
+            ..RequestRecord::default()
+        };
+        let end = CaseEnd {
+            case: case.into(),
+            ..CaseEnd::default()
         };
         LaunchLog {
-            file: "a/s.jsonl".into(),
-            sha256: String::new(),
             launch: LaunchRecord {
                 target: target.into(),
                 scenario: scenario.into(),
                 invocation,
-                attempt: 0,
                 cases: vec![case.into()],
-                argv: vec![],
-                isa_limit: None,
-                start_ns: 0,
-                reused: false,
+                ..LaunchRecord::default()
             },
-            ready: None,
             requests: vec![request; 20],
-            unanswered: vec![],
-            telemetry: vec![],
-            case_ends: vec![CaseEnd {
-                case: case.into(),
-                start_ns: 0,
-                end_ns: 1,
-                peak_rss_bytes: None,
-                witnessed: None,
-                canary: vec![],
-            }],
-            end: None,
+            case_ends: vec![end],
+            ..LaunchLog::default()
         }
     }
 

@@ -10,6 +10,7 @@ use schema::record::{Status, VerifyRecord};
 use schema::registry::{Registry, Target};
 use schema::run::Run;
 use std::collections::BTreeMap;
+use watch::event::Stage;
 
 /// Return the id of the target that will judge if it doesn't fail; empty where there is none.
 pub(super) fn likely(
@@ -43,13 +44,17 @@ fn is_usable(
     known.is_none_or(|record| record.status == Status::Ok) && programs.has(target)
 }
 
-/// Have the chosen judge check every timed output that has no judgement yet.
+/// Have the chosen judge check the timed outputs of every cell without a judgement that stands.
 pub(super) fn check_outputs(
     repo: &Repo,
     registry: &Registry,
     opened: &Opened,
     run: &mut Run,
 ) -> Result<()> {
+    if opened.header.plan.targets.is_empty() {
+        return Ok(());
+    }
+    watch::stage(Stage::Check);
     let programs = &opened.programs;
     let judge = judge(registry, &run.verify, programs);
     let judge = judge.as_ref().and_then(|target| {

@@ -2,8 +2,8 @@
 //!
 //! `start` starts a program with a restricted environment, `process` owns its pipes and its end,
 //! `unread` buffers its output, `life` opens and closes a program of any protocol, `session` speaks
-//! the engines' protocol, `load` says what is to be loaded, and `isa` limits the instructions of its libraries. No module knows which
-//! engine it talks to.
+//! the engines' protocol, `load` says what is to be loaded, and `isa` limits the instructions of its
+//! libraries. No module knows which engine it talks to.
 
 pub(crate) mod events;
 pub mod isa;

@@ -227,28 +227,29 @@ impl Session {
         prompt_ids: Vec<u32>,
         new_tokens: u32,
     ) -> Result<(u64, u64), EngineFailure> {
-        let id = self.new_id(ExpectedAnswer::Tokens(new_tokens));
-        let sent_ns = self.send(&Request::Generate(Generate {
-            id,
-            prompt_ids,
-            new_tokens,
-            together,
-        }))?;
+        let (id, request) = self.generate(together, prompt_ids, new_tokens);
+        let sent_ns = self.send(&request)?;
         Ok((id, sent_ns))
     }
 
     /// Encode a generation request in advance, to be written through [`Session::take_input`].
     pub fn encode_generate(&mut self, prompt_ids: Vec<u32>, new_tokens: u32) -> EncodedRequest {
+        let (id, request) = self.generate(1, prompt_ids, new_tokens);
+        let mut line = encode(&request).into_bytes();
+        line.push(b'\n');
+        EncodedRequest { id, line }
+    }
+
+    /// Make a generation request, whose answer is expected from now on; returns its id too.
+    fn generate(&mut self, together: u32, prompt_ids: Vec<u32>, new_tokens: u32) -> (u64, Request) {
         let id = self.new_id(ExpectedAnswer::Tokens(new_tokens));
         let request = Request::Generate(Generate {
             id,
             prompt_ids,
             new_tokens,
-            together: 1,
+            together,
         });
-        let mut line = encode(&request).into_bytes();
-        line.push(b'\n');
-        EncodedRequest { id, line }
+        (id, request)
     }
 
     /// Take the engine's stdin, for a thread that writes announced requests while this one reads.

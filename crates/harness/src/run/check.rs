@@ -192,8 +192,8 @@ impl Judging<'_> {
                 }
                 // What an earlier judge found stays known: a wrong output is no unchecked one.
                 None => {
-                    let judged = record.equal + record.rescored + record.wrong;
-                    record.unchecked = (cell.requests.len() as u64).saturating_sub(judged);
+                    let all = cell.requests.len() as u64;
+                    record.unchecked += all.saturating_sub(record.outputs());
                 }
             }
             super::told::checked(&record);
@@ -212,22 +212,24 @@ impl Judging<'_> {
 /// Begin the record of a cell, to which its outputs are still to be added. Without a reference it
 /// goes on from the earlier one.
 fn begun(cell: &OpenCell, asker: Option<&Asker>, tie_width_nats: f64) -> CheckRecord {
-    let method = match (asker, cell.earlier) {
-        (Some(asker), _) if cell.gives_text() => format!(
-            "each distinct text scored by {0}, or held against {0}'s own",
-            asker.name
-        ),
-        (Some(asker), _) => format!("each distinct output scored by {}", asker.name),
-        (None, Some(earlier)) if earlier.method.ends_with(NO_REFERENCE) => earlier.method.clone(),
-        (None, Some(earlier)) => format!("{}; of the others {NO_REFERENCE}", earlier.method),
-        (None, None) => NO_REFERENCE.into(),
-    };
     if let (None, Some(earlier)) = (asker, cell.earlier) {
+        let method = match earlier.method.ends_with(NO_REFERENCE) {
+            true => earlier.method.clone(),
+            false => format!("{}; of the others {NO_REFERENCE}", earlier.method),
+        };
         return CheckRecord {
             method,
             ..earlier.clone()
         };
     }
+    let method = match asker {
+        Some(asker) if cell.gives_text() => format!(
+            "each distinct text scored by {0}, or held against {0}'s own",
+            asker.name
+        ),
+        Some(asker) => format!("each distinct output scored by {}", asker.name),
+        None => NO_REFERENCE.into(),
+    };
     CheckRecord {
         target: cell.name.clone(),
         scenario: cell.scenario.to_owned(),

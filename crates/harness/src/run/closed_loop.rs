@@ -44,7 +44,7 @@ impl<'a> Issuer<'a> {
     /// Run `users` users, each of whom sends the next request when the last is answered. Each begins
     /// with an untimed one; `warmup` is the number of all.
     pub(super) fn closed_loop(mut self, users: u32, warmup: u32) -> Result<Window, CaseError> {
-        self.send_together(users, now_ns(), false)?;
+        self.send(users, now_ns(), false)?;
         let mut warmups_left = warmup.saturating_sub(users);
         let mut timed_open = 0;
         loop {
@@ -56,12 +56,12 @@ impl<'a> Issuer<'a> {
             let want_more = !self.floors_reached(timed_open);
             if warmups_left > 0 {
                 warmups_left -= 1;
-                self.send(due_ns, false)?;
+                self.send(1, due_ns, false)?;
             } else if want_more && !self.prompts.timed.is_empty() {
-                self.send(due_ns, true)?;
+                self.send(1, due_ns, true)?;
                 timed_open += 1;
             } else if timed_open > 0 {
-                self.send(due_ns, false)?;
+                self.send(1, due_ns, false)?;
             }
             // Recorded only after the next request is sent: the other users' requests are running,
             // and this user's think time is zero.
@@ -85,7 +85,7 @@ impl<'a> Issuer<'a> {
     pub(super) fn batches(mut self, rows: u32) -> Result<Window, CaseError> {
         let mut timed = false; // the first batch warms up
         loop {
-            self.send_together(rows, now_ns(), timed)?;
+            self.send(rows, now_ns(), timed)?;
             let mut records = Vec::with_capacity(rows as usize);
             while !self.open.is_empty() {
                 records.push(self.receive()?);
@@ -100,17 +100,8 @@ impl<'a> Issuer<'a> {
         }
     }
 
-    fn send(&mut self, scheduled_ns: u64, timed: bool) -> Result<(), CaseError> {
-        self.send_one_of(1, scheduled_ns, timed)
-    }
-
     /// Send `count` requests at once.
-    fn send_together(
-        &mut self,
-        count: u32,
-        scheduled_ns: u64,
-        timed: bool,
-    ) -> Result<(), CaseError> {
+    fn send(&mut self, count: u32, scheduled_ns: u64, timed: bool) -> Result<(), CaseError> {
         for _ in 0..count {
             self.send_one_of(count, scheduled_ns, timed)?;
         }

@@ -148,41 +148,27 @@ pub(crate) mod tests {
     }
 
     fn log(invocation: u32, attempt: u32, done: &[&str], status: Option<Status>) -> LaunchLog {
+        let ended = |case: &&str| CaseEnd {
+            case: (*case).into(),
+            ..CaseEnd::default()
+        };
         LaunchLog {
-            file: "t/s.jsonl".into(),
-            sha256: String::new(),
             launch: LaunchRecord {
                 target: "t".into(),
                 scenario: "s".into(),
                 invocation,
                 attempt,
                 cases: vec!["p10".into(), "p500".into()],
-                argv: vec![],
-                isa_limit: None,
-                start_ns: 0,
-                reused: false,
+                ..LaunchRecord::default()
             },
-            ready: None,
-            requests: vec![],
-            unanswered: vec![],
-            telemetry: vec![],
-            case_ends: done
-                .iter()
-                .map(|case| CaseEnd {
-                    case: (*case).into(),
-                    start_ns: 0,
-                    end_ns: 1,
-                    peak_rss_bytes: None,
-                    witnessed: None,
-                    canary: vec![],
-                })
-                .collect(),
+            case_ends: done.iter().map(ended).collect(),
             end: status.map(|status| End {
                 status,
                 reason: String::new(),
                 stderr_tail: String::new(),
                 end_ns: 1,
             }),
+            ..LaunchLog::default()
         }
     }
 

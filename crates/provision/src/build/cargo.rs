@@ -2,7 +2,6 @@
 
 use super::surroundings::Surroundings;
 use super::{failure, needs, stale, unavailable};
-use crate::waiting_lock;
 use base::repo::Repo;
 use base::say;
 use harness::engine::{EngineFailure, Program};
@@ -53,9 +52,7 @@ pub fn build(
         .build_dir
         .join("programs")
         .join(format!("{}.lock", wanted.bin));
-    let _alone = waiting_lock::hold(&lock_path).map_err(|error| {
-        unavailable(format!("{} can't be locked: {error}", lock_path.display()))
-    })?;
+    let _alone = super::alone(&lock_path)?;
     let release = target_dir.join("release");
     if !surroundings.compiled_by.is_empty() {
         stale::remove(&release, &surroundings.compiled_by).map_err(|error| {

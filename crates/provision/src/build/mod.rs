@@ -35,6 +35,7 @@ pub use python::{environment_at, environment_dir, packages_dir, venv_dir};
 pub use stage::{Stage, is_built, why_missing};
 pub use tracer::{tracer, tracer_file};
 
+use crate::waiting_lock;
 use anyhow::{Result, bail};
 use base::names;
 use base::repo::Repo;
@@ -46,6 +47,8 @@ use schema::record::Status;
 use schema::registry::{Build, Direct, Need, Registry, Target};
 use schema::train::TrainBackend;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Build the programs of `targets`, each once. Targets that have no device to run on here are left
@@ -291,6 +294,15 @@ pub fn choose(
 }
 
 /// The failure of a build because this machine lacks something.
+/// Hold the lock at `path` for as long as the returned file is open, so that no other process writes
+/// the same files.
+fn alone(path: &Path) -> Result<File, EngineFailure> {
+    let held = waiting_lock::hold(path, || {
+        eprintln!("Waiting for another build that holds {}", path.display());
+    });
+    held.map_err(|error| unavailable(format!("{} can't be locked: {error}", path.display())))
+}
+
 fn unavailable(reason: impl Into<String>) -> EngineFailure {
     EngineFailure::new(Status::Unavailable, reason)
 }

@@ -5,7 +5,6 @@
 use super::base_python::{PYTHON_ENV, python, version, version_here};
 use super::environment_stamp::{self, STAMP};
 use super::{failure, named_environment, unavailable};
-use crate::waiting_lock;
 use base::nix_shell::{self, NixShell};
 use base::repo::Repo;
 use harness::engine::{EngineFailure, Program};
@@ -59,14 +58,13 @@ impl Environment {
         let Ok(text) = std::fs::read(&self.requirements) else {
             return false;
         };
-        if !environment_stamp::is_made_from(&self.dir, &text) {
-            return false;
-        }
-        // The environment of the flake's shell comes with its own Python.
-        shell().is_some()
-            || version_here().is_some_and(|version| {
+        match shell() {
+            // The environment of the flake's shell comes with its own Python.
+            Some(_) => environment_stamp::is_made_from(&self.dir, &text),
+            None => version_here().is_some_and(|version| {
                 environment_stamp::is_current(&self.dir, &text, &python(), version)
-            })
+            }),
+        }
     }
 
     /// The reason why the environment can't be had here, as far as that is known without making it.
@@ -218,10 +216,7 @@ fn environment_of(python: &str, venv: &Path, requirements: &Path) -> Result<(), 
     }
     let mut lock_path = venv.as_os_str().to_owned();
     lock_path.push(".lock");
-    let lock_path = PathBuf::from(lock_path);
-    let _alone = waiting_lock::hold(&lock_path).map_err(|error| {
-        unavailable(format!("{} can't be locked: {error}", lock_path.display()))
-    })?;
+    let _alone = super::alone(Path::new(&lock_path))?;
     // Another process may have made it while this one waited.
     if is_current() {
         return Ok(());

@@ -224,12 +224,9 @@ fn known<'a>(models: &'a Models, id: &str) -> Result<&'a Model> {
 /// Take the lock that is held while fetching, so that two fetches don't write the same file.
 fn exclusive(models_dir: &Path, progress: &mut dyn Progress) -> Result<std::fs::File> {
     let path = models_dir.join(".fetch.lock");
-    let what = || format!("can't lock {}", path.display());
-    let file = std::fs::File::create(&path).with_context(what)?;
     let dir = models_dir.display();
-    waiting_lock::lock(&file, || {
+    let held = waiting_lock::hold(&path, || {
         progress.say(&format!("waiting for another fetch into {dir}"));
-    })
-    .with_context(what)?;
-    Ok(file)
+    });
+    held.with_context(|| format!("can't lock {}", path.display()))
 }

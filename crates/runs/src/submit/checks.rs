@@ -4,7 +4,6 @@
 use crate::shard::plan_sha256;
 use anyhow::Result;
 use base::text::line;
-use schema::key::CellKey;
 use schema::launch_log;
 use schema::profile::{INVOCATIONS_MIN, SAMPLES_MIN};
 use schema::record::Status;
@@ -177,11 +176,8 @@ fn gate(run: &Run) -> Result<String, String> {
 fn outputs(run: &Run) -> Result<String, String> {
     let mut cells = BTreeSet::new();
     for log in &run.launches {
-        cells.extend(log.case_ends.iter().map(|end| CellKey {
-            target: log.launch.target.clone(),
-            scenario: log.launch.scenario.clone(),
-            case: end.case.clone(),
-        }));
+        let ends = log.case_ends.iter();
+        cells.extend(ends.map(|end| log.launch.cell_key(&end.case)));
     }
     let mut judged = 0;
     let mut failures = Vec::new();

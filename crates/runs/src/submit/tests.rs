@@ -18,49 +18,27 @@ const ID: &str = "20260101-000000-cpu-1a2b";
 fn request(warmup: bool) -> RequestRecord {
     RequestRecord {
         case: "p10".into(),
-        id: 0,
-        prompt: 0,
         warmup,
-        scheduled_ns: 0,
-        sent_ns: 0,
-        received_ns: 0,
-        started_ns: 0,
-        token_ns: vec![],
-        answered_ns: 0,
-        batch: 1,
-        output_ids: vec![],
-        output_text: None,
+        ..RequestRecord::default()
     }
 }
 
 fn log(target: &str, requests: Vec<RequestRecord>) -> LaunchLog {
+    let end = CaseEnd {
+        case: "p10".into(),
+        ..CaseEnd::default()
+    };
     LaunchLog {
         file: format!("{target}/s.i0.jsonl").into(),
-        sha256: String::new(),
         launch: LaunchRecord {
             target: target.into(),
             scenario: "s".into(),
-            invocation: 0,
-            attempt: 0,
             cases: vec!["p10".into()],
-            argv: vec![],
-            isa_limit: None,
-            start_ns: 0,
-            reused: false,
+            ..LaunchRecord::default()
         },
-        ready: None,
         requests,
-        unanswered: vec![],
-        telemetry: vec![],
-        case_ends: vec![CaseEnd {
-            case: "p10".into(),
-            start_ns: 0,
-            end_ns: 1,
-            peak_rss_bytes: None,
-            witnessed: None,
-            canary: vec![],
-        }],
-        end: None,
+        case_ends: vec![end],
+        ..LaunchLog::default()
     }
 }
 

@@ -90,30 +90,16 @@ mod tests {
     fn log(invocation: u32, case: &str, status: Status) -> LaunchLog {
         let end = CaseEnd {
             case: case.into(),
-            start_ns: 1,
-            end_ns: 2,
-            peak_rss_bytes: None,
-            witnessed: None,
-            canary: vec![],
+            ..CaseEnd::default()
         };
         LaunchLog {
-            file: format!("t/memory_{case}.i{invocation}.jsonl").into(),
-            sha256: String::new(),
             launch: LaunchRecord {
                 target: "t".into(),
                 scenario: "memory".into(),
                 invocation,
-                attempt: 0,
                 cases: vec![case.into()],
-                argv: vec![],
-                isa_limit: None,
-                start_ns: 0,
-                reused: false,
+                ..LaunchRecord::default()
             },
-            ready: None,
-            requests: vec![],
-            unanswered: vec![],
-            telemetry: vec![],
             case_ends: Vec::from_iter((status == Status::Ok).then_some(end)),
             end: Some(End {
                 status,
@@ -121,6 +107,7 @@ mod tests {
                 stderr_tail: String::new(),
                 end_ns: 3,
             }),
+            ..LaunchLog::default()
         }
     }
 
