@@ -7,6 +7,7 @@
 
 pub mod adapters;
 pub mod adoption;
+pub mod audit;
 pub mod budget;
 pub mod bundle;
 pub mod calibration;

@@ -236,11 +236,8 @@ impl Lines {
     /// Make a row for each series, with a column for each case.
     fn table(&self) -> Table {
         let mut xs: Vec<u32> = self.points().map(|point| point.x).collect();
-        xs.extend(
-            self.series
-                .iter()
-                .flat_map(|s| s.missing.iter().map(|m| m.0)),
-        );
+        let missing = self.series.iter().flat_map(|series| &series.missing);
+        xs.extend(missing.map(|(x, _)| x));
         xs.sort_unstable();
         xs.dedup();
         let mut head = vec!["Target".to_owned()];
