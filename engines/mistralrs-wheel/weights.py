@@ -7,7 +7,7 @@ from pathlib import Path
 
 import gguf
 from engine import EngineError
-from model_files import WEIGHTS, check_safetensors, read_json, shards
+from model_files import check_safetensors, read_json, weight_files
 
 # Weights and bytes of a q8_0 block.
 Q8_0 = (32, 34)
@@ -23,12 +23,10 @@ def decode_bytes(directory: Path, name: str, is_gguf: bool, quantised: bool) -> 
         )
     if is_gguf:
         return gguf.weight_bytes(gguf.read_tensors(path))
-    index = directory / WEIGHTS[1]
-    files = shards(index) if index.is_file() and not path.is_file() else [path]
     tied = read_json(directory / "config.json").get("tie_word_embeddings") is True
     unread = "lm_head.weight" if tied else "model.embed_tokens.weight"
     total = 0
-    for file in files:
+    for file in weight_files(path):
         for tensor, shape in shapes(file).items():
             linear = tensor.endswith("_proj.weight") or tensor == "lm_head.weight"
             per, size = Q8_0 if quantised and linear else (1, 4)

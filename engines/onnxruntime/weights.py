@@ -9,8 +9,7 @@ import numpy as np
 
 from engine import EngineError
 from gguf import GGMLQuantizationType, GGUFReader
-from model_files import WEIGHTS as SAFETENSORS
-from model_files import check_safetensors, shards, unusable
+from model_files import check_safetensors, unusable, weight_files
 
 # Weights in a block of q8_0, which begins with its scale, an f16.
 BLOCK = 32
@@ -81,10 +80,8 @@ def read(path: Path) -> Weights:
     """All tensors of a file, or of the shards of one that isn't there in one piece."""
     if path.suffix == ".gguf":
         return Weights(read_gguf(path), neighbours=True)
-    index = path.with_name(SAFETENSORS[1])
-    files = shards(index) if index.is_file() and not path.is_file() else [path]
     found: dict[str, Any] = {}
-    for file in files:
+    for file in weight_files(path):
         found |= {gguf_name(name): tensor for name, tensor in read_safetensors(file).items()}
     return Weights(found, neighbours=False)
 

@@ -6,15 +6,13 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
-from engine import EngineError, Load
+from engine import EngineError, Load, not_importable
 from model_files import ARCHITECTURES, unusable
 
 LOCK = Path(__file__).with_name("requirements.lock")
-INSTALL = f"install {LOCK.name} (`cargo xtask build` does) and run its python"
 
 # No request leaves this machine, whatever a configuration file says; and no advice on stderr,
 # of which the harness keeps only the last lines.
@@ -40,9 +38,7 @@ def import_torch(model_type: str) -> tuple[Any, Any]:
         module = f"transformers.models.{model_type}.modeling_{model_type}"
         model_class = getattr(importlib.import_module(module), ARCHITECTURES[model_type])
     except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
-        raise EngineError(
-            "unavailable", f"{sys.executable} cannot import what it needs ({error}): {INSTALL}"
-        ) from None
+        raise not_importable(error, LOCK) from None
     return torch, model_class
 
 

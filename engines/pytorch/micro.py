@@ -16,6 +16,7 @@ from typing import Any
 from build_facts import package_dir, torch_build, version_in
 from clock import now_ns
 from draw import uniform
+from engine import EngineError
 from loading import configure
 from process import set_threads, settle_garbage
 from streams import Lines, Stream
@@ -26,26 +27,18 @@ CALLS_MAX = 1_000_000
 SCALE = 3.0
 
 
-class Refusal(Exception):
-    """What the harness is told: a kind of failure and a line."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
 class Attention:
     """One precision of it on the processor."""
 
     def __init__(self, load: dict[str, Any]) -> None:
         precision = load["precision"]
         if load["variant"] != "sdpa" or load["backend"] != "cpu" or precision not in ("f32", "f16"):
-            raise Refusal("unsupported", f"no variant {load['variant']!r} in {precision} here")
+            raise EngineError("unsupported", f"no variant {load['variant']!r} in {precision} here")
         set_threads(load["threads"])
         try:
             import torch
         except ImportError as error:
-            raise Refusal("unavailable", f"torch can't be imported: {error}") from error
+            raise EngineError("unavailable", f"torch can't be imported: {error}") from error
         configure(torch, load["threads"])
         torch.set_grad_enabled(False)
         self.torch = torch
@@ -127,7 +120,7 @@ def answer(attention: Attention, request: dict[str, Any]) -> dict[str, Any]:
         return {"ev": "written", "values": len(values) // struct.calcsize("<d")}
     if op == "time":
         return timed(attention, request)
-    raise Refusal("bad_request", f"no request {op!r}")
+    raise EngineError("bad_request", f"no request {op!r}")
 
 
 def hello() -> dict[str, Any]:
@@ -158,10 +151,10 @@ def main() -> int:
                 attention = Attention(request)
                 event = hello()
             elif attention is None:
-                raise Refusal("bad_request", "nothing is loaded")
+                raise EngineError("bad_request", "nothing is loaded")
             else:
                 event = answer(attention, request)
-        except Refusal as error:
+        except EngineError as error:
             event = {"ev": "error", "kind": error.kind, "message": str(error)}
         except Exception as error:  # the harness is told, whatever it is
             message = f"{type(error).__name__}: {error}".splitlines()[0]

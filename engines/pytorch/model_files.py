@@ -41,12 +41,17 @@ def check_model(model_dir: Path, weights: str) -> dict[str, Any]:
         )
     if weights not in WEIGHTS:
         raise EngineError("unsupported", f"pytorch reads {' or '.join(WEIGHTS)}, not {weights}")
-    path, index = model_dir / weights, model_dir / WEIGHTS[1]
-    # A model in shards is asked for by the name that it would have in one piece.
-    sharded = path == index or (index.is_file() and not path.is_file())
-    for file in shards(index) if sharded else [path]:
+    for file in weight_files(model_dir / weights):
         check_safetensors(file)
     return config
+
+
+def weight_files(path: Path) -> list[Path]:
+    """The safetensors file itself, or the shards of the index beside it: a model in shards is asked
+    for by the name that it would have in one piece, or by its index."""
+    index = path.with_name(WEIGHTS[1])
+    sharded = path == index or (index.is_file() and not path.is_file())
+    return shards(index) if sharded else [path]
 
 
 def shards(index: Path) -> list[Path]:

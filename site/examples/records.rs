@@ -5,6 +5,7 @@
 
 use anyhow::{Context, Result, ensure};
 use schema::claims::Claims;
+use schema::error::read_json;
 use schema::golden::ParityLimits;
 use schema::hypothesis::Hypotheses;
 use schema::maturity::Maturity;
@@ -13,7 +14,6 @@ use schema::profile::Profile;
 use schema::registry::Registry;
 use schema::run::Run;
 use schema::scenario::Scenario;
-use schema::simulation::Simulation;
 use std::path::Path;
 
 fn main() -> Result<()> {
@@ -33,7 +33,7 @@ fn main() -> Result<()> {
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?;
     let parity = ParityLimits::load(&root.join("data/parity.toml"))?;
-    let simulation = Simulation::load(&root.join("data/simulation.json"))?;
+    let simulation = read_json(&root.join("data/simulation.json"))?;
     let path = root.join("data/hypotheses.toml");
     let hypotheses = Hypotheses::load(&path, &registry, &scenarios)?;
     let faults = stats::hypotheses::validate(&hypotheses);

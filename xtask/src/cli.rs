@@ -249,12 +249,7 @@ impl Cli {
             } => provision::build::command(&repo, &engines, cuda, json),
             Verb::Dist(options) => dist::command(&repo, &options),
             Verb::Doctor { json, quick } => {
-                let options = doctor::Options {
-                    build_dir: repo.build_dir.clone(),
-                    models_dir: repo.models_dir.clone(),
-                    measure: !quick,
-                };
-                let report = doctor::doctor(&repo.root, &options);
+                let report = doctor::doctor(&repo, !quick);
                 let text = match json {
                     true => report.to_json()?,
                     false => report.to_text(),

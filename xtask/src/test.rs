@@ -144,7 +144,7 @@ fn build_what_tests_start(repo: &Repo) -> Result<()> {
     let packed = all.iter().filter(|target| {
         let engine = registry.engine(&target.engine);
         let how = engine.map(|engine| engine.build_for(&target.backend));
-        smoke.contains(&target.id) && matches!(how, Some(Build::Cargo { .. }))
+        smoke.contains(&target.id) && matches!(how, Some(Build::Cargo(_)))
     });
     provision::build::compile(repo, &registry, instruments.iter().chain(packed))?;
     provision::build::packages_of(repo, &registry, &instruments)?;

@@ -153,11 +153,17 @@ pub fn launch_file(
         name.push('.');
         name.push_str(&launch.cases[0]);
     }
-    name.push_str(&format!(".i{}", launch.invocation));
-    if attempt > 0 {
-        name.push_str(&format!(".a{attempt}"));
+    let (block, suffix) = (launch.invocation, attempt_suffix(attempt));
+    let file = format!("{name}.i{block}{suffix}.jsonl");
+    run_dir.join(&launch.target).join(file)
+}
+
+/// What distinguishes the files of a launch's attempts: nothing for the first, which is 0.
+pub fn attempt_suffix(attempt: u32) -> String {
+    match attempt {
+        0 => String::new(),
+        n => format!(".a{n}"),
     }
-    run_dir.join(&launch.target).join(format!("{name}.jsonl"))
 }
 
 #[cfg(test)]

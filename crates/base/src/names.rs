@@ -267,11 +267,9 @@ mod tests {
         let target = |id: &str| Target {
             id: id.into(),
             engine: id.split('.').next().unwrap_or_default().into(),
-            variant: String::new(),
             backend: "cpu".into(),
             precision: "f32".into(),
-            weights: String::new(),
-            hidden: false,
+            ..Target::default()
         };
         let targets = ["a-one.cpu.f32", "a-one.cpu.q8_0", "b-two.cpu.f32"].map(target);
         let check = |names: &[&str]| check_engines(&known(names), &targets);

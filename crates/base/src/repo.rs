@@ -12,7 +12,7 @@ use schema::micro::{MicroRegistry, Suite};
 use schema::model::{Models, ModelsLock};
 use schema::profile::Profile;
 use schema::registry::Registry;
-use schema::scenario::Scenario;
+use schema::scenario::{Scenario, toml_files};
 use schema::train::{Shipped, TrainRegistry};
 use std::path::{Path, PathBuf};
 
@@ -61,12 +61,23 @@ impl Repo {
                 .filter(|v| !v.is_empty())
                 .map(|v| root.join(v))
         };
-        let build_dir = from_env("CARGO_TARGET_DIR").unwrap_or_else(|| root.join("target"));
-        let models_dir = from_env("BENCH_MODELS_DIR").unwrap_or_else(|| root.join("models"));
+        let build_dir = from_env("CARGO_TARGET_DIR");
+        let models_dir = from_env("BENCH_MODELS_DIR");
+        let usual = Self::under(root);
         Self {
+            root: usual.root,
+            build_dir: build_dir.unwrap_or(usual.build_dir),
+            models_dir: models_dir.unwrap_or(usual.models_dir),
+        }
+    }
+
+    /// The checkout at `root`, with its directories inside it whatever the environment says.
+    pub fn under(root: impl Into<PathBuf>) -> Self {
+        let root = root.into();
+        Self {
+            build_dir: root.join("target"),
+            models_dir: root.join("models"),
             root,
-            build_dir,
-            models_dir,
         }
     }
 
@@ -268,11 +279,30 @@ fn golden_name(begin: &str, own_weights: Option<&str>) -> String {
 }
 
 fn known_profiles(dir: &Path) -> Vec<String> {
-    let mut ids: Vec<String> = std::fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.path().file_stem()?.to_str().map(str::to_owned))
-        .collect();
+    let files = toml_files(dir).unwrap_or_default();
+    let stems = files.iter().filter_map(|path| path.file_stem()?.to_str());
+    let mut ids: Vec<String> = stems.map(str::to_owned).collect();
     ids.sort();
     ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_toml_files_are_profiles() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(known_profiles(&dir.path().join("none")), [""; 0]);
+        for name in [
+            "cpu-1b.toml",
+            "cpu.toml",
+            "cpu.toml~",
+            "cpu.toml.orig",
+            "README.md",
+        ] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert_eq!(known_profiles(dir.path()), ["cpu", "cpu-1b"]);
+    }
 }

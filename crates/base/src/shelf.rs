@@ -82,12 +82,10 @@ mod tests {
                 name: "Mine".into(),
                 parameters: 1,
                 size_mb: 1,
-                positions: 0,
-                gated: false,
-                about: String::new(),
                 source: Source::Directory {
                     files: vec![file.into()],
                 },
+                ..Model::default()
             },
             from: Some("/somewhere".into()),
         }

@@ -241,7 +241,6 @@ fn as_json(findings: &[Finding], themselves: &[&TwinPair]) -> serde_json::Value 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     fn finding(verdict: Verdict) -> Finding {
         Finding {
@@ -348,8 +347,7 @@ mod tests {
 
     #[test]
     fn a_share_that_no_target_is_slower_by_is_refused_with_those_there_are() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let registry = Registry::load(&root.join("engines/engines.toml")).unwrap();
+        let registry = Repo::find().unwrap().registry().unwrap();
         assert_eq!(slower_by(&registry, 5).unwrap().percent, 5);
         let said = slower_by(&registry, 7).unwrap_err().to_string();
         assert!(

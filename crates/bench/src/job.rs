@@ -297,35 +297,21 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
         &mut run.verify,
         control,
     )?;
-    let model_dir = repo.model_dir(&plan.model);
+    let stage = run::Stage {
+        plan,
+        run_dir,
+        model_dir: &repo.model_dir(&plan.model),
+        programs,
+        prompts,
+        verify: &run.verify,
+        control,
+    };
     if run.budget.is_none() && (plan.budget_s > 0.0 || plan.aa_pairs) {
-        run.budget = Some(pilot::run(
-            &pilot::Pilots {
-                plan,
-                baseline: registry.baseline_of(&plan.targets),
-                model_dir: &model_dir,
-                programs,
-                prompts,
-                verify: &run.verify,
-                control,
-            },
-            run_dir,
-        )?);
+        let baseline = registry.baseline_of(&plan.targets);
+        run.budget = Some(pilot::run(&stage, baseline)?);
     }
     let budget = run.budget.as_ref();
-    run.capacities = capacity::run(
-        &capacity::Stage {
-            plan,
-            model_dir: &model_dir,
-            programs,
-            prompts,
-            verify: &run.verify,
-            budget,
-            control,
-        },
-        std::mem::take(&mut run.capacities),
-        run_dir,
-    )?;
+    run.capacities = capacity::run(&stage, budget, std::mem::take(&mut run.capacities))?;
     let logs = [&run.launches[..], &run.twins[..]].concat();
     let left = pending::of_run(run, &logs);
     let ours = |block| header.origin.has(block);
@@ -351,17 +337,7 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
         watch::emit(Event::Group(group));
     }
     drop(logs); // Nothing but engines should need memory now.
-    let stage = run::Stage {
-        plan,
-        run_dir,
-        model_dir: &model_dir,
-        programs,
-        prompts,
-        verify: &run.verify,
-        capacities: &run.capacities,
-        control,
-    };
-    let made = run::run(&stage, left)?;
+    let made = run::run(&stage, &run.capacities, left)?;
     run.add(made);
     if run.readings() > MAX_READINGS {
         watch::warn(format!(

@@ -27,7 +27,6 @@ use schema::hash::sha256_hex;
 use schema::key::original as original_of;
 use schema::micro::scenario_id;
 use schema::origin::{Origin, Reproduced};
-use schema::pins::Pins;
 use schema::plan::Plan;
 use schema::provenance::Provenance;
 use schema::run::{FORMAT, Run, RunHeader};
@@ -237,30 +236,19 @@ fn of_plan(mut budget: Budget, plan: &Plan) -> Budget {
 /// ones.
 fn surroundings(repo: &Repo, then: &Provenance, plan: &Plan) -> Result<Provenance> {
     let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed_of_prompts())?;
-    let known = provenance::before_building(repo, &repo.registry()?, plan, &prompts)?;
-    let pins = Pins {
-        python: known
-            .pins
-            .python
-            .clone()
-            .or_else(|| then.pins.python.clone()),
-        libtorch: known
-            .pins
-            .libtorch
-            .clone()
-            .or_else(|| then.pins.libtorch.clone()),
-        cuda_toolkit: known
-            .pins
-            .cuda_toolkit
-            .clone()
-            .or_else(|| then.pins.cuda_toolkit.clone()),
-        ..known.pins.clone()
-    };
-    Ok(Provenance {
-        binaries: then.binaries.clone(),
-        pins,
-        ..known
-    })
+    let mut known = provenance::before_building(repo, &repo.registry()?, plan, &prompts)?;
+    let (pins, were) = (&mut known.pins, &then.pins);
+    for (pin, was) in [
+        (&mut pins.python, &were.python),
+        (&mut pins.libtorch, &were.libtorch),
+        (&mut pins.cuda_toolkit, &were.cuda_toolkit),
+    ] {
+        if pin.is_none() {
+            pin.clone_from(was);
+        }
+    }
+    known.binaries = then.binaries.clone();
+    Ok(known)
 }
 
 /// Return the differences that are allowed, or an error that says what to do.

@@ -315,26 +315,20 @@ mod tests {
             prompt_tokens: prompt_tokens.to_vec(),
             new_tokens: 16,
             concurrency: concurrency.to_vec(),
-            load_percent: vec![],
-            shared_percent: vec![],
-            targets: vec![],
             requests: 20,
-            duration_s: 0.0,
-            turns: false,
+            ..Sizes::default()
         }
     }
 
     fn scenario(id: &str, load: LoadShape, axis: Axis, sizes: &Sizes) -> PlannedScenario {
         let cases = cases(axis, sizes);
         PlannedScenario {
-            prompts: Default::default(),
             id: id.into(),
             version: 1,
             load,
             axis,
-            targets: vec![],
-            turns: false,
             cases,
+            ..PlannedScenario::default()
         }
     }
 

@@ -1,20 +1,30 @@
-//! Computes how long contexts are: those a plan needs, and those its model allows. Known before
-//! anything is fetched; the parity gate decides which of them are *verified*.
+//! Computes how long contexts are: those a plan needs, and those its model allows; and how many
+//! requests a plan has in flight. Known before anything is fetched; the parity gate decides which
+//! contexts are *verified*.
 
 use crate::prompts::read_config;
 use anyhow::Result;
 use base::repo::Repo;
 use models::ModelSpec;
-use schema::plan::Plan;
+use schema::plan::{Case, Plan};
+use std::collections::BTreeSet;
 
 /// The context lengths (prompt and new tokens) of a plan's cases, each once, shortest first.
 pub fn of_plan(plan: &Plan) -> Vec<u32> {
+    each_once(plan, |case| {
+        case.prompt_tokens.saturating_add(case.new_tokens)
+    })
+}
+
+/// The numbers of requests that a plan's cases have in flight, each once, smallest first.
+pub fn batches(plan: &Plan) -> Vec<u32> {
+    each_once(plan, |case| case.concurrency)
+}
+
+fn each_once(plan: &Plan, size: impl Fn(&Case) -> u32) -> Vec<u32> {
     let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
-    let contexts = cases.map(|case| case.prompt_tokens.saturating_add(case.new_tokens));
-    let mut contexts: Vec<u32> = contexts.collect();
-    contexts.sort_unstable();
-    contexts.dedup();
-    contexts
+    let sizes: BTreeSet<u32> = cases.map(size).collect();
+    sizes.into_iter().collect()
 }
 
 /// The cases of a plan that need more than `positions` positions, as `<scenario>/<case>`.
@@ -55,6 +65,7 @@ mod tests {
     fn contexts_are_prompts_and_what_is_written_on_them() {
         let mut plan = plan();
         assert_eq!(of_plan(&plan), [26, 516]);
+        assert_eq!(batches(&plan), [1]);
         assert_eq!(too_long(&plan, 516), [""; 0]);
         assert_eq!(too_long(&plan, 515), ["s/p500"]);
         plan.scenarios.push(plan.scenarios[0].clone());

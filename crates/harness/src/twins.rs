@@ -184,9 +184,7 @@ mod tests {
             .flat_map(|(i, s)| ["a", "b", "c"].map(|t| launch(i, t, s)))
             .collect();
         Plan {
-            prompts: None,
             profile: "x".into(),
-            publishable: false,
             model: "m".into(),
             seed,
             threads: 1,
@@ -194,17 +192,10 @@ mod tests {
             warmup_requests: 1,
             request_timeout_s: 1,
             load_timeout_s: 1,
-            budget_s: 0.0,
-            slo: None,
             aa_pairs: true,
-            until: None,
-            prompt_seed: None,
-            one_process: false,
             matters_percent: 2.0,
-            micro: Default::default(),
-            targets: vec![],
-            scenarios: vec![],
             launches,
+            ..Plan::default()
         }
     }
 

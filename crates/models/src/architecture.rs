@@ -3,12 +3,9 @@
 //!
 //! The tensors themselves are defined in [`tensors`](crate::tensors).
 
-use serde::{Deserialize, Serialize};
-
 /// A decoder architecture of transformers. All of them have RMSNorm, RoPE over whole heads,
 /// grouped-query attention and a gated MLP with SiLU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Architecture {
     /// `LlamaForCausalLM`.
     Llama,

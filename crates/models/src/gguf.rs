@@ -1,9 +1,8 @@
 //! Writes GGUF v3 files, as llama.cpp's `convert_hf_to_gguf.py` and `llama-quantize` would.
 //!
 //! It writes only what these models need: little-endian, one file; and it doesn't read.
-//! [`checkpoint`](crate::checkpoint), which writes models that the user brought, takes keys and
-//! types from here. With tied embeddings there is no `output.weight`: every reader falls back to
-//! `token_embd.weight`.
+//! [`checkpoint`](crate::checkpoint) writes models that the user brought by this module. With tied
+//! embeddings there is no `output.weight`: every reader falls back to `token_embd.weight`.
 
 use std::io::Write;
 
@@ -85,46 +84,65 @@ pub fn write(
     out: &mut dyn Write,
     done: &mut dyn FnMut(usize),
 ) -> Result<()> {
-    let defs = tensors(spec);
-    let factors = spec.rope_factors();
+    let metadata = metadata(spec, bpe, file);
+    write_head(spec, file, &metadata, spec.rope_factors(), out)?;
+    for def in tensors(spec) {
+        let maker = origin.rows(spec, &def);
+        let fill = |row: usize, out: &mut [f32]| maker.fill(row, out);
+        write_tensor(spec, file, &def, fill, out, done)?;
+    }
+    Ok(())
+}
 
+/// Writes everything that stands before the model's tensors: the keys, the table of the tensors, and
+/// RoPE's divisors where there are any.
+pub(crate) fn write_head(
+    spec: &ModelSpec,
+    file: ModelFile,
+    metadata: &Metadata,
+    rope_factors: Option<Vec<f64>>,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     let mut infos = Infos::default();
-    if let Some(factors) = &factors {
+    if let Some(factors) = &rope_factors {
         infos.add("rope_freqs.weight", &[factors.len()], GgmlType::F32);
     }
-    for def in &defs {
-        let shape: &[usize] = if def.is_vector() {
-            &[def.cols]
-        } else {
-            &[def.cols, def.rows]
-        };
-        infos.add(&def.gguf_name, shape, tensor_type(spec, def, file));
+    for def in tensors(spec) {
+        let mut shape = def.shape();
+        shape.reverse();
+        infos.add(&def.gguf_name, &shape, tensor_type(spec, &def, file));
     }
-    let metadata = metadata(spec, bpe, file);
-
-    let head = head(&infos, &metadata);
-    out.write_all(&head)?;
-
-    if let Some(factors) = factors {
+    out.write_all(&head(&infos, metadata))?;
+    if let Some(factors) = rope_factors {
         let factors: Vec<f32> = factors.iter().map(|f| *f as f32).collect();
         let mut bytes = Vec::new();
         GgmlType::F32.encode(&factors, &mut bytes);
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
         out.write_all(&bytes)?;
     }
-    for def in &defs {
-        let kind = tensor_type(spec, def, file);
-        let source = |row| source_row(spec, def.role, row);
-        let encode = |weights: &[f32], bytes: &mut Vec<u8>| kind.encode(weights, bytes);
-        stream::write_tensor(spec, origin, def, source, encode, out, done)?;
-        let size = kind.bytes(def.len());
-        out.write_all(&vec![0; size.next_multiple_of(ALIGNMENT) - size])?;
-    }
     Ok(())
 }
 
+/// Writes a tensor, of which `fill(r, …)` writes Hugging Face's row `r`. Calls `done` with the
+/// number of weights of each part it has written.
+pub(crate) fn write_tensor(
+    spec: &ModelSpec,
+    file: ModelFile,
+    def: &TensorDef,
+    fill: impl Fn(usize, &mut [f32]) + Sync,
+    out: &mut dyn Write,
+    done: &mut dyn FnMut(usize),
+) -> std::io::Result<()> {
+    let kind = tensor_type(spec, def, file);
+    let fill = |row: usize, out: &mut [f32]| fill(source_row(spec, def.role, row), out);
+    let encode = |weights: &[f32], bytes: &mut Vec<u8>| kind.encode(weights, bytes);
+    stream::write_rows((def.rows, def.cols), fill, encode, out, done)?;
+    let size = kind.bytes(def.len());
+    out.write_all(&vec![0; size.next_multiple_of(ALIGNMENT) - size])
+}
+
 /// Makes everything that stands before the tensors' data.
-pub(crate) fn head(infos: &Infos, metadata: &Metadata) -> Vec<u8> {
+fn head(infos: &Infos, metadata: &Metadata) -> Vec<u8> {
     let mut head = b"GGUF".to_vec();
     head.extend_from_slice(&3u32.to_le_bytes());
     head.extend_from_slice(&infos.count.to_le_bytes());
@@ -138,14 +156,14 @@ pub(crate) fn head(infos: &Infos, metadata: &Metadata) -> Vec<u8> {
 /// The tensor table: name, shape (fastest dimension first), type, offset from the start of the
 /// data.
 #[derive(Default)]
-pub(crate) struct Infos {
+struct Infos {
     bytes: Vec<u8>,
     count: u64,
     offset: usize,
 }
 
 impl Infos {
-    pub(crate) fn add(&mut self, name: &str, shape: &[usize], kind: GgmlType) {
+    fn add(&mut self, name: &str, shape: &[usize], kind: GgmlType) {
         push_string(&mut self.bytes, name);
         self.bytes
             .extend_from_slice(&(shape.len() as u32).to_le_bytes());

@@ -12,6 +12,7 @@ use half::bf16;
 use serde::Serialize;
 
 use crate::config::pretty;
+use crate::quant::GgmlType;
 use crate::spec::{ModelSpec, Storage};
 use crate::stream;
 use crate::trained::Origin;
@@ -80,14 +81,14 @@ pub fn write_some(
     out.write_all(&header(spec, defs))?;
     for def in defs {
         let encode = |weights: &[f32], bytes: &mut Vec<u8>| match spec.storage {
-            Storage::F32 => weights
-                .iter()
-                .for_each(|x| bytes.extend_from_slice(&x.to_le_bytes())),
+            Storage::F32 => GgmlType::F32.encode(weights, bytes),
             Storage::Bf16 => weights
                 .iter()
                 .for_each(|x| bytes.extend_from_slice(&bf16::from_f32(*x).to_le_bytes())),
         };
-        stream::write_tensor(spec, origin, def, |row| row, encode, out, done)?;
+        let maker = origin.rows(spec, def);
+        let fill = |row: usize, out: &mut [f32]| maker.fill(row, out);
+        stream::write_rows((def.rows, def.cols), fill, encode, out, done)?;
     }
     Ok(())
 }
@@ -109,11 +110,7 @@ pub(crate) fn header(spec: &ModelSpec, defs: &[TensorDef]) -> Vec<u8> {
     let mut offset = 0;
     for def in defs {
         let end = offset + def.len() * size;
-        let shape = if def.is_vector() {
-            format!("[{}]", def.cols)
-        } else {
-            format!("[{},{}]", def.rows, def.cols)
-        };
+        let shape = serde_json::to_string(&def.shape()).expect("numbers serialise");
         json += &format!(
             r#","{}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{offset},{end}]}}"#,
             def.name

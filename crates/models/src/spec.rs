@@ -3,8 +3,6 @@
 //! A spec determines everything: two runs with the same spec write the same bytes. How the weights
 //! are scaled is defined in `weights`; the caller decides where the files go.
 
-use serde::{Deserialize, Serialize};
-
 use crate::architecture::Architecture;
 
 mod architectures;
@@ -16,7 +14,7 @@ pub const SAFETENSORS_INDEX: &str = "model.safetensors.index.json";
 
 /// The RoPE scaling of Llama 3.1 and later: long wavelengths are stretched by `factor`, short ones
 /// kept, with a smooth passage between.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Llama3RopeScaling {
     /// The divisor of low frequencies.
     pub factor: f64,
@@ -28,10 +26,26 @@ pub struct Llama3RopeScaling {
     pub original_max_position: usize,
 }
 
+impl Llama3RopeScaling {
+    /// The divisor of the frequency whose wave has this length (positions). Formula:
+    /// `_compute_llama3_parameters` in transformers' `modeling_rope_utils`.
+    pub fn divisor(&self, wavelength: f64) -> f64 {
+        let original = self.original_max_position as f64;
+        if wavelength < original / self.high_freq_factor {
+            1.0
+        } else if wavelength > original / self.low_freq_factor {
+            self.factor
+        } else {
+            let smooth = (original / wavelength - self.low_freq_factor)
+                / (self.high_freq_factor - self.low_freq_factor);
+            1.0 / ((1.0 - smooth) / self.factor + smooth)
+        }
+    }
+}
+
 /// Number format of the safetensors file. The values don't depend on it: every weight is
 /// representable in bf16.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Storage {
     /// Four bytes a weight.
     F32,
@@ -40,8 +54,7 @@ pub enum Storage {
 }
 
 /// A weight file a model can be written to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelFile {
     /// `model.safetensors`, or shards and their index, in the spec's [`Storage`].
     Safetensors,
@@ -56,6 +69,9 @@ pub enum ModelFile {
 }
 
 impl ModelFile {
+    /// The GGUF files that targets may want, the cheapest to make first.
+    pub const GGUF: [Self; 4] = [Self::GgufF32, Self::GgufF16, Self::GgufQ8_0, Self::GgufQ4KM];
+
     /// The file's name inside the model's directory; the names of shards are
     /// [`ModelSpec::safetensors_names`].
     pub const fn name(self) -> &'static str {
@@ -70,8 +86,7 @@ impl ModelFile {
 }
 
 /// The project's own text that a model's tokenizer is trained on and that its prompts are cut from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Corpus {
     /// [`text`](crate::text): varied stories, with numbers, code and other scripts.
     Varied,
@@ -91,7 +106,7 @@ impl Corpus {
 }
 
 /// The definition of a model: equal specs give equal files.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ModelSpec {
     /// Name of the model and of its directory, such as `tiny-llama`.
     pub id: String,
@@ -364,24 +379,11 @@ impl ModelSpec {
     }
 
     /// The divisors of the frequencies in Llama 3's scaling (llama.cpp's `rope_freqs.weight`), or
-    /// `None` for plain RoPE. Formula: `_compute_llama3_parameters` in transformers'
-    /// `modeling_rope_utils`.
+    /// `None` for plain RoPE.
     pub fn rope_factors(&self) -> Option<Vec<f64>> {
-        let s = self.rope_scaling?;
-        let original = s.original_max_position as f64;
-        let factors = self.rope_frequencies().into_iter().map(|frequency| {
-            let wavelength = 2.0 * std::f64::consts::PI / frequency;
-            if wavelength < original / s.high_freq_factor {
-                1.0
-            } else if wavelength > original / s.low_freq_factor {
-                s.factor
-            } else {
-                let smooth = (original / wavelength - s.low_freq_factor)
-                    / (s.high_freq_factor - s.low_freq_factor);
-                1.0 / ((1.0 - smooth) / s.factor + smooth)
-            }
-        });
-        Some(factors.collect())
+        let scaling = self.rope_scaling?;
+        let divisor = |frequency| scaling.divisor(2.0 * std::f64::consts::PI / frequency);
+        Some(self.rope_frequencies().into_iter().map(divisor).collect())
     }
 }
 

@@ -7,34 +7,14 @@ use std::io::Write;
 
 use rayon::prelude::*;
 
-use crate::spec::ModelSpec;
-use crate::trained::Origin;
-use crate::weights::TensorDef;
-
 /// Weights per piece of work: 1 MiB of f32.
 const PIECE: usize = 1 << 18;
 /// Pieces in memory at a time.
 const PIECES_AT_ONCE: usize = 16;
 
-/// Writes the tensor `def` to `out`: its row `r` is Hugging Face's row `source_row(r)`, encoded by
+/// Writes a matrix of `(rows, cols)` to `out`: its row `r` is what `fill(r, …)` writes, encoded by
 /// `encode` (which must accept any whole number of rows). Calls `done` with the number of weights
 /// of each part it has written.
-pub fn write_tensor(
-    spec: &ModelSpec,
-    origin: Origin,
-    def: &TensorDef,
-    source_row: impl Fn(usize) -> usize + Sync,
-    encode: impl Fn(&[f32], &mut Vec<u8>) + Sync,
-    out: &mut dyn Write,
-    done: &mut dyn FnMut(usize),
-) -> std::io::Result<()> {
-    let maker = origin.rows(spec, def);
-    let fill = |row: usize, out: &mut [f32]| maker.fill(source_row(row), out);
-    write_rows((def.rows, def.cols), fill, encode, out, done)
-}
-
-/// Writes a matrix of `(rows, cols)` as [`write_tensor`] does; its row `r` is what `fill(r, …)`
-/// writes.
 pub fn write_rows(
     (rows, cols): (usize, usize),
     fill: impl Fn(usize, &mut [f32]) + Sync,

@@ -20,6 +20,7 @@ use provision::fetch;
 use provision::fetch::brought;
 use provision::provenance;
 use schema::adapters::{AdapterCost, AdapterCosts, Work};
+use schema::error::read_json;
 use schema::processor;
 use schema::registry::{Direct, Registry, Target};
 use serde_json::{Value, json};
@@ -87,7 +88,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     names::check_models(std::slice::from_ref(&model), &repo.models()?)?;
     // A file that can't be read must fail before anything is measured.
     let before = match options.write && repo.adapters_path().exists() {
-        true => Some(AdapterCosts::load(&repo.adapters_path())?),
+        true => Some(read_json(&repo.adapters_path())?),
         false => None,
     };
     let _only_one = exclusive::lock_machine()?;
@@ -198,7 +199,8 @@ fn pair<'a>(
     let programs = build::build(repo, registry, [&target], &Named::default())?;
     let adapter = programs.get(&target).map_err(Clone::clone);
     let both = adapter.and_then(|adapter| {
-        let direct = build::direct(repo, registry, engine, direct)?;
+        let id = format!("{engine}-{}", direct.tool.as_deref().unwrap_or("direct"));
+        let direct = build::program(repo, registry, &id, &direct.build)?;
         Ok((adapter.clone(), direct))
     });
     Ok(match both {
@@ -407,7 +409,7 @@ mod tests {
     fn the_committed_file_is_of_engines_that_have_a_direct_program() {
         let repo = Repo::find().unwrap();
         let registry = repo.registry().unwrap();
-        let costs = AdapterCosts::load(&repo.adapters_path()).unwrap();
+        let costs: AdapterCosts = read_json(&repo.adapters_path()).unwrap();
         assert!(repo.listed_models().unwrap().get(&costs.model).is_some());
         for row in &costs.rows {
             let engine = registry.engine(&row.engine).expect("it is registered");

@@ -306,22 +306,13 @@ fn table(result: &Simulation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schema::error::read_json;
     use schema::simulation::UntilOutcome;
-
-    fn repo() -> Repo {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-        Repo::at(
-            root.ancestors()
-                .nth(2)
-                .expect("crates/proofs lies in the checkout")
-                .to_owned(),
-        )
-    }
 
     #[test]
     fn the_committed_file_is_of_todays_profiles_and_statistics() {
-        let repo = repo();
-        let file = Simulation::load(&repo.simulation_path()).unwrap();
+        let repo = Repo::find().unwrap();
+        let file: Simulation = read_json(&repo.simulation_path()).unwrap();
         let again = "run `cargo xtask simulate --write`";
         let today = sizes(&repo.profiles().unwrap());
         assert_eq!((file.experiments, file.seed), (2000, SEED), "{again}");
@@ -411,13 +402,14 @@ mod tests {
 
     #[test]
     fn the_statistics_keep_what_they_promise() {
-        let file = Simulation::load(&repo().simulation_path()).unwrap();
+        let repo = Repo::find().unwrap();
+        let file: Simulation = read_json(&repo.simulation_path()).unwrap();
         assert_eq!(broken(&file), Vec::<String>::new());
     }
 
     #[test]
     fn sizes_are_listed_once_with_their_profiles() {
-        let sizes = sizes(&repo().profiles().unwrap());
+        let sizes = sizes(&Repo::find().unwrap().profiles().unwrap());
         let of = &sizes[&(5, 20)];
         assert!(of.contains(&"cpu-full".to_owned()) && of.contains(&"gpu".to_owned()));
     }

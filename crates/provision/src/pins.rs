@@ -50,14 +50,9 @@ fn place(path: &Path, otherwise: &str) -> String {
 }
 
 fn python(venv: &Path, lock: &str) -> Option<Pin> {
-    // pyvenv.cfg: `version = 3.11.7`.
-    let said = std::fs::read_to_string(venv.join("pyvenv.cfg")).ok()?;
-    let version = said.lines().find_map(|line| {
-        let (key, value) = line.split_once('=')?;
-        (key.trim() == "version").then(|| value.trim().to_owned())
-    });
-    Some(Pin {
-        version,
+    let is_there = venv.join("pyvenv.cfg").is_file();
+    is_there.then(|| Pin {
+        version: build::recorded_version(venv),
         from: place(venv, lock),
         sha256: None,
     })

@@ -152,7 +152,7 @@ pub(crate) fn lockfiles(root: &Path, registry: &Registry) -> BTreeMap<String, St
         .filter_map(|build| match build {
             Build::Python { requirements, .. } => Some(requirements.clone()),
             Build::Prebuilt { .. } => None,
-            Build::Cargo { manifest, .. } => manifest.as_ref().map(|m| {
+            Build::Cargo(how) => how.manifest.as_ref().map(|m| {
                 Path::new(m)
                     .with_file_name("Cargo.lock")
                     .display()

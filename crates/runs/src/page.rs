@@ -14,11 +14,13 @@ use anyhow::{Context, Result, bail, ensure};
 use base::repo::Repo;
 use schema::DataError;
 use schema::adapters::AdapterCosts;
+use schema::error::read_json;
 use schema::model::Models;
 use schema::prices::Prices;
 use schema::run::Run;
 use schema::run_files::{RunFiles, SUFFIX};
 use schema::simulation::Simulation;
+use serde::de::DeserializeOwned;
 use site::Publishing;
 use site::authored::Authored;
 use std::cmp::Reverse;
@@ -216,8 +218,8 @@ fn write(
     let models = with_brought(repo.listed_models()?, runs);
     let (suites, shipped) = (repo.suites()?, repo.shipped()?);
     let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
-    let simulation = load_if_exists(&repo.simulation_path(), Simulation::load)?;
-    let adapters = load_if_exists(&repo.adapters_path(), AdapterCosts::load)?;
+    let simulation = read_if_exists::<Simulation>(&repo.simulation_path())?;
+    let adapters = read_if_exists::<AdapterCosts>(&repo.adapters_path())?;
     let hypotheses = repo.hypotheses(&registry, &scenarios)?;
     let prices = Prices::newest(&repo.prices_dir())?;
     let maturity = repo.maturity(&registry)?;
@@ -245,11 +247,8 @@ fn write(
 }
 
 /// Load a file of the checkout; `None` where there is no such file.
-fn load_if_exists<T>(
-    path: &Path,
-    load: impl Fn(&Path) -> Result<T, DataError>,
-) -> Result<Option<T>, DataError> {
-    path.exists().then(|| load(path)).transpose()
+fn read_if_exists<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, DataError> {
+    path.exists().then(|| read_json(path)).transpose()
 }
 
 /// Return the listed models and those that users brought to these runs, as the records describe

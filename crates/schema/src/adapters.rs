@@ -1,9 +1,7 @@
 //! `data/adapters.json`: the cost of our adapters, as `cargo xtask bench-adapters --write` measured
 //! it. The methodology page prints it.
 
-use crate::error::{DataError, read_json};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// The cost of adapters on one machine with one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -91,11 +89,6 @@ impl AdapterCosts {
         let kept: Vec<AdapterCost> = kept.collect();
         self.rows.extend(kept);
         self.rows.sort_by(|a, b| a.engine.cmp(&b.engine));
-    }
-
-    /// Load the file.
-    pub fn load(path: &Path) -> Result<Self, DataError> {
-        read_json(path)
     }
 }
 

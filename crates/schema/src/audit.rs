@@ -33,7 +33,7 @@ pub struct AuditResult {
     pub uncommitted: u64,
 }
 
-fn is_zero(count: &u64) -> bool {
+pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

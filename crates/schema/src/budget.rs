@@ -71,11 +71,7 @@ pub struct OverBudget {
 impl OverBudget {
     /// The key of the cell.
     pub fn key(&self) -> CellKey {
-        CellKey {
-            target: self.target.clone(),
-            scenario: self.scenario.clone(),
-            case: self.case.clone(),
-        }
+        CellKey::new(&self.target, &self.scenario, &self.case)
     }
 }
 

@@ -31,13 +31,6 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// Whether it is the capacity of that target at the case's work.
-    pub fn is_of(&self, target: &str, case: &Case) -> bool {
-        self.target == target
-            && (self.prompt_tokens, self.new_tokens, self.concurrency)
-                == (case.prompt_tokens, case.new_tokens, case.concurrency)
-    }
-
     /// Rate that an open loop at `percent` of the capacity offers (requests/s).
     pub fn share(&self, percent: u32) -> f64 {
         f64::from(percent) / 100.0 * self.requests_per_s
@@ -46,5 +39,7 @@ impl Capacity {
 
 /// Find the capacity of a target at a case's work; `None` where it wasn't measured.
 pub fn find<'a>(all: &'a [Capacity], target: &str, case: &Case) -> Option<&'a Capacity> {
-    all.iter().find(|capacity| capacity.is_of(target, case))
+    let work = (case.prompt_tokens, case.new_tokens, case.concurrency);
+    let does = |c: &Capacity| (c.prompt_tokens, c.new_tokens, c.concurrency) == work;
+    all.iter().find(|c| c.target == target && does(c))
 }

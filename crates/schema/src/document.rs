@@ -185,20 +185,7 @@ mod tests {
                 end_ns: 0,
             },
         );
-        check(
-            "Ready",
-            &Ready {
-                version: String::new(),
-                build: [].into(),
-                batching: String::new(),
-                notes: vec![],
-                hello_ns: 0,
-                ready_ns: 0,
-                load_ns: 0,
-                weight_bytes: 0,
-                kv_bytes_per_token: 0,
-            },
-        );
+        check("Ready", &Ready::default());
         check("Budget", &crate::budget::Budget::default());
     }
 

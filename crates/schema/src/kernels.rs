@@ -5,11 +5,12 @@
 //! A trace comes from a launch of its own that is never timed. Its requests, with the
 //! engine's token stamps, lie beside it in the format of every other launch.
 
+use crate::audit::is_zero;
 use crate::error::DataError;
 use crate::hash::sha256_hex;
 use crate::launch_log::LaunchLog;
 use crate::lines::read_log;
-use crate::run_files::{RunFiles, read_regular};
+use crate::run_files::RunFiles;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -123,10 +124,6 @@ pub struct Kernel {
     pub graph_node: u64,
 }
 
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
 /// Counts of kernels without a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
@@ -185,31 +182,22 @@ pub struct KernelTrace {
     pub end: Option<TraceEnd>,
 }
 
-/// Reason why there is no trace where one is looked for.
-const NOT_THERE: &str = "is not there: the process never started CUDA, so nothing was traced";
-
 impl KernelTrace {
-    /// Load a trace. A last line cut short by a kill is left out; any other line that
-    /// can't be read, or contradicts the others, is an error with its number.
-    pub fn load(path: &Path) -> Result<Self, DataError> {
-        if !path.exists() {
-            return Err(DataError::new(path, NOT_THERE));
-        }
-        let text = String::from_utf8(read_regular(path)?)
-            .map_err(|e| DataError::new(path, format!("is no text: {e}")))?;
-        Self::parse(path, &text)
-    }
-
-    /// Load a trace from a run's files, as [`KernelTrace::load`] does.
+    /// Load a trace from a run's files.
     fn of_run(files: &RunFiles, name: &str) -> Result<Self, DataError> {
         let path = files.path(name);
         match files.text(name)? {
             Some(text) => Self::parse(&path, &text),
-            None => Err(DataError::new(&path, NOT_THERE)),
+            None => Err(DataError::new(
+                &path,
+                "is not there: the process never started CUDA, so nothing was traced",
+            )),
         }
     }
 
-    /// Parse the text of a trace; `path` stands in errors.
+    /// Parse the text of a trace; `path` stands in errors. A last line cut short by a kill is left
+    /// out; any other line that can't be read, or contradicts the others, is an error with its
+    /// number.
     pub fn parse(path: &Path, text: &str) -> Result<Self, DataError> {
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut lines = whole.lines().enumerate();

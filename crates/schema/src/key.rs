@@ -30,24 +30,39 @@ pub struct CellKey {
 }
 
 impl CaseKey {
+    /// The case of that id in a scenario.
+    pub fn new(scenario: impl Into<String>, case: impl Into<String>) -> Self {
+        Self {
+            scenario: scenario.into(),
+            case: case.into(),
+        }
+    }
+
     /// The cell of one target.
     ///
     /// ```
     /// use schema::key::CaseKey;
     ///
-    /// let case = CaseKey {
-    ///     scenario: "single_request".into(),
-    ///     case: "p128".into(),
-    /// };
+    /// let case = CaseKey::new("single_request", "p128");
     /// let cell = case.cell("engine.cpu.f32");
     /// assert_eq!(cell.to_string(), "engine.cpu.f32 single_request/p128");
     /// ```
     pub fn cell(&self, target: &str) -> CellKey {
-        let Self { scenario, case } = self.clone();
-        CellKey {
-            target: target.to_owned(),
-            scenario,
-            case,
+        CellKey::new(target, &self.scenario, &self.case)
+    }
+}
+
+impl CellKey {
+    /// The cell of a target in a scenario's case.
+    pub fn new(
+        target: impl Into<String>,
+        scenario: impl Into<String>,
+        case: impl Into<String>,
+    ) -> Self {
+        Self {
+            target: target.into(),
+            scenario: scenario.into(),
+            case: case.into(),
         }
     }
 }

@@ -32,10 +32,7 @@ pub fn scenario_id(suite: &str) -> String {
 
 /// Return the key of a suite's case.
 pub fn case_key(suite: &str, case: &str) -> CaseKey {
-    CaseKey {
-        scenario: scenario_id(suite),
-        case: case.to_owned(),
-    }
+    CaseKey::new(scenario_id(suite), case)
 }
 
 /// Whether the scenario name `wanted` means a suite: `micro/sdpa`, or `micro/*` for all of them.

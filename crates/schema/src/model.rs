@@ -17,7 +17,7 @@ pub struct Models {
 }
 
 /// One model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
     /// Id of the model, and the name of its directory under the models directory.
@@ -43,10 +43,11 @@ pub struct Model {
 }
 
 /// The source of a model's files.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Source {
     /// Made here from a seed by the `models` crate, which knows it by this id.
+    #[default]
     Embedded,
     /// Made by the `models` crate from weights that were trained here and stand in this repository.
     Trained {

@@ -11,7 +11,7 @@ use crate::scenario::{Axis, LoadShape, PromptSource};
 use serde::{Deserialize, Serialize};
 
 /// The plan of a run: everything that will be measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Profile id.
     pub profile: String,
@@ -101,7 +101,7 @@ impl Until {
 }
 
 /// A scenario with its sizes resolved.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlannedScenario {
     /// Scenario id.
     pub id: String,
@@ -125,7 +125,7 @@ pub struct PlannedScenario {
 }
 
 /// One level of a scenario; together with a target it is a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// Axis letter and value, e.g. `p50`.
     pub id: String,
@@ -208,10 +208,7 @@ impl Plan {
 impl PlannedScenario {
     /// Return the key of one of its cases.
     pub fn case_key(&self, case: &Case) -> CaseKey {
-        CaseKey {
-            scenario: self.id.clone(),
-            case: case.id.clone(),
-        }
+        CaseKey::new(&self.id, &case.id)
     }
 
     /// Return the key of a target's cell in one of its cases.
@@ -298,11 +295,7 @@ pub struct Launch {
 impl Launch {
     /// Return the key of its cell in a case.
     pub fn cell_key(&self, case: &str) -> CellKey {
-        CellKey {
-            target: self.target.clone(),
-            scenario: self.scenario.clone(),
-            case: case.to_owned(),
-        }
+        CellKey::new(&self.target, &self.scenario, case)
     }
 }
 

@@ -240,7 +240,7 @@ fn check_source(path: &Path, file_date: &str, row: &str, source: &Source) -> Res
     Ok(())
 }
 
-/// Whether a text is `YYYY-MM-DD` with a month and a day that exist in some year.
+/// Whether a text is `YYYY-MM-DD` with a month, and a day that the month has in some year.
 pub(crate) fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts.as_slice() else {
@@ -255,7 +255,12 @@ pub(crate) fn is_date(text: &str) -> bool {
     else {
         return false;
     };
-    (1..=12).contains(&month) && (1..=31).contains(&day)
+    let last = match month {
+        2 => 29,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    (1..=12).contains(&month) && (1..=last).contains(&day)
 }
 
 #[cfg(test)]
@@ -335,6 +340,9 @@ source = { url = "https://a.example/", date = "2026-01-01", dated = "published" 
                 "not after",
             ),
             ("\"2025-01-31\"", "\"2025-13-31\"", "YYYY-MM-DD"),
+            ("\"2025-01-31\"", "\"2025-02-31\"", "YYYY-MM-DD"),
+            ("\"2025-01-31\"", "\"2025-04-31\"", "YYYY-MM-DD"),
+            ("\"2025-01-31\"", "\"2025-01-32\"", "YYYY-MM-DD"),
             ("usd_per_kwh = 0.1", "usd_per_kwh = 0.0", "electricity"),
             ("usd_per_m_output = 0.2", "usd_per_m_output = nan", "api"),
             (

@@ -14,7 +14,7 @@ pub const INVOCATIONS_MIN: u32 = 5;
 pub const MATTERS_PERCENT: f64 = 2.0;
 
 /// One profile.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Id of the profile, equal to the file's stem.
@@ -138,7 +138,7 @@ impl Slo {
 
 /// The sizes of one scenario. At most one of `prompt_tokens`, `concurrency`, `load_percent` and
 /// `shared_percent` has more than one entry: the one on the scenario's axis.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
     /// Prompt lengths (tokens); empty where the user's prompts are asked, whose file decides.

@@ -60,11 +60,7 @@ pub struct LaunchRecord {
 impl LaunchRecord {
     /// Return the key of its cell in a case.
     pub fn cell_key(&self, case: &str) -> CellKey {
-        CellKey {
-            target: self.target.clone(),
-            scenario: self.scenario.clone(),
-            case: case.to_owned(),
-        }
+        CellKey::new(&self.target, &self.scenario, case)
     }
 }
 
@@ -93,7 +89,7 @@ impl std::fmt::Display for IsaLimit {
 }
 
 /// What the engine reported when it was ready.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ready {
     /// Engine version, from `hello`.
     pub version: String,
@@ -236,7 +232,7 @@ pub struct End {
 }
 
 /// How a launch, or a cell, ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It was measured.
@@ -262,6 +258,7 @@ pub enum Status {
     /// It was planned, but there was no time for it.
     OverBudget,
     /// It was planned, but not run (yet): the run was interrupted.
+    #[default]
     NotRun,
 }
 
@@ -286,7 +283,7 @@ impl Status {
 }
 
 /// A line of `results/<run>/verify.jsonl`: the parity gate's judgement of a target.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VerifyRecord {
     /// Target id.
     pub target: String,
@@ -344,7 +341,7 @@ const NO_PREFIX_CACHE: &str =
     "keeps nothing of earlier prompts: its hello declares no prefix cache";
 
 /// A line of `results/<run>/check.jsonl`: the judgement of a cell's timed outputs after the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CheckRecord {
     /// Target id.
     pub target: String,
@@ -376,10 +373,6 @@ impl CheckRecord {
 
     /// The key of the cell whose outputs it judges.
     pub fn key(&self) -> CellKey {
-        CellKey {
-            target: self.target.clone(),
-            scenario: self.scenario.clone(),
-            case: self.case.clone(),
-        }
+        CellKey::new(&self.target, &self.scenario, &self.case)
     }
 }

@@ -8,7 +8,7 @@ mod instrument;
 pub mod isa;
 
 pub use architectures::ANY_ARCHITECTURE;
-pub use build::{Build, Need};
+pub use build::{Build, CargoBuild, Need};
 pub use device::{Device, DeviceKind};
 pub use instrument::{Handicap, Instrument};
 
@@ -173,7 +173,7 @@ pub struct TargetEntry {
 }
 
 /// A target with its engine resolved.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Target {
     /// `engine[+variant].backend.precision`, e.g. `candle.cpu.q8_0`.
     pub id: String,
@@ -369,12 +369,7 @@ impl Registry {
     /// registry says which. At a coarser precision it has that precision's noise too, and is judged
     /// by its limits only.
     pub fn is_seen_by(&self, mutant: &Target, precision: &str) -> bool {
-        let entries = self.engine(&mutant.engine).map_or(&[][..], |e| &e.targets);
-        let is_it = |entry: &&TargetEntry| {
-            (&entry.variant, &entry.backend, &entry.precision)
-                == (&mutant.variant, &mutant.backend, &mutant.precision)
-        };
-        match entries.iter().find(is_it).map(|entry| &entry.seen_by) {
+        match self.entry(mutant).map(|(_, entry)| &entry.seen_by) {
             Some(named) if !named.is_empty() => named.iter().any(|name| name == precision),
             _ => mutant.precision == "f32" || mutant.precision == precision,
         }
@@ -393,6 +388,16 @@ impl Registry {
     /// The engine of that id, if there is one.
     pub fn engine(&self, id: &str) -> Option<&Engine> {
         self.engines.iter().find(|engine| engine.id == id)
+    }
+
+    /// The engine and the entry of a target; `None` where the target isn't in this registry.
+    fn entry(&self, target: &Target) -> Option<(&Engine, &TargetEntry)> {
+        let engine = self.engine(&target.engine)?;
+        let entry = engine.targets.iter().find(|entry| {
+            (&entry.variant, &entry.backend, &entry.precision)
+                == (&target.variant, &target.backend, &target.precision)
+        });
+        Some((engine, entry?))
     }
 
     /// The user's environment variables that a program built like this sees: those of its engine.

@@ -26,7 +26,7 @@ use std::path::Path;
 pub const FORMAT: u32 = 1;
 
 /// `run.json`, written before anything is measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunHeader {
     /// Number of the format, [`FORMAT`].
     pub format: u32,
@@ -48,7 +48,7 @@ pub struct RunHeader {
 }
 
 /// A run with all its records.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
     /// `run.json`.
     pub header: RunHeader,

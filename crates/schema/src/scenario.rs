@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// One scenario.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Id of the scenario, equal to the file's stem; stands in file names and URLs.
@@ -50,10 +50,11 @@ impl PromptSource {
 }
 
 /// The shape of a load: how requests are issued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadShape {
     /// One request after the other.
+    #[default]
     Serial,
     /// A fixed number of requests in flight: each answer is followed by the next request.
     ClosedLoop,
@@ -74,10 +75,11 @@ impl LoadShape {
 }
 
 /// The axis along which the cases of a scenario vary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Axis {
     /// Prompt length in tokens; case `p50`.
+    #[default]
     PromptTokens,
     /// Requests in flight; case `c8`.
     InFlight,
@@ -169,7 +171,7 @@ impl Scenario {
 }
 
 /// The `*.toml` files of a directory, sorted.
-pub(crate) fn toml_files(dir: &Path) -> Result<Vec<std::path::PathBuf>, DataError> {
+pub fn toml_files(dir: &Path) -> Result<Vec<std::path::PathBuf>, DataError> {
     let entries = std::fs::read_dir(dir)
         .map_err(|error| DataError::new(dir, format!("can't be listed: {error}")))?;
     let mut files: Vec<_> = entries

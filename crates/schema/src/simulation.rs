@@ -1,9 +1,7 @@
 //! `data/simulation.json`: how the statistics perform on data whose truth is known, as found by
 //! `cargo xtask simulate --write`. The methodology page prints it.
 
-use crate::error::{DataError, read_json};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// The outcome of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -132,11 +130,4 @@ pub struct PowerRow {
     pub launch_log_stddev: f64,
     /// Outcomes.
     pub found: Outcome,
-}
-
-impl Simulation {
-    /// Load the file.
-    pub fn load(path: &Path) -> Result<Self, DataError> {
-        read_json(path)
-    }
 }

@@ -91,14 +91,10 @@ mod tests {
         Case {
             id: id.into(),
             prompt_tokens,
-            prompt_tokens_mean: None,
             new_tokens: 16,
             concurrency,
-            load_percent: None,
-            shared_percent: None,
             requests: 20,
-            duration_s: 0.0,
-            measured_by: None,
+            ..Case::default()
         }
     }
 
@@ -107,11 +103,10 @@ mod tests {
             id: id.into(),
             version: 1,
             load,
-            prompts: Default::default(),
             axis: Axis::PromptTokens,
-            targets: vec![],
             turns,
             cases,
+            ..PlannedScenario::default()
         }
     }
 

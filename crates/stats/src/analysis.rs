@@ -175,10 +175,7 @@ impl Cell {
 
     /// Return the key of its case.
     pub fn case_key(&self) -> CaseKey {
-        CaseKey {
-            scenario: self.scenario.clone(),
-            case: self.case.clone(),
-        }
+        CaseKey::new(&self.scenario, &self.case)
     }
 
     /// Return one of its metrics; `None` where the cell doesn't have it.

@@ -156,10 +156,7 @@ fn agreement(changes: &[Change], analyses: (&Analysis, &Analysis)) -> Agreement 
         let Some(metric) = change.metric else {
             continue;
         };
-        let at = CaseKey {
-            scenario: change.scenario.clone(),
-            case: change.case.clone(),
-        };
+        let at = CaseKey::new(&change.scenario, &change.case);
         cases.entry((at, metric)).or_default().push(&change.target);
     }
     let mut agreement = Agreement::default();

@@ -169,14 +169,7 @@ mod tests {
                 shape: None,
                 course: None,
             }],
-            ..Cell::new(
-                CellKey {
-                    target: target.into(),
-                    scenario: "sustained".into(),
-                    case: "c8".into(),
-                },
-                8,
-            )
+            ..Cell::new(CellKey::new(target, "sustained", "c8"), 8)
         }
     }
 

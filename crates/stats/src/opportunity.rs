@@ -64,10 +64,7 @@ pub struct Opportunity {
 impl Opportunity {
     /// Return the key of the case.
     pub fn case_key(&self) -> CaseKey {
-        CaseKey {
-            scenario: self.scenario.clone(),
-            case: self.case.clone(),
-        }
+        CaseKey::new(&self.scenario, &self.case)
     }
 
     /// Return the value that gaps are ranked by: the lower end of the gain's interval, the part of
@@ -199,11 +196,7 @@ mod tests {
             invocations: 3,
             metrics: metrics.iter().map(metric).collect(),
             ..Cell::new(
-                CellKey {
-                    target: "t".into(),
-                    scenario: "long_context".into(),
-                    case: format!("p{axis_value}"),
-                },
+                CellKey::new("t", "long_context", format!("p{axis_value}")),
                 axis_value,
             )
         }
@@ -211,14 +204,11 @@ mod tests {
 
     fn scenario(load: LoadShape) -> PlannedScenario {
         PlannedScenario {
-            prompts: Default::default(),
             id: "long_context".into(),
             version: 1,
             load,
             axis: Axis::PromptTokens,
-            targets: vec![],
-            turns: false,
-            cases: vec![],
+            ..PlannedScenario::default()
         }
     }
 

@@ -198,22 +198,12 @@ mod tests {
                     course: None,
                 }]
             },
-            ..Cell::new(
-                CellKey {
-                    target: target.into(),
-                    scenario: "s".into(),
-                    case: "c".into(),
-                },
-                1,
-            )
+            ..Cell::new(CellKey::new(target, "s", "c"), 1)
         }
     }
 
     fn at() -> CaseKey {
-        CaseKey {
-            scenario: "s".into(),
-            case: "c".into(),
-        }
+        CaseKey::new("s", "c")
     }
 
     fn analysis(cells: Vec<Cell>, inflation: Option<f64>) -> Analysis {

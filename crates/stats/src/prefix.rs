@@ -62,14 +62,7 @@ mod tests {
             requests: 100,
             invocations: 3,
             metrics: vec![metric],
-            ..Cell::new(
-                CellKey {
-                    target: "t".into(),
-                    scenario: "prefix".into(),
-                    case: format!("s{shared}"),
-                },
-                shared,
-            )
+            ..Cell::new(CellKey::new("t", "prefix", format!("s{shared}")), shared)
         }
     }
 

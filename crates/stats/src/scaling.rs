@@ -60,14 +60,11 @@ mod tests {
 
     fn scenario(axis: Axis) -> PlannedScenario {
         PlannedScenario {
-            prompts: Default::default(),
             id: "concurrent".into(),
             version: 1,
             load: LoadShape::ClosedLoop,
             axis,
-            targets: vec![],
-            turns: false,
-            cases: vec![],
+            ..PlannedScenario::default()
         }
     }
 
@@ -87,14 +84,7 @@ mod tests {
             requests: 100,
             invocations: 3,
             metrics: vec![metric],
-            ..Cell::new(
-                CellKey {
-                    target: "t".into(),
-                    scenario: "concurrent".into(),
-                    case: format!("u{load}"),
-                },
-                load,
-            )
+            ..Cell::new(CellKey::new("t", "concurrent", format!("u{load}")), load)
         }
     }
 

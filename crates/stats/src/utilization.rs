@@ -210,15 +210,10 @@ mod tests {
 
     fn ready(weight_bytes: u64) -> Ready {
         Ready {
-            version: String::new(),
-            build: BTreeMap::new(),
             batching: "none".into(),
-            notes: vec![],
-            hello_ns: 0,
-            ready_ns: 0,
-            load_ns: 0,
             weight_bytes,
             kv_bytes_per_token: 100,
+            ..Ready::default()
         }
     }
 
@@ -353,14 +348,7 @@ mod tests {
             requests: 100,
             invocations: 5,
             metrics: metrics.iter().map(metric).collect(),
-            ..Cell::new(
-                CellKey {
-                    target: target.into(),
-                    scenario: "s".into(),
-                    case: "p10".into(),
-                },
-                10,
-            )
+            ..Cell::new(CellKey::new(target, "s", "p10"), 10)
         }
     }
 
@@ -368,11 +356,10 @@ mod tests {
         Target {
             id: id.into(),
             engine: "e".into(),
-            variant: String::new(),
             backend: backend.into(),
             precision: "f32".into(),
             weights: "w".into(),
-            hidden: false,
+            ..Target::default()
         }
     }
 

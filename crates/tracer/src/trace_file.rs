@@ -162,7 +162,8 @@ mod tests {
         });
         file.close(&end);
         file.kernels_of_buffer(vec![named("late", 60)]);
-        let trace = KernelTrace::load(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let trace = KernelTrace::parse(&path, &text).unwrap();
         assert_eq!(trace.names, ["b\"", "a"]);
         let names: Vec<u32> = trace.kernels.iter().map(|k| k.name).collect();
         assert_eq!(names, [0, 1, 0, 1]);

@@ -8,7 +8,7 @@ use crate::model::Llama;
 use crate::weights::Files;
 use burn::tensor::Tensor;
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
 use shape::{Computes, Shape};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use std::path::Path;
 /// The version of Burn. A test compares it with the lockfile.
 pub const VERSION: &str = "0.22.1";
 
-pub(crate) const COMPUTES: Computes = Computes {
+const COMPUTES: Computes = Computes {
     engine: "burn-bench",
     biases: true,
 };
@@ -122,19 +122,16 @@ impl Burn {
 
 impl Engine for Burn {
     fn hello(load: &Load) -> Hello {
+        let features = protocol::features!(
+            "flex" "ndarray" "wgpu" "vulkan" "cuda" "metal" "cpu" "tch"
+        );
+        let capabilities = Capabilities {
+            notes: notes(load),
+            ..Capabilities::new(Batching::StaticEqualLength)
+        };
         Hello {
-            protocol: PROTOCOL,
-            engine: "burn".to_string(),
-            version: VERSION.to_string(),
-            build: BTreeMap::from([("features".to_string(), features())]),
-            capabilities: Capabilities {
-                batching: Batching::StaticEqualLength,
-                score: true,
-                parallel_score: false,
-                prefix_cache: false,
-                position_gap: None,
-                notes: notes(load),
-            },
+            build: BTreeMap::from([("features".to_string(), features)]),
+            ..Hello::new("burn", VERSION, capabilities)
         }
     }
 
@@ -205,21 +202,6 @@ impl Engine for Burn {
         let row = logits.clone().slice([row..row + 1, 0..self.vocabulary]);
         row.try_into_vec_as::<f32>().map_err(EngineError::internal)
     }
-}
-
-fn features() -> String {
-    let all = [
-        ("flex", cfg!(feature = "flex")),
-        ("ndarray", cfg!(feature = "ndarray")),
-        ("wgpu", cfg!(feature = "wgpu")),
-        ("vulkan", cfg!(feature = "vulkan")),
-        ("cuda", cfg!(feature = "cuda")),
-        ("metal", cfg!(feature = "metal")),
-        ("cpu", cfg!(feature = "cpu")),
-        ("tch", cfg!(feature = "tch")),
-    ];
-    let on = all.iter().filter(|(_, on)| *on).map(|(name, _)| *name);
-    on.collect::<Vec<_>>().join(" ")
 }
 
 fn notes(load: &Load) -> Vec<String> {

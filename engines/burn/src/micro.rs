@@ -74,15 +74,10 @@ impl Suite for Micro {
         unsafe { std::env::set_var("CUBECL_AUTOTUNE_CACHE", "0") };
         let load = protocol::wire::Load {
             model_dir: load.model_dir.clone(),
-            weights: String::new(),
             precision: load.precision.clone(),
             backend: load.backend.clone(),
-            variant: String::new(),
-            device: 0,
             threads: load.threads,
-            max_context: 0,
-            max_batch: 0,
-            prefix_cache: false,
+            ..Default::default()
         };
         let backend = Backend::open(&load, kind.product_threads(load.threads))?;
         #[cfg(feature = "cube")]

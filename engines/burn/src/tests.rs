@@ -32,12 +32,10 @@ fn request(dir: &Path) -> Load {
         weights: "model.safetensors".to_string(),
         precision: "f32".to_string(),
         backend: backends()[0].to_string(),
-        variant: String::new(),
-        device: 0,
         threads: 2,
         max_context: 48,
         max_batch: 3,
-        prefix_cache: false,
+        ..Load::default()
     }
 }
 
@@ -227,19 +225,6 @@ fn what_is_not_computed_is_refused_by_name() {
             json!({"model_type": "mistral", "sliding_window": 47}),
             "last 47 positions",
         ),
-        (
-            json!({"model_type": "phi3", "rope_scaling": {"type": "longrope"}}),
-            "longrope",
-        ),
-        (
-            json!({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}),
-            "yarn",
-        ),
-        (
-            json!({"partial_rotary_factor": 0.5}),
-            "partial_rotary_factor",
-        ),
-        (json!({"hidden_act": "gelu"}), "gelu"),
     ] {
         let err = refusal(Tiny::new(config).write().path(), |_| ());
         assert_eq!(err.kind, FailureKind::Unsupported, "{err}");
@@ -320,33 +305,10 @@ fn a_damaged_file_is_named() {
         let err = refusal(dir.path(), |load| load.weights = weights.to_string());
         assert!(err.message.contains(weights), "{err}");
     }
-    for (change, word) in [
-        (json!({"intermediate_size": 95}), "model.layers.0.mlp"),
-        (json!({"num_key_value_heads": 3}), "share"),
-        (json!({"hidden_size": 0}), "hidden_size"),
-        (json!({"head_dim": 15}), "15"),
-        (json!({"rms_norm_eps": null}), "rms_norm_eps"),
-    ] {
-        let mut changed = Tiny::new(json!({}));
-        for (key, value) in change.as_object().unwrap() {
-            changed.config[key] = value.clone();
-        }
-        let err = refusal(changed.write().path(), |_| ());
-        assert!(err.message.contains(word), "{change}: {err}");
-    }
+    let mut changed = Tiny::new(json!({}));
+    changed.config["intermediate_size"] = json!(95);
+    let err = refusal(changed.write().path(), |_| ());
+    assert!(err.message.contains("model.layers.0.mlp"), "{err}");
     std::fs::remove_file(path("config.json")).unwrap();
     assert!(refusal(dir.path(), |_| ()).message.contains("config.json"));
-}
-
-#[test]
-fn both_spellings_of_rope_scaling_are_read() {
-    let mut new = llama3();
-    new["rope_theta"] = json!(10_000.0);
-    let old = Tiny::new(json!({"rope_scaling": llama3()})).write();
-    let new = Tiny::new(json!({"rope_theta": null, "rope_parameters": new})).write();
-    let [old, new] = [old, new].map(|dir| {
-        shape::Shape::read(&dir.path().join("config.json"), &crate::engine::COMPUTES).unwrap()
-    });
-    assert_eq!(old.rope, new.rope);
-    assert_ne!(old.rope.scaling, shape::Scaling::None);
 }

@@ -18,14 +18,8 @@ impl Files {
     /// # Errors
     /// Fails if a file is missing or has a format that is not read here.
     pub fn map(model_dir: &Path, weights: &str) -> Result<Self, EngineError> {
-        if !weights.ends_with(".safetensors") && !weights.ends_with(".safetensors.index.json") {
-            return Err(EngineError::unsupported(format!(
-                "{}: neither .safetensors nor its .index.json; Burn reads no GGUF",
-                model_dir.join(weights).display()
-            )));
-        }
         let mut files = Vec::new();
-        for path in protocol::safetensors_files(model_dir, weights)? {
+        for path in protocol::only_safetensors(model_dir, weights)? {
             let map = File::open(&path)
                 // SAFETY: a model's weight files are not written to while it runs.
                 .and_then(|file| unsafe { Mmap::map(&file) })

@@ -1,11 +1,12 @@
 //! The adapter: it chooses the device, feeds token ids and returns greedy ids. Only the modules
 //! below know which file format the model came from.
 
-use crate::model::{Model, catching, failed};
+use crate::model::{Model, failed};
 use crate::{gguf, safetensors};
 use candle_core::{D, Device, Tensor};
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use protocol::panicked::catching;
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -49,25 +50,16 @@ impl Candle {
 
 impl Engine for Candle {
     fn hello(load: &Load) -> Hello {
-        let mut capabilities = Capabilities {
-            batching: Batching::StaticEqualLength,
-            score: true,
-            parallel_score: false,
-            prefix_cache: false,
-            position_gap: None,
-            notes: Vec::new(),
-        };
+        let mut capabilities = Capabilities::new(Batching::StaticEqualLength);
         if is_gguf(load) {
             gguf::describe(load, &mut capabilities);
         } else {
             safetensors::describe(load, &mut capabilities);
         }
+        let features = protocol::features!("cuda" "cudnn" "flash-attn" "mkl" "metal");
         Hello {
-            protocol: PROTOCOL,
-            engine: "candle".to_string(),
-            version: VERSION.to_string(),
-            build: BTreeMap::from([("features".to_string(), features())]),
-            capabilities,
+            build: BTreeMap::from([("features".to_string(), features)]),
+            ..Hello::new("candle", VERSION, capabilities)
         }
     }
 
@@ -123,19 +115,6 @@ impl Engine for Candle {
             .and_then(|row| row.to_vec1())
             .map_err(|err| failed(&err))
     }
-}
-
-/// Return the Cargo features of this binary, separated by spaces.
-fn features() -> String {
-    let all = [
-        ("cuda", cfg!(feature = "cuda")),
-        ("cudnn", cfg!(feature = "cudnn")),
-        ("flash-attn", cfg!(feature = "flash-attn")),
-        ("mkl", cfg!(feature = "mkl")),
-        ("metal", cfg!(feature = "metal")),
-    ];
-    let enabled = all.iter().filter(|(_, on)| *on).map(|(name, _)| *name);
-    enabled.collect::<Vec<_>>().join(" ")
 }
 
 fn is_gguf(load: &Load) -> bool {

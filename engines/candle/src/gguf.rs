@@ -1,15 +1,15 @@
 //! Opens GGUF files of any type, describes them from their header, and checks that they have the
 //! precision asked for. [`crate::quantised`] chooses Candle's model for a file.
 
-use crate::model::{Loading, catching, in_file};
+use crate::model::{Loading, in_file};
 use crate::quantised::Header;
 use crate::{config, quantised};
 use candle_core::Device;
 use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Content;
 use protocol::engine::EngineError;
+use protocol::panicked::catching;
 use protocol::wire::{Batching, Capabilities, FailureKind, Load};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -27,10 +27,7 @@ pub fn describe(load: &Load, capabilities: &mut Capabilities) {
     if !gaps.is_empty() {
         capabilities.position_gap = Some(gaps.join("; "));
     }
-    let is_quantised = !matches!(
-        main_type(&content),
-        Some(GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16)
-    );
+    let is_quantised = !matches!(main_type(&content).as_deref(), Some("F32" | "F16" | "BF16"));
     if !is_quantised {
         let note = "Unquantised GGUF weights are f32 in memory.".to_string();
         capabilities.notes.push(note);
@@ -80,25 +77,20 @@ fn open(path: &Path) -> Result<(BufReader<File>, Content), String> {
     Ok((reader, content))
 }
 
-/// Return the type of most of the layers' weights.
-fn main_type(content: &Content) -> Option<GgmlDType> {
-    let mut elements: BTreeMap<String, (usize, GgmlDType)> = BTreeMap::new();
-    for (name, info) in &content.tensor_infos {
-        if name.starts_with("blk.") && info.shape.rank() == 2 {
-            let key = format!("{:?}", info.ggml_dtype);
-            elements.entry(key).or_insert((0, info.ggml_dtype)).0 += info.shape.elem_count();
-        }
-    }
-    elements
-        .into_values()
-        .max_by_key(|(elements, _)| *elements)
-        .map(|(_, dtype)| dtype)
+/// Return the type of most of the layers' weights, as Candle names it (`Q8_0`, `Q4K`).
+fn main_type(content: &Content) -> Option<String> {
+    let matrices = content.tensor_infos.iter();
+    let matrices = matrices.filter(|(_, info)| info.shape.rank() == 2);
+    protocol::main_type(matrices.map(|(name, info)| {
+        let kind = format!("{:?}", info.ggml_dtype);
+        (name.as_str(), kind, info.shape.elem_count() as u64)
+    }))
 }
 
 /// Check that a file has the precision asked for, by the type of most of its weights.
 fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
-    let dtype = main_type(content).ok_or("the file has no layer weights")?;
-    protocol::check_precision(&format!("{dtype:?}"), precision)
+    let held = main_type(content).ok_or("the file has no layer weights")?;
+    protocol::check_precision(&held, precision)
 }
 
 /// Bytes of weights that a decode step reads. Of an embedding that is not also the output head,

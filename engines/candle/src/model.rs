@@ -3,9 +3,7 @@
 
 use candle_core::Tensor;
 use protocol::engine::EngineError;
-use protocol::panicked;
 use protocol::wire::FailureKind;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// The operations that every one of Candle's models supports.
@@ -21,6 +19,33 @@ pub trait Model {
     fn positions(&self) -> usize;
 }
 
+/// A model that holds its own key/value cache. Candle's models of this kind have the same methods,
+/// but no trait in common.
+pub struct Owned<M> {
+    /// The model.
+    pub model: M,
+    /// Number of positions in its RoPE table.
+    pub positions: usize,
+    /// Discards its keys and values.
+    pub forget: fn(&mut M),
+    /// Feeds ids, as [`Model::forward`] does.
+    pub forward: fn(&mut M, &Tensor, usize) -> candle_core::Result<Tensor>,
+}
+
+impl<M> Model for Owned<M> {
+    fn forget(&mut self) {
+        (self.forget)(&mut self.model);
+    }
+
+    fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor> {
+        (self.forward)(&mut self.model, ids, position)
+    }
+
+    fn positions(&self) -> usize {
+        self.positions
+    }
+}
+
 /// A loaded model, with the sizes to report for it.
 pub struct Loading {
     /// The loaded model.
@@ -31,14 +56,6 @@ pub struct Loading {
     pub kv_bytes_per_token: u64,
 }
 
-/// Call into Candle; a panic becomes an error too, because Candle unwraps in some places.
-pub fn catching<T>(call: impl FnOnce() -> candle_core::Result<T>) -> Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(result) => result.map_err(|err| one_line(&err)),
-        Err(payload) => Err(panicked::message(payload.as_ref()).to_owned()),
-    }
-}
-
 /// Create an error that names the file it is about.
 pub fn in_file(kind: FailureKind, path: &Path, err: impl std::fmt::Display) -> EngineError {
     EngineError::new(kind, format!("{}: {err}", path.display()))
@@ -47,13 +64,4 @@ pub fn in_file(kind: FailureKind, path: &Path, err: impl std::fmt::Display) -> E
 /// Convert a failed step's error, without the backtrace that Candle appends if one is enabled.
 pub fn failed(err: &candle_core::Error) -> EngineError {
     EngineError::of_library(&err.to_string())
-}
-
-/// Return the error's first line, without the backtrace that Candle appends if one is enabled.
-fn one_line(err: &candle_core::Error) -> String {
-    err.to_string()
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .to_string()
 }

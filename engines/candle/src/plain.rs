@@ -3,7 +3,7 @@
 //! its caller holds the key/value cache, and in the shape and type of the logits.
 
 use crate::config;
-use crate::model::Model;
+use crate::model::{Model, Owned};
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::llama::{Cache, Llama, LlamaConfig};
@@ -112,17 +112,23 @@ impl Config {
                     positions: config.max_position_embeddings,
                 })
             }
-            Self::Mistral(config) => Box::new(Plain {
+            Self::Mistral(config) => Box::new(Owned {
                 model: mistral::Model::new(&config, weights)?,
                 positions: config.max_position_embeddings,
+                forget: mistral::Model::clear_kv_cache,
+                forward: |model, ids, position| last(&model.forward(ids, position)?),
             }),
-            Self::Phi3(config) => Box::new(Plain {
+            Self::Phi3(config) => Box::new(Owned {
                 model: phi3::Model::new(&config, weights)?,
                 positions: config.max_position_embeddings,
+                forget: phi3::Model::clear_kv_cache,
+                forward: |model, ids, position| last(&model.forward(ids, position)?),
             }),
-            Self::Qwen3(config) => Box::new(Plain {
+            Self::Qwen3(config) => Box::new(Owned {
                 model: qwen3::ModelForCausalLM::new(&config, weights)?,
                 positions: config.max_position_embeddings,
+                forget: qwen3::ModelForCausalLM::clear_kv_cache,
+                forward: |model, ids, position| last(&model.forward(ids, position)?),
             }),
         };
         Ok(model)
@@ -153,37 +159,8 @@ impl Model for PlainLlama {
     }
 }
 
-/// A model that holds its own key/value cache.
-struct Plain<M> {
-    model: M,
-    positions: usize,
-}
-
 /// Convert the logits of the last token from rows × 1 × vocabulary at the weights' precision to
 /// rows × vocabulary, f32.
 fn last(logits: &Tensor) -> candle_core::Result<Tensor> {
     logits.squeeze(1)?.to_dtype(DType::F32)
 }
-
-/// Implements [`Model`] for models that have the same methods but no trait in common.
-macro_rules! own_cache {
-    ($model:ty) => {
-        impl Model for Plain<$model> {
-            fn forget(&mut self) {
-                self.model.clear_kv_cache();
-            }
-
-            fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor> {
-                last(&self.model.forward(ids, position)?)
-            }
-
-            fn positions(&self) -> usize {
-                self.positions
-            }
-        }
-    };
-}
-
-own_cache!(mistral::Model);
-own_cache!(phi3::Model);
-own_cache!(qwen3::ModelForCausalLM);

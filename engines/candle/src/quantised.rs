@@ -2,9 +2,9 @@
 //! wrapped as a [`Model`]. From a file's header, this module also tells what each of them can't do
 //! or would silently compute wrongly.
 
-use crate::model::Model;
+use crate::model::{Model, Owned};
+use candle_core::Device;
 use candle_core::quantized::gguf_file::{Content, Value};
-use candle_core::{Device, Tensor};
 use candle_transformers::models::quantized_llama::{self, MAX_SEQ_LEN};
 use candle_transformers::models::{quantized_phi3, quantized_qwen3};
 use std::io::{Read, Seek};
@@ -172,75 +172,35 @@ pub fn load<R: Read + Seek>(
 ) -> candle_core::Result<Box<dyn Model>> {
     let model: Box<dyn Model> = match architecture {
         "llama" => {
-            let model = quantized_llama::ModelWeights::from_gguf(content, reader, device)?;
-            Box::new(Llama { model, positions })
+            use quantized_llama::ModelWeights;
+            Box::new(Owned {
+                model: ModelWeights::from_gguf(content, reader, device)?,
+                positions,
+                forget: ModelWeights::clear_kv_cache,
+                forward: ModelWeights::forward,
+            })
         }
         "phi3" => {
-            // Flash attention in bf16 would not be the precision that the file's name says.
-            let model = quantized_phi3::ModelWeights::from_gguf(false, content, reader, device)?;
-            Box::new(Phi3 { model, positions })
+            use quantized_phi3::ModelWeights;
+            Box::new(Owned {
+                // Flash attention in bf16 would not be the precision that the file's name says.
+                model: ModelWeights::from_gguf(false, content, reader, device)?,
+                positions,
+                // The model discards its cache when it is fed from position 0.
+                forget: |_| (),
+                forward: ModelWeights::forward,
+            })
         }
         "qwen3" => {
-            let model = quantized_qwen3::ModelWeights::from_gguf(content, reader, device)?;
-            Box::new(Qwen3 { model, positions })
+            use quantized_qwen3::ModelWeights;
+            Box::new(Owned {
+                model: ModelWeights::from_gguf(content, reader, device)?,
+                positions,
+                forget: ModelWeights::clear_kv_cache,
+                forward: ModelWeights::forward,
+            })
         }
         other => candle_core::bail!("no architecture {other:?} here"),
     };
     Ok(model)
-}
-
-struct Llama {
-    model: quantized_llama::ModelWeights,
-    positions: usize,
-}
-
-impl Model for Llama {
-    fn forget(&mut self) {
-        self.model.clear_kv_cache();
-    }
-
-    fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor> {
-        self.model.forward(ids, position)
-    }
-
-    fn positions(&self) -> usize {
-        self.positions
-    }
-}
-
-struct Phi3 {
-    model: quantized_phi3::ModelWeights,
-    positions: usize,
-}
-
-impl Model for Phi3 {
-    /// Does nothing: the model discards its cache when it is fed from position 0.
-    fn forget(&mut self) {}
-
-    fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor> {
-        self.model.forward(ids, position)
-    }
-
-    fn positions(&self) -> usize {
-        self.positions
-    }
-}
-
-struct Qwen3 {
-    model: quantized_qwen3::ModelWeights,
-    positions: usize,
-}
-
-impl Model for Qwen3 {
-    fn forget(&mut self) {
-        self.model.clear_kv_cache();
-    }
-
-    fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor> {
-        self.model.forward(ids, position)
-    }
-
-    fn positions(&self) -> usize {
-        self.positions
-    }
 }

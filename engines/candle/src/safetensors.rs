@@ -3,14 +3,15 @@
 //! for them.
 
 use crate::config;
-use crate::model::{Loading, catching, in_file};
+use crate::model::{Loading, in_file};
 use crate::plain::Config;
 use candle_core::safetensors::MmapedSafetensors;
 use candle_core::{DType, Device};
 use candle_nn::VarBuilder;
 use protocol::engine::EngineError;
-use protocol::wire::{Batching, Capabilities, FailureKind, Load};
-use std::path::{Path, PathBuf};
+use protocol::panicked::catching;
+use protocol::wire::{Batching, Capabilities, Load};
+use std::path::Path;
 
 /// Add to `capabilities` what is known of the model before it is loaded. A `config.json` that
 /// can't be read adds nothing: `load` will report what is wrong with it.
@@ -52,7 +53,7 @@ pub fn load(load: &Load, device: &Device) -> Result<Loading, EngineError> {
     let flash = uses_flash_attention(&load.backend, &load.precision);
     let config = Config::read(&config::read(dir)?, flash)
         .map_err(|(kind, message)| in_file(kind, &dir.join("config.json"), message))?;
-    let files = files(dir, &load.weights)?;
+    let files = protocol::only_safetensors(dir, &load.weights)?;
     // With several files, it isn't known which of them an error is about.
     let path = match files.as_slice() {
         [file] => file.clone(),
@@ -94,16 +95,6 @@ fn dtype(precision: &str, device: &Device) -> Result<DType, EngineError> {
             "Candle reads safetensors as f32, f16 or bf16; for {other} give it a GGUF file"
         ))),
     }
-}
-
-/// Return the weights file itself, or the shards of an index.
-fn files(dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineError> {
-    if weights.ends_with(".safetensors") || weights.ends_with(".safetensors.index.json") {
-        return protocol::safetensors_files(dir, weights);
-    }
-    let message = "neither .safetensors, nor its .index.json, nor .gguf";
-    let path = dir.join(weights);
-    Err(in_file(FailureKind::Unsupported, &path, message))
 }
 
 /// Bytes that a decode step reads: all weights, except that of an embedding that is not also the

@@ -19,12 +19,10 @@ fn request(dir: &Path, weights: &str, precision: &str) -> Load {
         weights: weights.to_string(),
         precision: precision.to_string(),
         backend: "cpu".to_string(),
-        variant: String::new(),
-        device: 0,
         threads: 1,
         max_context: 32,
         max_batch: 4,
-        prefix_cache: false,
+        ..Load::default()
     }
 }
 

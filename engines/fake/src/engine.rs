@@ -7,8 +7,8 @@ use crate::number;
 use crate::schedule::{Schedule, Truth, wait_until};
 use protocol::clock::now_ns;
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
-use std::collections::{BTreeMap, HashSet};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -75,20 +75,12 @@ impl Engine for Fake {
     fn hello(load: &Load) -> Hello {
         let fault = Fault::from_variant(&load.variant).unwrap_or(Fault::None);
         fault.choose();
-        Hello {
-            protocol: PROTOCOL,
-            engine: "fake".to_string(),
-            version: env!("CARGO_PKG_VERSION").to_string(),
-            build: BTreeMap::new(),
-            capabilities: Capabilities {
-                batching: Batching::StaticEqualLength,
-                score: true,
-                parallel_score: false,
-                prefix_cache: fault != Fault::Forgets,
-                position_gap: None,
-                notes: vec!["Runs no model: waits, then gives made-up tokens.".to_string()],
-            },
-        }
+        let capabilities = Capabilities {
+            prefix_cache: fault != Fault::Forgets,
+            notes: vec!["Runs no model: waits, then gives made-up tokens.".to_string()],
+            ..Capabilities::new(Batching::StaticEqualLength)
+        };
+        Hello::new("fake", env!("CARGO_PKG_VERSION"), capabilities)
     }
 
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
@@ -184,11 +176,11 @@ impl Engine for Fake {
         match self.fault {
             Fault::Crash if self.strikes() => std::process::abort(),
             Fault::Exit if self.strikes() => std::process::exit(3),
-            Fault::OomKill if self.strikes() => kill_self("-KILL"),
+            Fault::OomKill if self.strikes() => kill_self(libc::SIGKILL),
             Fault::Sigill if self.strikes() && std::env::var_os("FAKE_MAX_ISA").is_none() => {
-                kill_self("-ILL")
+                kill_self(libc::SIGILL)
             }
-            Fault::SigillAlways if self.strikes() => kill_self("-ILL"),
+            Fault::SigillAlways if self.strikes() => kill_self(libc::SIGILL),
             Fault::Orphan if self.strikes() => leave_a_child(),
             Fault::Hang if self.strikes() => hang(),
             _ => {}
@@ -220,12 +212,9 @@ impl Drop for Fake {
     }
 }
 
-fn kill_self(signal: &str) -> ! {
-    let me = std::process::id().to_string();
-    // The program `kill`, which every Unix has, saves this crate a dependency.
-    let _ = std::process::Command::new("kill")
-        .args([signal, &me])
-        .status();
+fn kill_self(signal: libc::c_int) -> ! {
+    // SAFETY: no handler of ours: the process ends here.
+    unsafe { libc::raise(signal) };
     hang()
 }
 

@@ -6,8 +6,7 @@ use frink_gguf::GgufFile;
 use frink_models::{BudgetBackend, Decoder, LoadError, ModelConfig, host_kv_dtype_from_env};
 use protocol::argmax;
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
-use std::collections::BTreeMap;
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
 use std::path::Path;
 
 /// The version of Frink's crates, which are released together. A test compares it with the
@@ -62,6 +61,18 @@ impl Frink {
         self.decoder.forward_batch_last(&rest, kept, caches)
     }
 
+    /// Check that the model has an embedding of each id: for another one Frink would panic.
+    fn check(&self, ids: &[u32]) -> Result<(), EngineError> {
+        let vocabulary = self.decoder.embedding.rows();
+        match ids.iter().find(|id| **id as usize >= vocabulary) {
+            None => Ok(()),
+            Some(id) => Err(EngineError::new(
+                FailureKind::BadRequest,
+                format!("token id {id}; the vocabulary has {vocabulary}"),
+            )),
+        }
+    }
+
     fn greedy(&self) -> Vec<u32> {
         self.logits.iter().map(|logits| argmax(logits)).collect()
     }
@@ -74,20 +85,14 @@ fn common(a: &[u32], b: &[u32]) -> usize {
 
 impl Engine for Frink {
     fn hello(load: &Load) -> Hello {
-        Hello {
-            protocol: PROTOCOL,
-            engine: "frink".to_string(),
-            version: VERSION.to_string(),
-            build: BTreeMap::new(),
-            capabilities: Capabilities {
-                batching: Batching::StaticEqualLength,
-                score: true,
-                parallel_score: false,
-                prefix_cache: true,
-                position_gap: position_gap(load),
-                notes: NOTES.map(str::to_owned).to_vec(),
-            },
-        }
+        let capabilities = Capabilities {
+            prefix_cache: true,
+            // Mistral's files don't mention the window, and Frink runs Phi-3 without it.
+            position_gap: protocol::window_gap(Path::new(&load.model_dir), "Frink"),
+            notes: NOTES.map(str::to_owned).to_vec(),
+            ..Capabilities::new(Batching::StaticEqualLength)
+        };
+        Hello::new("frink", VERSION, capabilities)
     }
 
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
@@ -145,12 +150,16 @@ impl Engine for Frink {
                 self.caches.len()
             )));
         }
+        for prompt in prompts {
+            self.check(prompt)?;
+        }
         let rows = prompts.iter().enumerate();
         self.logits = rows.map(|(row, prompt)| self.feed(row, prompt)).collect();
         Ok(self.greedy())
     }
 
     fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError> {
+        self.check(tokens)?;
         let rows = tokens.len();
         let ids: Vec<usize> = tokens.iter().map(|&id| id as usize).collect();
         let positions: Vec<usize> = self.fed[..rows].iter().map(Vec::len).collect();
@@ -184,20 +193,6 @@ fn kind_of(error: &LoadError) -> FailureKind {
         | LoadError::UnconsumedTensors(..) => FailureKind::Unsupported,
         _ => FailureKind::Internal,
     }
-}
-
-/// Describe the missing sliding window, if the model has one: Mistral's files don't mention it, and
-/// Frink runs Phi-3 without it.
-fn position_gap(load: &Load) -> Option<String> {
-    let dir = Path::new(&load.model_dir);
-    let window = protocol::sliding_window(dir)?;
-    let architecture = protocol::architecture(dir)?;
-    matches!(architecture.as_str(), "mistral" | "phi3").then(|| {
-        format!(
-            "Frink runs {architecture} without its sliding window of {window} positions: beyond it, \
-             it attends to too much"
-        )
-    })
 }
 
 #[cfg(test)]

@@ -2,25 +2,17 @@
 //! step reads.
 
 use frink_gguf::{GgmlType, GgufFile, TensorInfo};
-use std::collections::BTreeMap;
 
 /// Check that a file has the precision asked for, by the type of most of its weights.
 ///
 /// # Errors
 /// The type that the file has instead.
 pub fn check_precision(file: &GgufFile, precision: &str) -> Result<(), String> {
-    let held = main_type(file).ok_or("the file has no layer weights")?;
-    protocol::check_precision(&held, precision)
-}
-
-/// Return the type of most of the layers' weights, as Frink names it (`Q8_0`, `Q4K`).
-fn main_type(file: &GgufFile) -> Option<String> {
-    let mut elements: BTreeMap<String, usize> = BTreeMap::new();
-    for tensor in file.tensors.iter().filter(|t| t.name.starts_with("blk.")) {
-        *elements.entry(format!("{:?}", tensor.dtype)).or_default() += tensor.n_elements();
-    }
-    let most = elements.into_iter().max_by_key(|(_, elements)| *elements)?;
-    Some(most.0)
+    let held = protocol::main_type(file.tensors.iter().map(|tensor| {
+        let kind = format!("{:?}", tensor.dtype);
+        (tensor.name.as_str(), kind, tensor.n_elements() as u64)
+    }));
+    protocol::check_precision(&held.ok_or("the file has no layer weights")?, precision)
 }
 
 /// Bytes of weights that a decode step reads. Of an embedding that is not also the output head,

@@ -45,12 +45,10 @@ fn request(dir: &Path, weights: &str, precision: &str) -> Load {
         weights: weights.to_string(),
         precision: precision.to_string(),
         backend: "cpu".to_string(),
-        variant: String::new(),
-        device: 0,
         threads: 1,
         max_context: 64,
         max_batch: 4,
-        prefix_cache: false,
+        ..Load::default()
     }
 }
 
@@ -196,6 +194,19 @@ fn a_window_that_is_not_heeded_is_declared() {
         assert!(gap.contains("16 positions"), "{gap}");
     }
     assert_eq!(gap("qwen3"), None);
+}
+
+#[test]
+fn an_id_outside_the_vocabulary_is_refused_and_the_engine_lives_on() {
+    let dir = model();
+    let mut engine = loaded(dir.path());
+    let outside = spec().vocab_size as u32;
+    let refused = engine.prefill(&[&[1, outside]]).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::BadRequest);
+    engine.prefill(&[&[1, outside - 1]]).unwrap();
+    let refused = engine.decode(&[outside]).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::BadRequest);
+    engine.decode(&[2]).unwrap();
 }
 
 #[test]

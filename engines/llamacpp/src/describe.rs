@@ -2,7 +2,7 @@
 
 use crate::log;
 use llama_cpp_sys_2 as sys;
-use protocol::wire::{Batching, Capabilities, Hello, Load, PROTOCOL};
+use protocol::wire::{Batching, Capabilities, Hello, Load};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 use std::path::Path;
@@ -33,34 +33,23 @@ pub fn hello(load: &Load) -> Hello {
     let amx = amx(&ggml, &cpu_flags());
     let mut build = BTreeMap::from([
         ("crate".to_string(), CRATE.to_string()),
-        ("features".to_string(), features()),
+        ("features".to_string(), protocol::features!("openmp" "cuda")),
         ("ggml".to_string(), ggml),
         ("ggml_compiler".to_string(), COMPILER.to_string()),
     ]);
     build.extend(amx.map(|amx| ("ggml_amx".to_string(), amx.to_string())));
+    let capabilities = Capabilities {
+        prefix_cache: true,
+        // Mistral's files don't mention the window, and llama.cpp reads Phi-3's without it ("Phi
+        // SWA is currently disabled").
+        position_gap: protocol::window_gap(Path::new(&load.model_dir), "llama.cpp"),
+        notes: notes(load, amx),
+        ..Capabilities::new(Batching::Continuous)
+    };
     Hello {
-        protocol: PROTOCOL,
-        engine: "llamacpp".to_string(),
-        version,
         build,
-        capabilities: Capabilities {
-            batching: Batching::Continuous,
-            score: true,
-            parallel_score: false,
-            prefix_cache: true,
-            position_gap: position_gap(load),
-            notes: notes(load, amx),
-        },
+        ..Hello::new("llamacpp", version, capabilities)
     }
-}
-
-fn features() -> String {
-    let all = [
-        ("openmp", cfg!(feature = "openmp")),
-        ("cuda", cfg!(feature = "cuda")),
-    ];
-    let on = all.into_iter().filter(|(_, on)| *on).map(|(name, _)| name);
-    on.collect::<Vec<_>>().join(" ")
 }
 
 /// Return llama.cpp's version, and the instruction sets that its CPU backend was compiled for.
@@ -80,20 +69,6 @@ fn names() -> [String; 2] {
             text(sys::llama_print_system_info()),
         ]
     }
-}
-
-/// Describe the missing sliding window, if the model has one: Mistral's files don't mention a
-/// window, and llama.cpp reads Phi-3's without it ("Phi SWA is currently disabled").
-fn position_gap(load: &Load) -> Option<String> {
-    let dir = Path::new(&load.model_dir);
-    let window = protocol::sliding_window(dir)?;
-    let architecture = protocol::architecture(dir)?;
-    matches!(architecture.as_str(), "mistral" | "phi3").then(|| {
-        format!(
-            "llama.cpp runs {architecture} without its sliding window of {window} positions: \
-             beyond it, it attends to too much"
-        )
-    })
 }
 
 /// Return why ggml doesn't use AMX; `None` if it does, or if the CPU has no AMX that ggml could

@@ -2,7 +2,6 @@
 //! step reads. It deliberately reads no weights.
 
 use llama_cpp_sys_2 as sys;
-use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
 
@@ -55,14 +54,8 @@ fn weight_bytes(tensors: &[Tensor]) -> u64 {
 }
 
 fn main_type(tensors: &[Tensor]) -> Option<String> {
-    let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
-    for tensor in tensors {
-        if tensor.name.starts_with("blk.") {
-            *bytes.entry(&tensor.kind).or_default() += tensor.bytes;
-        }
-    }
-    let most = bytes.into_iter().max_by_key(|(_, bytes)| *bytes)?;
-    Some(most.0.to_string())
+    let tensors = tensors.iter();
+    protocol::main_type(tensors.map(|tensor| (&*tensor.name, tensor.kind.clone(), tensor.bytes)))
 }
 
 /// An open GGUF header.

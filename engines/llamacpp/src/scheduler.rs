@@ -10,6 +10,9 @@ use protocol::wire::{FailureKind, Hello, Load, Loaded};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+/// What is said once llama.cpp's thread has panicked.
+const GONE: &str = "llama.cpp's thread is gone; standard error says why";
+
 /// The handle of llama.cpp's thread.
 pub struct LlamaCpp {
     /// The channel to the thread. `None` only during `drop`: closing it ends the thread.
@@ -49,7 +52,7 @@ impl Scheduler for LlamaCpp {
         };
         let thread = std::thread::Builder::new().name("llama".to_string());
         let thread = thread.spawn(run).map_err(EngineError::internal)?;
-        let (vocabulary, loaded) = loading.recv().map_err(|_| gone())??;
+        let (vocabulary, loaded) = loading.recv().map_err(|_| EngineError::internal(GONE))??;
         let engine = Self {
             work: Some(work),
             thread: Some(thread),
@@ -61,8 +64,7 @@ impl Scheduler for LlamaCpp {
     fn submit(&mut self, job: Job) {
         // An id outside the vocabulary would fail every request that shares the step.
         match self.check(job.prompt_ids()) {
-            // A job that can't be sent is dropped, which answers it with an error.
-            Ok(()) => drop(self.send(Work::Generate(job))),
+            Ok(()) => self.send(Work::Generate(job)),
             Err(error) => job.failed(error),
         }
     }
@@ -79,8 +81,8 @@ impl Scheduler for LlamaCpp {
             prompt: prompt.to_vec(),
             forced: forced.to_vec(),
             reply,
-        }))?;
-        logits.recv().map_err(|_| gone())?
+        }));
+        logits.recv().unwrap_or_else(|_| panic!("{GONE}"))
     }
 }
 
@@ -93,9 +95,15 @@ impl LlamaCpp {
         Err(EngineError::new(FailureKind::BadRequest, message))
     }
 
-    fn send(&self, work: Work) -> Result<(), EngineError> {
-        let channel = self.work.as_ref().ok_or_else(gone)?;
-        channel.send(work).map_err(|_| gone())
+    /// Pass work to llama.cpp's thread.
+    ///
+    /// # Panics
+    /// If that thread has ended: it panicked, so this process must end too, and the runtime ends
+    /// it after a panic.
+    fn send(&self, work: Work) {
+        let channel = self.work.as_ref();
+        let is_sent = channel.is_some_and(|channel| channel.send(work).is_ok());
+        assert!(is_sent, "{GONE}");
     }
 }
 
@@ -107,10 +115,6 @@ impl Drop for LlamaCpp {
             let _ = thread.join(); // a panic there has been answered already
         }
     }
-}
-
-fn gone() -> EngineError {
-    EngineError::internal("llama.cpp's thread is gone; standard error says why")
 }
 
 /// Run steps until every sender of work is dropped.

@@ -51,8 +51,8 @@ impl Storage {
     }
 }
 
-/// Convert the weights of `sources`, a file or its shards, into `target`. On failure no incomplete
-/// `target` is left.
+/// Convert the weights of `sources`, a file or its shards, into `target`. On failure nothing is
+/// left of it.
 pub fn convert(
     sources: &[PathBuf],
     config: &Config,
@@ -69,20 +69,35 @@ pub fn convert(
     });
     let files: Vec<(&Path, SafeTensors)> = files.collect::<Result<_, String>>()?;
     let staged = target.with_extension("lmrs.new");
-    let in_target = |e: std::io::Error| format!("{} can't be written: {e}", staged.display());
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(&staged).map_err(in_target)?);
-    out.write_all(&header(config, storage)).map_err(in_target)?;
+    let written = write(&files, config, storage, &staged).and_then(|()| {
+        std::fs::rename(&staged, target).map_err(|e| in_file(target, format!("can't be made: {e}")))
+    });
+    if written.is_err() {
+        // It has gigabytes, and the next attempt begins anew.
+        let _ = std::fs::remove_file(&staged);
+    }
+    written
+}
+
+/// Write all tensors of `files` into `path`, to the disk.
+fn write(
+    files: &[(&Path, SafeTensors)],
+    config: &Config,
+    storage: Storage,
+    path: &Path,
+) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("{} can't be written: {e}", path.display());
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(failed)?);
+    out.write_all(&header(config, storage)).map_err(failed)?;
     for (name, quantised) in order(config.layers) {
-        let values = find(&files, &name)?;
+        let values = find(files, &name)?;
         let storage = if quantised { storage } else { Storage::F32 };
-        out.write_all(&encode(&values, storage))
-            .map_err(in_target)?;
+        out.write_all(&encode(&values, storage)).map_err(failed)?;
     }
     out.into_inner()
-        .map_err(|e| in_target(e.into_error()))?
+        .map_err(|e| failed(e.into_error()))?
         .sync_all()
-        .map_err(in_target)?;
-    std::fs::rename(&staged, target).map_err(in_target)
+        .map_err(failed)
 }
 
 fn map(path: &Path) -> Result<Mmap, String> {
@@ -234,6 +249,35 @@ mod tests {
         assert_eq!(find(&files, "a").unwrap(), [1.0]);
         assert_eq!(find(&files, "b").unwrap(), [2.0]);
         assert!(find(&files, "c").unwrap_err().ends_with("no tensor c"));
+    }
+
+    #[test]
+    fn a_failed_conversion_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let source = dir.path().join("model.safetensors");
+        let bytes = 1f32.to_le_bytes();
+        let view = TensorView::new(Dtype::F32, vec![1], &bytes).unwrap();
+        safetensors::serialize_to_file([("other", view)], None, &source).unwrap();
+        let config = Config {
+            hidden_size: 1,
+            intermediate_size: 1,
+            layers: 1,
+            heads: 1,
+            head_dim: 1,
+            kv_heads: 1,
+            vocab_size: 1,
+            max_position: 1,
+            rms_norm_eps: 1e-5,
+            rope_theta: 10_000.0,
+            position_gap: None,
+        };
+        let target = dir.path().join("model.lmrs");
+        let failed = convert(&[source], &config, Storage::F32, &target).unwrap_err();
+        assert!(
+            failed.ends_with("no tensor model.embed_tokens.weight"),
+            "{failed}"
+        );
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::config::{self, Config};
 use crate::convert::{Storage, convert};
 use memmap2::Mmap;
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::mem::ManuallyDrop;
@@ -39,22 +39,17 @@ impl Engine for Upstream {
     fn hello(load: &Load) -> Hello {
         // If the config can't be read, `load` reports why.
         let config = config::read(Path::new(&load.model_dir)).ok();
+        let capabilities = Capabilities {
+            position_gap: config.and_then(|config| config.position_gap),
+            notes: vec![
+                "Its int8 has groups of 128 weights with an f32 scale, written by us in its LMRS format; the first load includes the conversion.".to_string(),
+                "Prompts go through fill_kv_cache, which its own chat uses for pictures only; text there goes one token at a time.".to_string(),
+            ],
+            ..Capabilities::new(Batching::None)
+        };
         Hello {
-            protocol: PROTOCOL,
-            engine: "lmrs-upstream".to_string(),
-            version: VERSION.to_string(),
             build: BTreeMap::from([("features".to_string(), String::new())]),
-            capabilities: Capabilities {
-                batching: Batching::None,
-                score: true,
-                parallel_score: false,
-                prefix_cache: false,
-                position_gap: config.and_then(|config| config.position_gap),
-                notes: vec![
-                    "Its int8 has groups of 128 weights with an f32 scale, written by us in its LMRS format; the first load includes the conversion.".to_string(),
-                    "Prompts go through fill_kv_cache, which its own chat uses for pictures only; text there goes one token at a time.".to_string(),
-                ],
-            },
+            ..Hello::new("lmrs-upstream", VERSION, capabilities)
         }
     }
 
@@ -69,11 +64,12 @@ impl Engine for Upstream {
             let message = format!("no precision {:?}; there are f32, q8_0", load.precision);
             EngineError::unsupported(message)
         })?;
-        if load.max_context > POSITIONS_MAX.min(config.max_position) {
-            let message = format!("it has {POSITIONS_MAX} positions at most");
+        let most = POSITIONS_MAX.min(config.max_position);
+        if load.max_context > most {
+            let message = format!("it has {most} positions at most");
             return Err(EngineError::unsupported(message));
         }
-        let sources = protocol::safetensors_files(model_dir, &load.weights)?;
+        let sources = protocol::only_safetensors(model_dir, &load.weights)?;
         let make = |path: &Path| convert(&sources, &config, storage, path);
         let path =
             lmrs_file(model_dir, &sources, &load.precision, make).map_err(EngineError::internal)?;

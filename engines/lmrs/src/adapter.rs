@@ -8,7 +8,7 @@ use crate::model::{Model, Options};
 use crate::mutation::{Mutation, Slowdown};
 use crate::weights::Precision;
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded, PROTOCOL};
+use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -62,19 +62,14 @@ impl Engine for Lmrs {
                     .to_owned(),
             );
         }
+        let capabilities = Capabilities {
+            prefix_cache: true,
+            notes,
+            ..Capabilities::new(Batching::StaticEqualLength)
+        };
         Hello {
-            protocol: PROTOCOL,
-            engine: "lmrs".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
             build,
-            capabilities: Capabilities {
-                batching: Batching::StaticEqualLength,
-                score: true,
-                parallel_score: false,
-                prefix_cache: true,
-                position_gap: None,
-                notes,
-            },
+            ..Hello::new("lmrs", env!("CARGO_PKG_VERSION"), capabilities)
         }
     }
 

@@ -16,8 +16,9 @@ use safetensors::{Dtype, SafeTensors};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The files of a model: a single file, or its shards.
-pub struct Files<'a>(Vec<File<'a>>);
+/// The files of a model, a single one or its shards: each with its name for messages and its
+/// mapping.
+pub struct Files<'a>(Vec<(&'a str, &'a Arc<Mmap>, SafeTensors<'a>)>);
 
 impl<'a> Files<'a> {
     /// Read the headers of the mapped files, each given with its name for messages.
@@ -25,13 +26,15 @@ impl<'a> Files<'a> {
     /// # Errors
     /// Fails if a file is not a complete and consistent safetensors file.
     pub fn open(maps: &'a [(Arc<Mmap>, String)]) -> Result<Self, EngineError> {
-        let files = maps.iter().map(|(map, name)| File::open(map, name));
-        files.collect::<Result<_, _>>().map(Self)
-    }
-
-    /// Whether one of the files has a tensor of that name.
-    pub fn has(&self, tensor: &str) -> bool {
-        self.0.iter().any(|file| file.has(tensor))
+        let files = maps.iter().map(|(map, name)| {
+            let tensors = SafeTensors::deserialize(map).map_err(|error| {
+                EngineError::internal(format!(
+                    "{name}: no valid safetensors file ({error:?}); fetch it again"
+                ))
+            })?;
+            Ok((name.as_str(), map, tensors))
+        });
+        files.collect::<Result<_, EngineError>>().map(Self)
     }
 
     /// Return the tensor of that name and shape as f32.
@@ -53,62 +56,16 @@ impl<'a> Files<'a> {
         rows: Range<usize>,
         pool: &Pool,
     ) -> Result<F32Data, EngineError> {
-        match self.0.iter().find(|file| file.has(tensor)) {
-            Some(file) => file.rows(tensor, shape, rows, pool),
-            None => {
-                let names: Vec<&str> = self.0.iter().map(|file| file.name.as_str()).collect();
-                let names = names.join(", ");
-                Err(EngineError::internal(format!(
-                    "{names}: no tensor `{tensor}` in it; fetch the model again"
-                )))
-            }
-        }
-    }
-}
-
-/// An opened safetensors file.
-struct File<'a> {
-    name: String,
-    map: &'a Arc<Mmap>,
-    tensors: SafeTensors<'a>,
-}
-
-impl<'a> File<'a> {
-    /// Read the header of `map`; `name` is for messages.
-    ///
-    /// # Errors
-    /// Fails if it is not a complete and consistent safetensors file.
-    fn open(map: &'a Arc<Mmap>, name: &str) -> Result<Self, EngineError> {
-        let tensors = SafeTensors::deserialize(map).map_err(|error| {
-            EngineError::internal(format!(
-                "{name}: no valid safetensors file ({error:?}); fetch it again"
-            ))
-        })?;
-        Ok(Self {
-            name: name.to_owned(),
-            map,
-            tensors,
-        })
-    }
-
-    /// Whether the file has a tensor of that name.
-    fn has(&self, tensor: &str) -> bool {
-        self.tensors.tensor(tensor).is_ok()
-    }
-
-    /// Return some rows of the tensor of that name and shape, as f32.
-    fn rows(
-        &self,
-        tensor: &str,
-        shape: &[usize],
-        rows: Range<usize>,
-        pool: &Pool,
-    ) -> Result<F32Data, EngineError> {
-        let name = &self.name;
-        let view = self
-            .tensors
-            .tensor(tensor)
-            .map_err(|_| EngineError::internal(format!("{name}: it has no tensor `{tensor}`")))?;
+        let mut files = self.0.iter();
+        let found = files
+            .find_map(|(name, map, tensors)| Some((*name, *map, tensors.tensor(tensor).ok()?)));
+        let Some((name, map, view)) = found else {
+            let names: Vec<&str> = self.0.iter().map(|(name, ..)| *name).collect();
+            let names = names.join(", ");
+            return Err(EngineError::internal(format!(
+                "{names}: no tensor `{tensor}` in it; fetch the model again"
+            )));
+        };
         if view.shape() != shape {
             return Err(EngineError::internal(format!(
                 "{name}: tensor `{tensor}` is {:?}, but config.json makes it {shape:?}; \
@@ -121,8 +78,8 @@ impl<'a> File<'a> {
         let count = rows.len() * shape[1..].iter().product::<usize>();
         match view.dtype() {
             Dtype::F32 => {
-                let start = bytes.as_ptr() as usize - self.map.as_ptr() as usize;
-                if let Some(mapped) = F32Data::mapped(self.map, start, count) {
+                let start = bytes.as_ptr() as usize - map.as_ptr() as usize;
+                if let Some(mapped) = F32Data::mapped(map, start, count) {
                     return Ok(mapped);
                 }
                 // The data can be misaligned after a header of odd length, which is rare; it is

@@ -253,10 +253,11 @@ fn from_safetensors(
     });
     let layers = layers.collect::<Result<_, EngineError>>()?;
     let embedding = matrix("model.embed_tokens", vocabulary, dim)?;
-    let (untied_embedding, output) = if files.has("lm_head.weight") {
-        (Some(embedding), matrix("lm_head", vocabulary, dim)?)
-    } else {
+    // A tied model's file may hold the head too, as a copy that nobody reads.
+    let (untied_embedding, output) = if config.tied {
         (None, embedding)
+    } else {
+        (Some(embedding), matrix("lm_head", vocabulary, dim)?)
     };
     Ok(Weights {
         untied_embedding,

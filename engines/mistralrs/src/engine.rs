@@ -9,7 +9,7 @@ use mistralrs::{CustomLogitsProcessor, Request, Response};
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
 use protocol::scheduler::{Answer, Job, Scheduler};
-use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded, PROTOCOL};
+use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 use protocol::witness::Commits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -99,22 +99,17 @@ async fn answer(handle: Handle, job: Job) {
 impl Scheduler for MistralRs {
     fn hello(load: &Load) -> Hello {
         let mut capabilities = Capabilities {
-            batching: batching(load),
-            score: true,
-            parallel_score: false,
             prefix_cache: load::keeps_prompts(load),
-            position_gap: None,
             notes: notes(load),
+            ..Capabilities::new(batching(load))
         };
         if load::is_gguf(load) {
             gguf::describe(&load::weights(load), &mut capabilities);
         }
+        let features = protocol::features!("cuda" "cudnn" "flash-attn" "metal" "mkl");
         Hello {
-            protocol: PROTOCOL,
-            engine: "mistralrs".to_string(),
-            version: VERSION.to_string(),
-            build: BTreeMap::from([("features".to_string(), features())]),
-            capabilities,
+            build: BTreeMap::from([("features".to_string(), features)]),
+            ..Hello::new("mistralrs", VERSION, capabilities)
         }
     }
 
@@ -179,19 +174,6 @@ impl Scheduler for MistralRs {
         self.runtime.block_on(finished(stream))?;
         Ok(forcer.take())
     }
-}
-
-fn features() -> String {
-    let features = [
-        ("cuda", cfg!(feature = "cuda")),
-        ("cudnn", cfg!(feature = "cudnn")),
-        ("flash-attn", cfg!(feature = "flash-attn")),
-        ("metal", cfg!(feature = "metal")),
-        ("mkl", cfg!(feature = "mkl")),
-    ];
-    let enabled = features.iter().filter(|(_, enabled)| *enabled);
-    let names: Vec<&str> = enabled.map(|(name, _)| *name).collect();
-    names.join(" ")
 }
 
 /// How requests are batched. mistral.rs batches continuously, but its attention for one token per

@@ -1,11 +1,10 @@
 //! Reads a GGUF file's header: its architecture and precision, and which of its settings
 //! mistral.rs' model would ignore. mistral.rs itself loads the weights.
 
-use crate::catching::catching;
 use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Content;
+use protocol::panicked::catching;
 use protocol::wire::Capabilities;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -49,13 +48,18 @@ pub fn describe(path: &Path, capabilities: &mut Capabilities) {
 /// Read a file's header.
 pub fn open(path: &Path) -> Result<Content, String> {
     let mut reader = BufReader::new(File::open(path).map_err(|err| err.to_string())?);
-    catching(|| Content::read(&mut reader).map_err(|err| err.to_string()))
+    catching(|| Content::read(&mut reader))
 }
 
 /// Check that a file has the precision asked for, by the type of most of its weights.
 pub fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
-    let dtype = main_type(content).ok_or("the file has no layer weights")?;
-    protocol::check_precision(&format!("{dtype:?}"), precision)
+    let matrices = content.tensor_infos.iter();
+    let matrices = matrices.filter(|(_, info)| info.shape.rank() == 2);
+    let held = protocol::main_type(matrices.map(|(name, info)| {
+        let kind = format!("{:?}", info.ggml_dtype);
+        (name.as_str(), kind, info.shape.elem_count() as u64)
+    }));
+    protocol::check_precision(&held.ok_or("the file has no layer weights")?, precision)
 }
 
 /// Check that mistral.rs has a model of the file's architecture; others it would mistake for
@@ -98,19 +102,4 @@ pub fn weight_bytes(content: &Content) -> u64 {
         (info.shape.elem_count() / dtype.block_size() * dtype.type_size()) as u64
     })
     .sum()
-}
-
-/// Return the type of most of the layers' weights.
-fn main_type(content: &Content) -> Option<GgmlDType> {
-    let mut elements: BTreeMap<String, (usize, GgmlDType)> = BTreeMap::new();
-    for (name, info) in &content.tensor_infos {
-        if name.starts_with("blk.") && info.shape.rank() == 2 {
-            let key = format!("{:?}", info.ggml_dtype);
-            elements.entry(key).or_insert((0, info.ggml_dtype)).0 += info.shape.elem_count();
-        }
-    }
-    elements
-        .into_values()
-        .max_by_key(|(elements, _)| *elements)
-        .map(|(_, dtype)| dtype)
 }

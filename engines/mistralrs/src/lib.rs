@@ -5,7 +5,6 @@
 //! This crate makes two programs: `mistralrs-bench`, the adapter, and `mistralrs-serve` (a
 //! feature), mistral.rs' own HTTP server over a model directory.
 
-mod catching;
 pub mod engine;
 pub mod gguf;
 pub mod in_flight;

@@ -1,8 +1,8 @@
 //! Starts a mistral.rs from a model directory: with its own loaders, which are given paths instead
 //! of a model's name, so that nothing is looked up on a network.
 
+use crate::gguf;
 use crate::safetensors::{self, in_file};
-use crate::{catching::catching, gguf};
 use candle_core::Device;
 use mistralrs::core::{
     AdapterPaths, DefaultSchedulerMethod, GGUFLoaderBuilder, GGUFSpecificConfig, Loader,
@@ -14,6 +14,7 @@ use mistralrs::{
     PagedAttentionConfig, PagedCacheType, paged_attn_supported,
 };
 use protocol::engine::EngineError;
+use protocol::panicked::catching;
 use protocol::wire::{FailureKind, Load};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -173,7 +174,7 @@ fn safetensors_plan(load: &Load) -> Result<Plan, EngineError> {
         }
     };
     let dir = Path::new(&load.model_dir);
-    let files = safetensors::files(dir, &load.weights)?;
+    let files = protocol::only_safetensors(dir, &load.weights)?;
     let architecture = architecture(load)?;
     let loader = NormalLoaderBuilder::new(
         NormalSpecificConfig::default(),
@@ -279,7 +280,7 @@ fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
     };
     let opened = if built {
         // Without a driver, the bindings panic instead of returning an error.
-        catching(|| open(index).map_err(|err| err.to_string()))
+        catching(|| open(index))
     } else {
         Err(format!(
             "this mistralrs-bench was built without its `{backend}` feature"

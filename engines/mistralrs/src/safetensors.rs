@@ -12,16 +12,6 @@ use std::path::{Path, PathBuf};
 /// the first eight bytes of a wrong file.
 const HEADER_BYTES_MAX: u64 = 100 << 20;
 
-/// Return the weights file itself, or its shards.
-pub fn files(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineError> {
-    if weights.ends_with(".safetensors") || weights.ends_with(".safetensors.index.json") {
-        return protocol::safetensors_files(model_dir, weights);
-    }
-    let message = "neither .safetensors, nor its .index.json, nor .gguf";
-    let path = model_dir.join(weights);
-    Err(in_file(FailureKind::Unsupported, &path, message))
-}
-
 /// Return the bytes of weights that a decode step reads, at `element_bytes` each. `quantised`
 /// (bytes, per elements) is the size of what in-situ quantisation makes smaller: every linear
 /// layer, but not an output head that is also the embedding.
@@ -137,20 +127,6 @@ mod tests {
             count(false, Some((34, 32))),
             32 * 2 + (320 + 1024) / 32 * 34
         );
-    }
-
-    #[test]
-    fn an_index_names_its_shards_once() {
-        let dir = TempDir::new();
-        let index = dir.path().join("model.safetensors.index.json");
-        let map = serde_json::json!({"weight_map": {"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors"}});
-        std::fs::write(&index, map.to_string()).unwrap();
-        for shard in ["1.safetensors", "2.safetensors"] {
-            std::fs::write(dir.path().join(shard), "").unwrap();
-        }
-        assert_eq!(files(dir.path(), "model.safetensors").unwrap().len(), 2);
-        let other = files(dir.path(), "model.bin").unwrap_err();
-        assert_eq!(other.kind, FailureKind::Unsupported);
     }
 
     #[test]

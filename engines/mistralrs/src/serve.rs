@@ -39,12 +39,8 @@ fn serve(model_dir: &str, weights: &str, precision: &str, port: &str) -> Result<
         weights: weights.to_string(),
         precision: precision.to_string(),
         backend: "cpu".to_string(),
-        variant: String::new(),
-        device: 0,
-        threads: 0,
-        max_context: 0,
         max_batch: 8,
-        prefix_cache: false,
+        ..Load::default()
     };
     let runtime = Runtime::new().map_err(|err| err.to_string())?;
     let loading = load::load(&request, &runtime, load::Eos::Stops).map_err(|err| err.message)?;

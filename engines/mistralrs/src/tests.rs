@@ -208,12 +208,10 @@ fn request(dir: &Path, weights: &str, precision: &str) -> Load {
         weights: weights.to_string(),
         precision: precision.to_string(),
         backend: "cpu".to_string(),
-        variant: String::new(),
-        device: 0,
         threads: 1,
         max_context: 64,
         max_batch: 8,
-        prefix_cache: false,
+        ..Load::default()
     }
 }
 

@@ -5,7 +5,7 @@ use crate::endpoint::Endpoint;
 use crate::{endpoint, tokens};
 use protocol::engine::EngineError;
 use protocol::scheduler::{Answer, Job, Scheduler};
-use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded, PROTOCOL};
+use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -32,19 +32,14 @@ impl Scheduler for OpenAi {
             // `load` reports the error.
             Err(_) => ("unknown".to_owned(), Default::default(), Vec::new()),
         };
+        let capabilities = Capabilities {
+            score: false,
+            notes,
+            ..Capabilities::new(batching)
+        };
         Hello {
-            protocol: PROTOCOL,
-            engine: "openai".to_owned(),
-            version,
             build,
-            capabilities: Capabilities {
-                batching,
-                score: false,
-                parallel_score: false,
-                prefix_cache: false,
-                position_gap: None,
-                notes,
-            },
+            ..Hello::new("openai", version, capabilities)
         }
     }
 

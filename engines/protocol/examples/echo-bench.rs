@@ -3,7 +3,7 @@
 //! that the runtime copes.
 
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -23,24 +23,13 @@ impl Echo {
 
 impl Engine for Echo {
     fn hello(load: &Load) -> Hello {
-        let none = load.variant == "alone";
+        let batching = match load.variant == "alone" {
+            true => Batching::None,
+            false => Batching::StaticEqualLength,
+        };
         Hello {
-            protocol: PROTOCOL,
-            engine: "echo".to_string(),
-            version: "1".to_string(),
             build: BTreeMap::from([("features".to_string(), String::new())]),
-            capabilities: Capabilities {
-                batching: if none {
-                    Batching::None
-                } else {
-                    Batching::StaticEqualLength
-                },
-                score: true,
-                parallel_score: false,
-                prefix_cache: false,
-                position_gap: None,
-                notes: Vec::new(),
-            },
+            ..Hello::new("echo", "1", Capabilities::new(batching))
         }
     }
 

@@ -5,8 +5,7 @@
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
 use protocol::scheduler::{Answer, Job, Scheduler};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
-use std::collections::BTreeMap;
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -19,20 +18,7 @@ struct Relay {
 
 impl Scheduler for Relay {
     fn hello(_load: &Load) -> Hello {
-        Hello {
-            protocol: PROTOCOL,
-            engine: "relay".to_string(),
-            version: "1".to_string(),
-            build: BTreeMap::new(),
-            capabilities: Capabilities {
-                batching: Batching::Continuous,
-                score: true,
-                parallel_score: false,
-                prefix_cache: false,
-                position_gap: None,
-                notes: Vec::new(),
-            },
-        }
+        Hello::new("relay", "1", Capabilities::new(Batching::Continuous))
     }
 
     fn load(_load: &Load) -> Result<(Self, Loaded), EngineError> {

@@ -5,9 +5,9 @@
 //! advanced by one token per step. `score` and `generate` are built from the same two calls, so
 //! the gate checks the very path that is timed.
 
-use crate::wire::{FailureKind, Hello, Load, Loaded};
+use crate::wire::{Failure, FailureKind, Hello, Load, Loaded};
 
-/// The error of a call into an engine. The runtime turns it into [`crate::wire::Failure`].
+/// The error of a call into an engine. The runtime turns it into [`Failure`].
 #[derive(Clone, Debug)]
 pub struct EngineError {
     /// The kind of failure.
@@ -54,6 +54,15 @@ impl EngineError {
     /// Create an error of kind [`FailureKind::Unsupported`]: this engine cannot do this.
     pub fn unsupported(message: impl std::fmt::Display) -> Self {
         Self::new(FailureKind::Unsupported, message.to_string())
+    }
+
+    /// Return the failure to send: of the request `id`, or of the whole engine.
+    pub fn failure(self, id: Option<u64>) -> Failure {
+        Failure {
+            id,
+            kind: self.kind,
+            message: self.message,
+        }
     }
 }
 

@@ -34,9 +34,20 @@ pub mod wire;
 pub mod witness;
 
 pub use argmax::argmax;
-pub use model_config::{architecture, sliding_window};
-pub use precision::check_precision;
-pub use weight_files::safetensors_files;
+pub use model_config::{architecture, sliding_window, window_gap};
+pub use precision::{check_precision, main_type};
+pub use weight_files::{only_safetensors, safetensors_files};
+
+/// Return which of these Cargo features the calling crate was compiled with, separated by spaces:
+/// `features!("cuda" "metal")`.
+#[macro_export]
+macro_rules! features {
+    ($($name:literal)*) => {{
+        let all: &[(&str, bool)] = &[$(($name, cfg!(feature = $name))),*];
+        let on = all.iter().filter(|(_, on)| *on).map(|(name, _)| *name);
+        on.collect::<Vec<_>>().join(" ")
+    }};
+}
 
 #[cfg(feature = "serve")]
 pub mod serve;

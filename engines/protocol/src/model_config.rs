@@ -24,6 +24,19 @@ pub fn sliding_window(model_dir: &Path) -> Option<u64> {
     (is_short && config["use_sliding_window"] != false).then_some(window)
 }
 
+/// Describe the error of an engine that computes no sliding window, if the model in `model_dir` is
+/// a Mistral or a Phi-3 that has one. `engine` is the engine's name in the sentence.
+pub fn window_gap(model_dir: &Path, engine: &str) -> Option<String> {
+    let window = sliding_window(model_dir)?;
+    let architecture = architecture(model_dir)?;
+    matches!(architecture.as_str(), "mistral" | "phi3").then(|| {
+        format!(
+            "{engine} runs {architecture} without its sliding window of {window} positions: beyond \
+             it, it attends to too much"
+        )
+    })
+}
+
 fn read(model_dir: &Path) -> Option<Value> {
     let text = std::fs::read(model_dir.join("config.json")).ok()?;
     serde_json::from_slice(&text).ok()

@@ -1,6 +1,21 @@
 //! Compares the precision that a weight file has with the one that was asked for, because
 //! otherwise the file would be timed under a wrong name.
 
+use std::collections::BTreeMap;
+
+/// Return the type of most of the layers' weights in a GGUF file; `None` if it has no layers.
+/// `tensors`: each one's name, type and size (bytes or elements).
+pub fn main_type<'a>(tensors: impl IntoIterator<Item = (&'a str, String, u64)>) -> Option<String> {
+    let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, kind, size) in tensors {
+        if name.starts_with("blk.") {
+            *sizes.entry(kind).or_default() += size;
+        }
+    }
+    let most = sizes.into_iter().max_by_key(|(_, size)| *size)?;
+    Some(most.0)
+}
+
 /// Check that a GGUF file most of whose layers' weights have the type `held` (`Q8_0`, `q4_K`,
 /// `Q4K`, in whatever spelling a library has) is one of the precision `asked`.
 ///
@@ -21,6 +36,21 @@ pub fn check_precision(held: &str, asked: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_main_type_is_that_of_most_of_the_layers() {
+        let tensors = [
+            ("token_embd.weight", "q6_K", 1000),
+            ("blk.0.ffn_up.weight", "q4_K", 30),
+            ("blk.0.ffn_down.weight", "q6_K", 20),
+        ];
+        let of = |count: usize| {
+            let some = tensors[..count].iter();
+            main_type(some.map(|(name, kind, size)| (*name, (*kind).to_owned(), *size)))
+        };
+        assert_eq!(of(3).as_deref(), Some("q4_K"));
+        assert_eq!(of(1), None);
+    }
 
     #[test]
     fn a_mixture_goes_by_its_main_type_and_narrow_rows_have_a_finer_one() {

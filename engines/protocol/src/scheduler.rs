@@ -3,7 +3,7 @@
 //! without a scheduler implements [`crate::engine::Engine`] instead.
 
 use crate::engine::EngineError;
-use crate::wire::{Done, Event, Failure, Generate, Hello, Load, Loaded};
+use crate::wire::{Done, Event, Generate, Hello, Load, Loaded};
 use crate::witness::{Commits, Witness};
 
 /// An inference engine with its own scheduler. One value serves one process.
@@ -121,11 +121,7 @@ impl Job {
     }
 
     fn fail(&mut self, error: EngineError) {
-        self.send(Event::Error(Failure {
-            id: Some(self.generate.id),
-            kind: error.kind,
-            message: error.message,
-        }));
+        self.send(Event::Error(error.failure(Some(self.generate.id))));
     }
 
     fn send(&mut self, event: Event) {

@@ -18,7 +18,6 @@ mod score;
 mod summary;
 
 pub(crate) use build_info::collect as build_info;
-pub(crate) use output::{claim_stdout, exit_when_output_closes};
 
 use crate::engine::{Engine, EngineError};
 use crate::panicked;
@@ -27,6 +26,7 @@ use crate::wire::{Event, Failure, FailureKind, Hello, Load, Loaded, PROTOCOL, Re
 use crate::witness::{self, Witness};
 use batch::{Batched, Timeline};
 use input::{First, Lines};
+use output::{claim_stdout, exit_when_output_closes};
 use scheduled::Scheduled;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -71,6 +71,14 @@ pub fn main_through<E: Engine, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCo
 }
 
 fn start<A: Adapter, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
+    begin(USAGE, |stream| {
+        serve::<A, _, _>(input::stdin(), wrap(stream))
+    })
+}
+
+/// Run a program that takes no arguments, whose `usage` is its help: `run` gets the stream of
+/// events, and returns the exit status, or the error of a failed write.
+pub(crate) fn begin(usage: &str, run: impl FnOnce(File) -> io::Result<u8>) -> ExitCode {
     // This comes first, so that nothing a library prints can get into the stream.
     let stream = match claim_stdout() {
         Ok(stream) => stream,
@@ -80,10 +88,10 @@ fn start<A: Adapter, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
         }
     };
     if let Some(argument) = std::env::args().nth(1) {
-        return usage(&argument, stream);
+        return refuse(&argument, usage, stream);
     }
     exit_when_output_closes(&stream);
-    match serve::<A, _, _>(input::stdin(), wrap(stream)) {
+    match run(stream) {
         Ok(status) => ExitCode::from(status),
         // The reader is gone, so the error can't be reported to it either.
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -96,11 +104,11 @@ fn start<A: Adapter, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
 
 /// Refuse the argument, since there are none. Help goes to standard output, an error to standard
 /// error.
-fn usage(argument: &str, mut stream: File) -> ExitCode {
-    if matches!(argument, "-h" | "--help") && writeln!(stream, "{USAGE}").is_ok() {
+fn refuse(argument: &str, usage: &str, mut stream: File) -> ExitCode {
+    if matches!(argument, "-h" | "--help") && writeln!(stream, "{usage}").is_ok() {
         return ExitCode::SUCCESS;
     }
-    eprintln!("unexpected argument {argument:?}\n{USAGE}");
+    eprintln!("unexpected argument {argument:?}\n{usage}");
     ExitCode::from(2)
 }
 
@@ -219,12 +227,7 @@ impl Stop {
     /// Report that the engine has failed as a whole; return the exit status.
     fn report_fatal(self, out: &mut impl Write) -> io::Result<u8> {
         let (error, status) = self.parts();
-        let failure = Failure {
-            id: None,
-            kind: error.kind,
-            message: error.message,
-        };
-        send(out, &[Event::Error(failure)])?;
+        send(out, &[Event::Error(error.failure(None))])?;
         Ok(status)
     }
 }
@@ -248,11 +251,7 @@ fn bad_request(id: Option<u64>, message: impl Into<String>) -> Failure {
 }
 
 fn failed(id: u64, error: &EngineError) -> Event {
-    Event::Error(Failure {
-        id: Some(id),
-        kind: error.kind,
-        message: error.message.clone(),
-    })
+    Event::Error(error.clone().failure(Some(id)))
 }
 
 /// Write events, one per line, in a single call, so that the answers of one batch reach their

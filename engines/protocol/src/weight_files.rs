@@ -38,6 +38,23 @@ pub fn safetensors_files(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>
     shards.map(|name| present(model_dir.join(name))).collect()
 }
 
+/// Return the files that hold `weights`, as [`safetensors_files`] does, if they are safetensors by
+/// their name.
+///
+/// # Errors
+/// [`FailureKind::Unsupported`] if they are not, and the errors of [`safetensors_files`].
+pub fn only_safetensors(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineError> {
+    let file = weights.strip_suffix(INDEX).unwrap_or(weights);
+    if !file.ends_with(".safetensors") {
+        let path = model_dir.join(weights);
+        return Err(EngineError::unsupported(format!(
+            "{}: neither .safetensors nor its .index.json",
+            path.display()
+        )));
+    }
+    safetensors_files(model_dir, weights)
+}
+
 /// Return the names of the index's shards, each once.
 fn read_index(index: &Path) -> Result<BTreeSet<String>, EngineError> {
     let text = std::fs::read_to_string(index).map_err(|error| unreadable(index, &error))?;
@@ -131,6 +148,20 @@ mod tests {
         assert_eq!(names(dir.path(), "m.safetensors").unwrap(), shards);
         let by_index = names(dir.path(), "m.safetensors.index.json").unwrap();
         assert_eq!(by_index, shards);
+    }
+
+    #[test]
+    fn another_format_is_refused_by_name_where_only_safetensors_are_read() {
+        let dir = dir(&[("m.safetensors", ""), ("m.bin", ""), ("index.json", TWO)]);
+        let files = only_safetensors(dir.path(), "m.safetensors").unwrap();
+        assert_eq!(files, [dir.path().join("m.safetensors")]);
+        let missing = only_safetensors(dir.path(), "n.safetensors.index.json").unwrap_err();
+        assert_eq!(missing.kind, FailureKind::Unavailable);
+        for weights in ["m.bin", "index.json"] {
+            let other = only_safetensors(dir.path(), weights).unwrap_err();
+            assert_eq!(other.kind, FailureKind::Unsupported);
+            assert!(other.message.contains(weights), "{other}");
+        }
     }
 
     #[test]

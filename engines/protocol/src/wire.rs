@@ -43,8 +43,9 @@ pub enum Request {
     Exit,
 }
 
-/// The model to load, and how to load it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The model to load, and how to load it. The default names nothing, and stands for the fields
+/// that do not matter to a caller.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Directory with `config.json`, `tokenizer.json` and the weight files.
     pub model_dir: String,
@@ -163,6 +164,20 @@ pub struct Hello {
     pub capabilities: Capabilities,
 }
 
+impl Hello {
+    /// Create the description of an engine that has nothing to add to what the runtime knows of
+    /// the build.
+    pub fn new(engine: &str, version: impl Into<String>, capabilities: Capabilities) -> Self {
+        Self {
+            protocol: PROTOCOL,
+            engine: engine.to_owned(),
+            version: version.into(),
+            build: BTreeMap::new(),
+            capabilities,
+        }
+    }
+}
+
 /// The capabilities of an engine, which are printed beside its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Capabilities {
@@ -186,6 +201,20 @@ pub struct Capabilities {
     /// around.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+impl Capabilities {
+    /// Create the capabilities of an engine that answers `score` and has nothing else to declare.
+    pub fn new(batching: Batching) -> Self {
+        Self {
+            batching,
+            score: true,
+            parallel_score: false,
+            prefix_cache: false,
+            position_gap: None,
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// How an engine treats requests that are in flight together.

@@ -1,14 +1,20 @@
 //! The adapter: it sets device, precision and threads, feeds token ids to the model, and makes the
 //! greedy choice on the device that has the logits.
 
-use crate::config::Config;
 use crate::model::{Model, Place, failed};
 use crate::weights::Weights;
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
+use shape::{Computes, Shape};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tch::{Cuda, Device, Kind, Tensor};
+
+/// Biases of projections are refused, because this engine doesn't add them.
+const COMPUTES: Computes = Computes {
+    engine: "tch-bench",
+    biases: false,
+};
 
 /// A loaded model with the state of the current batch.
 pub struct Tch {
@@ -35,24 +41,18 @@ impl Tch {
 
 impl Engine for Tch {
     fn hello(_: &Load) -> Hello {
+        let capabilities = Capabilities {
+            notes: vec![
+                "our own forward pass over libtorch: fused attention, joined q/k/v and gate/up \
+                 weights, a key/value cache allocated at load"
+                    .to_string(),
+            ],
+            ..Capabilities::new(Batching::StaticEqualLength)
+        };
         Hello {
-            protocol: PROTOCOL,
-            engine: "tch".to_string(),
-            // libtorch does the computation; `tch` only binds it.
-            version: env!("BENCH_LIBTORCH").to_string(),
             build: BTreeMap::from([("tch".to_string(), TCH_VERSION.to_string())]),
-            capabilities: Capabilities {
-                batching: Batching::StaticEqualLength,
-                score: true,
-                parallel_score: false,
-                prefix_cache: false,
-                position_gap: None,
-                notes: vec![
-                    "our own forward pass over libtorch: fused attention, joined q/k/v and \
-                     gate/up weights, a key/value cache allocated at load"
-                        .to_string(),
-                ],
-            },
+            // libtorch does the computation; `tch` only binds it.
+            ..Hello::new("tch", env!("BENCH_LIBTORCH"), capabilities)
         }
     }
 
@@ -63,8 +63,8 @@ impl Engine for Tch {
         }
         let kind = kind(&load.precision)?;
         let dir = Path::new(&load.model_dir);
-        let config_path = dir.join("config.json");
-        let config = Config::read(&config_path, load.max_context)?;
+        let shape = Shape::read(&dir.join("config.json"), &COMPUTES)?;
+        shape.within_window(load.max_context as usize)?;
         let mut weights = Weights::open(dir, &load.weights)?;
 
         set_threads(load.threads);
@@ -74,8 +74,8 @@ impl Engine for Tch {
             rows: i64::from(load.max_batch),
             positions: i64::from(load.max_context),
         };
-        let kv_bytes = config.kv_elements() as usize * kind.elt_size_in_bytes();
-        let model = Model::load(config, &mut weights, &place)?;
+        let kv_bytes = shape.kv_elements() * kind.elt_size_in_bytes();
+        let model = Model::load(shape, &mut weights, &place)?;
         if let Device::Cuda(index) = place.device {
             Cuda::synchronize(index as i64);
         }

@@ -3,7 +3,6 @@
 //! It deliberately has no kernels of its own and no compiled graphs: every operator is one call
 //! into libtorch.
 
-mod config;
 mod engine;
 mod model;
 #[cfg(test)]

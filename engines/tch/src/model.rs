@@ -3,14 +3,14 @@
 //! are the same model at bf16. Joined weights (q, k, v; gate, up) and one fused attention operator
 //! are its only optimisations.
 
-use crate::config::{Config, Layout};
 use crate::weights::Weights;
 use protocol::engine::EngineError;
+use shape::Shape;
 use tch::{Device, Kind, TchError, Tensor};
 
 /// A loaded model with its key/value cache. The rows of a batch have equal lengths.
 pub struct Model {
-    config: Config,
+    shape: Shape,
     embedding: Tensor, // vocabulary × dim
     layers: Vec<Layer>,
     norm: Tensor, // dim
@@ -49,20 +49,20 @@ pub struct Place {
 
 impl Model {
     /// Load all weights, converted to `at.kind`, and allocate the cache.
-    pub fn load(config: Config, weights: &mut Weights, at: &Place) -> Result<Self, EngineError> {
+    pub fn load(shape: Shape, weights: &mut Weights, at: &Place) -> Result<Self, EngineError> {
         let mut loader = Loader {
-            config: &config,
+            shape: &shape,
             weights,
             at,
         };
-        let embedding = ("model.embed_tokens".to_string(), config.vocabulary);
-        let embedding = loader.joined(&[embedding], config.dim)?;
-        let head = if config.tied {
+        let [vocabulary, dim] = sizes([shape.vocabulary, shape.dim]);
+        let embedding = loader.joined(&[("model.embed_tokens".to_string(), vocabulary)], dim)?;
+        let head = if shape.tied {
             embedding.shallow_clone()
         } else {
-            loader.joined(&[("lm_head".to_string(), config.vocabulary)], config.dim)?
+            loader.joined(&[("lm_head".to_string(), vocabulary)], dim)?
         };
-        let layers = (0..config.layers).map(|layer| loader.layer(layer));
+        let layers = (0..shape.layers).map(|layer| loader.layer(layer));
         let layers = layers.collect::<Result<_, _>>()?;
         let norm = loader.vector("model.norm")?;
         let (cos, sin) = loader.rope().map_err(|err| failed(&err))?;
@@ -76,7 +76,7 @@ impl Model {
             rows: at.rows,
             positions: at.positions,
             device: at.device,
-            config,
+            shape,
         })
     }
 
@@ -131,12 +131,12 @@ impl Model {
         let mut x = Tensor::f_embedding(&self.embedding, &ids, -1, false, false)?;
         for layer in &self.layers {
             let attended = layer.attend(
-                &self.config,
+                &self.shape,
                 &self.norm_of(&x, &layer.attention_norm)?,
                 &span,
             )?;
             x = x.f_add(&attended)?;
-            let fed = layer.feed(&self.config, &self.norm_of(&x, &layer.mlp_norm)?)?;
+            let fed = layer.feed(&self.shape, &self.norm_of(&x, &layer.mlp_norm)?)?;
             x = x.f_add(&fed)?;
         }
         let last = x.f_narrow(1, tokens - 1, 1)?.f_reshape([rows, -1])?;
@@ -144,8 +144,13 @@ impl Model {
     }
 
     fn norm_of(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor, TchError> {
-        normalised(x, self.config.dim, weight, self.config.eps)
+        normalised(x, self.shape.dim as i64, weight, self.shape.eps)
     }
+}
+
+/// Return sizes of a model in the integers that libtorch takes. All are far below 2⁶³.
+fn sizes<const N: usize>(sizes: [usize; N]) -> [i64; N] {
+    sizes.map(|size| size as i64)
 }
 
 /// Normalise the last dimension, `width` wide, in f32, round, then multiply by `weight`: given the
@@ -164,24 +169,20 @@ struct Span {
 }
 
 impl Layer {
-    fn attend(&self, config: &Config, x: &Tensor, span: &Span) -> Result<Tensor, TchError> {
-        let Config {
-            heads,
-            kv_heads,
-            head_dim,
-            ..
-        } = *config;
+    fn attend(&self, shape: &Shape, x: &Tensor, span: &Span) -> Result<Tensor, TchError> {
+        let [heads, kv_heads, head_dim] = sizes([shape.heads, shape.kv_heads, shape.head_dim]);
+        let all_heads = heads + 2 * kv_heads;
         let &Span {
             rows,
             tokens,
             position,
             ..
         } = span;
-        let qkv = linear(x, &self.qkv)?.f_view([rows, tokens, config.all_heads(), head_dim])?;
+        let qkv = linear(x, &self.qkv)?.f_view([rows, tokens, all_heads, head_dim])?;
         // Queries and keys are normalised and rotated in one tensor.
         let mut unrotated = qkv.f_narrow(2, 0, heads + kv_heads)?;
         if let Some(weight) = &self.qk_norm {
-            unrotated = normalised(&unrotated, head_dim, weight, config.eps)?;
+            unrotated = normalised(&unrotated, head_dim, weight, shape.eps)?;
         }
         let mut swapped = unrotated.f_roll([head_dim / 2], [-1])?;
         let swapped = swapped.f_mul_(&span.sin)?;
@@ -203,7 +204,7 @@ impl Layer {
         let out = if tokens == 1 {
             // The heads that share keys are passed as if they were positions: nothing is masked at
             // the end of a sequence, and each key is read once for all of them.
-            let queries = queries.f_reshape([rows, kv_heads, config.group(), head_dim])?;
+            let queries = queries.f_reshape([rows, kv_heads, heads / kv_heads, head_dim])?;
             attention(&queries, &keys, &values, false)?
         } else {
             attention(&queries.f_transpose(1, 2)?, &keys, &values, true)?.f_transpose(1, 2)?
@@ -214,10 +215,11 @@ impl Layer {
         )
     }
 
-    fn feed(&self, config: &Config, x: &Tensor) -> Result<Tensor, TchError> {
+    fn feed(&self, shape: &Shape, x: &Tensor) -> Result<Tensor, TchError> {
+        let inner = shape.hidden as i64;
         let both = linear(x, &self.gate_up)?;
-        let gate = both.f_narrow(-1, 0, config.inner)?.f_silu()?;
-        let up = both.f_narrow(-1, config.inner, config.inner)?;
+        let gate = both.f_narrow(-1, 0, inner)?.f_silu()?;
+        let up = both.f_narrow(-1, inner, inner)?;
         linear(&{ gate }.f_mul_(&up)?, &self.down)
     }
 }
@@ -241,25 +243,20 @@ fn attention(
 
 /// Reads weights directly into the tensors that keep them.
 struct Loader<'a> {
-    config: &'a Config,
+    shape: &'a Shape,
     weights: &'a mut Weights,
     at: &'a Place,
 }
 
 impl Loader<'_> {
-    fn layer(&mut self, layer: i64) -> Result<Layer, EngineError> {
-        let &Config {
-            dim,
-            inner,
-            heads,
-            kv_heads,
-            head_dim,
-            ..
-        } = self.config;
+    fn layer(&mut self, layer: usize) -> Result<Layer, EngineError> {
+        let shape = self.shape;
+        let [dim, inner] = sizes([shape.dim, shape.hidden]);
+        let [q, kv] = sizes([shape.q_dim(), shape.kv_dim()]);
         let name = |part: &str| format!("model.layers.{layer}.{part}");
-        let (q, kv) = (heads * head_dim, kv_heads * head_dim);
-        let (qkv, gate_up) = match self.config.layout {
-            Layout::Split => (
+        // Phi-3's tensors have the order in which this engine joins the others'.
+        let (qkv, gate_up) = match shape.is_fused() {
+            false => (
                 vec![
                     (name("self_attn.q_proj"), q),
                     (name("self_attn.k_proj"), kv),
@@ -267,7 +264,7 @@ impl Loader<'_> {
                 ],
                 vec![(name("mlp.gate_proj"), inner), (name("mlp.up_proj"), inner)],
             ),
-            Layout::Fused => (
+            true => (
                 vec![(name("self_attn.qkv_proj"), q + 2 * kv)],
                 vec![(name("mlp.gate_up_proj"), 2 * inner)],
             ),
@@ -305,7 +302,7 @@ impl Loader<'_> {
     }
 
     fn vector(&mut self, name: &str) -> Result<Tensor, EngineError> {
-        self.vector_of(name, self.config.dim)
+        self.vector_of(name, self.shape.dim as i64)
     }
 
     fn vector_of(&mut self, name: &str, width: i64) -> Result<Tensor, EngineError> {
@@ -318,16 +315,11 @@ impl Loader<'_> {
 
     /// Load the norms of the query heads, one under another, and then those of the key heads.
     fn qk_norm(&mut self, attention: &str) -> Result<Option<Tensor>, EngineError> {
-        let &Config {
-            heads,
-            kv_heads,
-            head_dim,
-            has_qk_norm,
-            ..
-        } = self.config;
-        if !has_qk_norm {
+        let shape = self.shape;
+        if !shape.has_qk_norm() {
             return Ok(None);
         }
+        let [heads, kv_heads, head_dim] = sizes([shape.heads, shape.kv_heads, shape.head_dim]);
         let q = self.vector_of(&format!("{attention}.q_norm"), head_dim)?;
         let k = self.vector_of(&format!("{attention}.k_norm"), head_dim)?;
         let repeated = |norm: Tensor, heads: i64| norm.f_expand([heads, head_dim], false);
@@ -337,22 +329,17 @@ impl Loader<'_> {
 
     /// Allocate a cache. Zeroing it makes the memory resident before the first request.
     fn cache(&self) -> Result<Tensor, EngineError> {
-        let shape = [
-            self.at.rows,
-            self.config.kv_heads,
-            self.at.positions,
-            self.config.head_dim,
-        ];
-        Tensor::f_zeros(shape, (self.at.kind, self.at.device)).map_err(|err| failed(&err))
+        let [kv_heads, head_dim] = sizes([self.shape.kv_heads, self.shape.head_dim]);
+        let cache = [self.at.rows, kv_heads, self.at.positions, head_dim];
+        Tensor::f_zeros(cache, (self.at.kind, self.at.device)).map_err(|err| failed(&err))
     }
 
     fn rope(&self) -> Result<(Tensor, Tensor), TchError> {
-        let (positions, head_dim) = (self.at.positions, self.config.head_dim);
-        let rope = &self.config.rope;
-        let (cos, sin) = rope.tables(head_dim as usize, positions as usize);
+        let (positions, head_dim) = (self.at.positions, self.shape.head_dim);
+        let (cos, sin) = self.shape.rope.tables(head_dim, positions as usize);
         let tensor = |values: &[f32]| {
             Tensor::f_from_slice(values)?
-                .f_reshape([positions, 1, head_dim])?
+                .f_reshape([positions, 1, head_dim as i64])?
                 .f_to_kind(self.at.kind)?
                 .f_to_device(self.at.device)
         };

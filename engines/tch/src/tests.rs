@@ -91,12 +91,10 @@ fn load(dir: &Path, precision: &str) -> Result<(Tch, Loaded), EngineError> {
         weights: "model.safetensors".to_string(),
         precision: precision.to_string(),
         backend: "cpu".to_string(),
-        variant: String::new(),
-        device: 0,
         threads: 2,
         max_context: 32,
         max_batch: 3,
-        prefix_cache: false,
+        ..Load::default()
     })
 }
 

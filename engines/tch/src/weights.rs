@@ -32,12 +32,7 @@ pub struct Weights {
 impl Weights {
     /// Open the file `weights` in `model_dir`, or its shards, and read the headers.
     pub fn open(model_dir: &Path, weights: &str) -> Result<Self, EngineError> {
-        if !weights.ends_with(".safetensors") && !weights.ends_with(".safetensors.index.json") {
-            return Err(EngineError::unsupported(format!(
-                "{weights}: tch-bench reads .safetensors and .safetensors.index.json"
-            )));
-        }
-        let files = protocol::safetensors_files(model_dir, weights)?;
+        let files = protocol::only_safetensors(model_dir, weights)?;
         let mut weights = Self {
             files: Vec::new(),
             places: HashMap::new(),

@@ -97,8 +97,8 @@ pub fn page(shown: &Shown, below: Option<&Shown>, taken: String, id: &str) -> En
         homepage_links: homepage.starts_with("http") && safe_href(&homepage),
         homepage,
         build: match engine.map(|engine| &engine.build) {
-            Some(Build::Cargo { package, bin, .. }) => {
-                format!("Cargo package {package}, program {bin}")
+            Some(Build::Cargo(how)) => {
+                format!("Cargo package {}, program {}", how.package, how.bin)
             }
             Some(Build::Python { script, .. }) => format!("Python program {script}"),
             Some(Build::Prebuilt { path, .. }) => format!("the program {path}, as found"),

@@ -215,11 +215,7 @@ fn pace(shown: &Shown, launch: &TracedLaunch, analysis: &KernelAnalysis) -> Stri
         return "It made one token a request, so there is no decoding.".into();
     };
     let (scenario, case) = names(launch);
-    let cell = shown.cell(&CellKey {
-        target: launch.log.launch.target.clone(),
-        scenario: scenario.into(),
-        case: case.into(),
-    });
+    let cell = shown.cell(&CellKey::new(&launch.log.launch.target, scenario, case));
     let timed = cell.and_then(|cell| cell.metric(MetricId::TpotNs));
     let traced = quantity(Unit::Ns, traced_ns);
     match timed {

@@ -3,7 +3,7 @@
 
 use crate::common::{World, run, world};
 use crate::html;
-use schema::model::{Model, Source};
+use schema::model::Model;
 use schema::profile::Sizes;
 use schema::run::Run;
 use std::collections::BTreeMap;
@@ -58,11 +58,8 @@ pub(crate) fn large(world: &mut World, index: usize) {
             id: id.into(),
             name: "Synthetic 1B".into(),
             parameters: 1_235_814_400,
-            size_mb: 0,
-            positions: 0,
-            gated: false,
             about: "invented, of real size.".into(),
-            source: Source::Embedded,
+            ..Model::default()
         });
     }
     let run = &mut world.runs[index];
@@ -82,12 +79,8 @@ fn sizes() -> Sizes {
         prompt_tokens: vec![50],
         new_tokens: 16,
         concurrency: vec![4],
-        load_percent: vec![],
-        shared_percent: vec![],
-        targets: vec![],
         requests: 20,
-        duration_s: 0.0,
-        turns: false,
+        ..Sizes::default()
     }
 }
 
@@ -134,11 +127,7 @@ fn nothing_is_recommended_on_a_small_model_and_the_page_says_what_would() {
         id: "made-here".into(),
         name: "Made here".into(),
         parameters: 1_000_000_000,
-        size_mb: 0,
-        positions: 0,
-        gated: false,
-        about: String::new(),
-        source: Source::Embedded,
+        ..Model::default()
     });
     let guide = page(&world, "guide.html");
     let wanted = "cargo xtask bench-all --profile cpu --model made-here --scenarios sustained";

@@ -2,16 +2,16 @@
 //! directory: what is kept of them, and how bad ones are refused. No network.
 
 use crate::hub::{COMMIT, FakeHub, File};
+use crate::world::options;
 use base::names::Refused;
 use base::shelf::{INDEX, WEIGHTS, brought};
 use models::{ModelFile, ModelSpec, Origin};
 use provision::fetch::brought::{Places, Resolved, look};
-use provision::fetch::{How, Hub, Options, Silent, Verify, fetch, keep, make};
+use provision::fetch::{How, Options, Silent, fetch, keep, make};
 use schema::model::{Models, Source};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::Duration;
 use tempfile::TempDir;
 
 const SHARDS: [&str; 2] = [
@@ -65,17 +65,7 @@ impl Scene {
             large: SHARDS.contains(&path),
         });
         let hub = FakeHub::start(files.collect());
-        let options = Options {
-            verify: Verify::Stamp,
-            hub: Hub {
-                endpoint: Some(hub.url.clone()),
-                token: None,
-                cache_dir: Some(dir.path().join("hub")),
-            },
-            retries: 0,
-            backoff: Duration::from_millis(1),
-            interrupted: || false,
-        };
+        let options = options(&hub, dir.path());
         Self { dir, hub, options }
     }
 

@@ -192,6 +192,14 @@ fn serve(stream: TcpStream, state: &Mutex<State>, base: &str) -> bool {
     true
 }
 
+/// Answer with a status and no body.
+fn empty(mut stream: TcpStream, status: &str) -> std::io::Result<()> {
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
+}
+
 fn answer(
     mut stream: TcpStream,
     state: &mut State,
@@ -199,10 +207,7 @@ fn answer(
     base: &str,
 ) -> std::io::Result<()> {
     if let Some(code) = state.status.pop_front() {
-        return write!(
-            stream,
-            "HTTP/1.1 {code} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        );
+        return empty(stream, &format!("{code} No"));
     }
     let commit = state.commit.unwrap_or(COMMIT);
     if let Some(asked) = request
@@ -212,10 +217,7 @@ fn answer(
         return describe(stream, state, asked);
     }
     if state.gated && request.authorization.is_none() {
-        return write!(
-            stream,
-            "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        );
+        return empty(stream, "401 Unauthorized");
     }
     let prefix = format!("/owner/repo/resolve/{COMMIT}/");
     let (in_repo, from_store) = match request.path.strip_prefix(&prefix) {
@@ -223,10 +225,7 @@ fn answer(
         None => (request.path.trim_start_matches("/store/"), true),
     };
     let Some(file) = state.files.iter().find(|file| file.path == in_repo) else {
-        return write!(
-            stream,
-            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        );
+        return empty(stream, "404 Not Found");
     };
     let sha256 = schema::hash::sha256_hex(&file.bytes);
     if file.large && !from_store {
@@ -256,10 +255,7 @@ fn answer(
         .and_then(|start| start.parse().ok())
         .unwrap_or(0);
     if start >= size {
-        return write!(
-            stream,
-            "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        );
+        return empty(stream, "416 Range Not Satisfiable");
     }
     let whole = matches!(fault, Some(Fault::IgnoreRange));
     let part = match (probe, whole) {
@@ -298,10 +294,7 @@ fn answer(
 fn describe(mut stream: TcpStream, state: &State, asked: &str) -> std::io::Result<()> {
     let revision = asked.split('?').next().unwrap_or_default();
     if ![COMMIT, "main", "v1"].contains(&revision) {
-        return write!(
-            stream,
-            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        );
+        return empty(stream, "404 Not Found");
     }
     let sizes = asked.contains("blobs=true");
     let siblings: Vec<serde_json::Value> = state

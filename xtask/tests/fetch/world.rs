@@ -40,17 +40,7 @@ impl World {
             },
         ]);
         let dir = tempfile::tempdir().unwrap();
-        let options = Options {
-            verify: Verify::Stamp,
-            hub: Hub {
-                endpoint: Some(hub.url.clone()),
-                token: None,
-                cache_dir: Some(dir.path().join("hub")),
-            },
-            retries: 0,
-            backoff: Duration::from_millis(1),
-            interrupted: || false,
-        };
+        let options = options(&hub, dir.path());
         Self { hub, dir, options }
     }
 
@@ -88,6 +78,22 @@ impl World {
     }
 }
 
+/// Options that ask `hub`, and keep its cache in `dir`.
+pub fn options(hub: &FakeHub, dir: &Path) -> Options {
+    Options {
+        verify: Verify::Stamp,
+        hub: Hub {
+            endpoint: Some(hub.url.clone()),
+            token: None,
+            cache_dir: Some(dir.join("hub")),
+        },
+        retries: 0,
+        backoff: Duration::from_millis(1),
+        interrupted: || false,
+        small: false,
+    }
+}
+
 pub fn fetch_into(
     dir: &Path,
     options: &Options,
@@ -117,11 +123,8 @@ pub fn list(id: &str, source: Source) -> Models {
         id: id.into(),
         name: id.into(),
         parameters: 1,
-        size_mb: 0,
-        positions: 0,
-        gated: false,
-        about: String::new(),
         source,
+        ..Model::default()
     };
     Models {
         models: vec![model],

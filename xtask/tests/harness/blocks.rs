@@ -68,10 +68,7 @@ fn nobody_works_while_another_has_the_turn() {
             assert!(last >= Some(4), "{last:?} of {}", log.launch.target);
         }
     }
-    for (target, cell, status, reason, requests) in checkout.cells(&run) {
-        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
-        assert!(requests >= 54, "{target} {cell}: {requests} requests");
-    }
+    checkout.all_ok(&run, 54);
 }
 
 #[test]
@@ -80,10 +77,7 @@ fn where_memory_has_room_for_one_they_run_one_after_the_other() {
     checkout.profile(&turns_alone(12));
     let (output, run) = checkout.bench(&[("BENCH_MEMORY_BYTES", "1")]);
     assert!(output.status.success(), "{}", text(&output));
-    for (target, cell, status, reason, requests) in checkout.cells(&run) {
-        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
-        assert!(requests >= 24, "{target} {cell}: {requests} requests");
-    }
+    checkout.all_ok(&run, 24);
     let of_turns = |log: &LaunchLog| log.telemetry.iter().any(|t| t.turn.is_some());
     assert!(!run.launches.iter().any(of_turns));
 }
@@ -189,9 +183,7 @@ fn where_there_is_no_room_nobody_stays() {
     checkout.profile(&profile());
     let (output, run) = checkout.bench(&[("BENCH_MEMORY_BYTES", "1")]);
     assert!(output.status.success(), "{}", text(&output));
-    for (target, cell, status, reason, _) in checkout.cells(&run) {
-        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
-    }
+    checkout.all_ok(&run, 0);
 }
 
 #[test]

@@ -50,7 +50,8 @@ pub fn fake_micro() -> &'static Path {
             "id = \"fake-micro\"\nbuild = { kind = \"cargo\", package = \"fake-bench\", bin = \"fake-micro\" }",
         )
         .expect("it is a program");
-        let program = provision::build::micro(&repo, &registry, &program);
+        let program =
+            provision::build::program(&repo, &registry, &program.id, &program.build);
         program.expect("it can be built").files[0].clone()
     })
 }
@@ -164,9 +165,8 @@ impl Checkout {
     /// This checkout, with the embedded model.
     pub fn repo(&self) -> Repo {
         Repo {
-            root: self.dir.path().to_owned(),
-            build_dir: self.path("target"),
             models_dir: models_dir().to_owned(),
+            ..Repo::under(self.dir.path())
         }
     }
 
@@ -273,6 +273,18 @@ impl Checkout {
                 )
             })
             .collect()
+    }
+
+    /// Check that every cell of a run is measured, with this many requests or more.
+    #[track_caller]
+    pub fn all_ok(&self, run: &Run, requests_min: u64) {
+        for (target, cell, status, reason, requests) in self.cells(run) {
+            assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+            assert!(
+                requests >= requests_min,
+                "{target} {cell}: {requests} requests"
+            );
+        }
     }
 }
 

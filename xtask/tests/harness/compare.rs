@@ -5,17 +5,23 @@ use crate::checkout::text;
 use crate::synthetic::Synthetic;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const TARGETS: [&str; 3] = ["x.cpu.f32", "y.cpu.f32", "z.cpu.f32"];
 
 /// Run `cargo xtask` on a directory of runs.
 pub fn xtask(results: &Path, arguments: &[&str]) -> Output {
+    xtask_to(results, arguments, Stdio::piped())
+}
+
+/// Do the same; what it prints goes to `stdout`.
+pub fn xtask_to(results: &Path, arguments: &[&str], stdout: Stdio) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(arguments)
         .arg("--out")
         .arg(results)
         .current_dir(results)
+        .stdout(stdout)
         .output()
         .expect("the binary can be started")
 }

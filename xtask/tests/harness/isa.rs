@@ -1,8 +1,9 @@
 //! Tests of a library that dies of an illegal instruction: its program is started once more,
 //! limited to fewer instructions by the registry's ladder, and every record says to which.
 
-use crate::checkout::{Checkout, fake_micro, text};
+use crate::checkout::{Checkout, text};
 use crate::merge::{refused, shard};
+use crate::micro::{measures, variant};
 use schema::record::{IsaLimit, Status};
 
 /// A ladder for the fake's programs, by a `need` that only asks where libraries are. Every 64-bit
@@ -99,26 +100,8 @@ fn what_the_user_set_is_kept_and_recorded() {
 #[cfg(target_arch = "x86_64")]
 fn a_micro_program_is_started_once_more_too() {
     let checkout = checkout(&[]);
-    let variant = |id: &str, run: &str| {
-        format!(
-            "{{ id = {id:?}, about = \"\", program = \"fake-micro\", run = {run:?}, backend = \"cpu\", precision = \"f32\" }}"
-        )
-    };
-    let registry = format!(
-        "[[program]]\nid = \"fake-micro\"\nbuild = {{ kind = \"prebuilt\", path = {:?}, needs = [\"libtorch\"] }}\n\
-         [[suite]]\nid = \"adding\"\nbaseline = \"ok\"\nreference = {}\nvariant = [{}, {}]\n",
-        fake_micro().display().to_string(),
-        variant("reference", "ok"),
-        variant("ok", "ok"),
-        variant("sigill", "sigill"),
-    );
-    checkout.write("engines/micro.toml", &registry);
-    checkout.write("data/scenarios/micro/adding.toml", crate::micro::SUITE);
-    checkout.profile(&format!(
-        "{}{}",
-        crate::checkout::PROFILE,
-        crate::micro::OF_PROFILE
-    ));
+    let variants = ["ok", "sigill"].map(|id| variant("fake-micro", id, id));
+    measures(&checkout, ", needs = [\"libtorch\"]", "", &variants);
     let ask = ["bench", "--profile", "test", "--scenarios", "micro/*"];
     let output = checkout.xtask(&ask, &[LIBTORCH]);
     assert!(output.status.success(), "{}", text(&output));

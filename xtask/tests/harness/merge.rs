@@ -101,10 +101,7 @@ fn two_shards_merged_are_the_whole_plan() {
         .map(|s| (s.id.as_str(), s.blocks.clone()))
         .collect();
     assert_eq!(sources, [(one_id, vec![0]), (two_id, vec![1])]);
-    for (target, cell, status, reason, requests) in checkout.cells(&merged) {
-        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
-        assert!(requests >= 12, "{target} {cell}: {requests} requests");
-    }
+    checkout.all_ok(&merged, 12);
     let mut after = snapshot(&results);
     after.retain(|path, _| !path.starts_with(results.join(&merged.header.id)));
     assert_eq!(after, before, "an input was changed");
@@ -414,11 +411,7 @@ fn what_one_shard_did_not_pass_or_have_judged_is_not_passed_or_judged() {
         (Status::WrongOutput, "in r-two: its argmax differs")
     );
     assert_eq!(run.verify["y.cpu.f32"].status, Status::Ok);
-    let check = &run.checks[&CellKey {
-        target: "y.cpu.f32".into(),
-        scenario: "single_request".into(),
-        case: "p10".into(),
-    }];
+    let check = &run.checks[&CellKey::new("y.cpu.f32", "single_request", "p10")];
     // Two blocks of 20 requests had no judge.
     assert_eq!((check.equal, check.unchecked), (59, 40));
 

@@ -2,7 +2,7 @@
 //! that are wrong, refuse or die fail with a reason and don't affect the others; and a run
 //! continues where it stopped.
 
-use crate::checkout::{Checkout, fake_micro, text};
+use crate::checkout::{Checkout, PROFILE, fake_micro, text};
 use crate::resume::files;
 use schema::record::Status;
 use stats::micro::SuiteAnalysis;
@@ -11,7 +11,7 @@ const VARIANTS: [&str; 11] = [
     "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang", "slow", "full", "cut",
 ];
 
-pub const SUITE: &str = r#"
+const SUITE: &str = r#"
 id = "adding"
 version = 1
 title = "Adding"
@@ -34,7 +34,7 @@ params = { n = 2000, fails = 0 }
 "#;
 
 /// The suite's sizes in a profile.
-pub const OF_PROFILE: &str = "
+const OF_PROFILE: &str = "
 [micro]
 samples = 4
 sample_ms = 0.01
@@ -43,28 +43,36 @@ cell_s = 0.3
 suites = { adding = [] }
 ";
 
-fn checkout() -> Checkout {
-    let checkout = Checkout::with(&[]);
-    let variant = |id: &str, run: &str| {
-        format!(
-            "{{ id = {id:?}, about = \"\", program = \"fake-micro\", run = {run:?}, backend = \"cpu\", precision = \"f32\" }}"
-        )
-    };
-    let variants: Vec<String> = VARIANTS.iter().map(|name| variant(name, name)).collect();
+/// A variant as the registry describes it; `run` says what the fake program does.
+pub fn variant(program: &str, id: &str, run: &str) -> String {
+    format!(
+        "{{ id = {id:?}, about = \"\", program = {program:?}, run = {run:?}, backend = \"cpu\", precision = \"f32\" }}"
+    )
+}
+
+/// Let a checkout have the suite with these variants of the fake program; `needs` is the end of its
+/// build, and `more` are other programs.
+pub fn measures(checkout: &Checkout, needs: &str, more: &str, variants: &[String]) {
     let registry = format!(
-        "[[program]]\nid = \"fake-micro\"\nbuild = {{ kind = \"prebuilt\", path = {:?} }}\n\
-         [[program]]\nid = \"absent\"\nbuild = {{ kind = \"prebuilt\", path = \"nowhere\" }}\n\
-         [[suite]]\nid = \"adding\"\nbaseline = \"ok\"\nreference = {}\nvariant = [{}, {}]\n",
+        "[[program]]\nid = \"fake-micro\"\nbuild = {{ kind = \"prebuilt\", path = {:?}{needs} }}\n{more}\
+         [[suite]]\nid = \"adding\"\nbaseline = \"ok\"\nreference = {}\nvariant = [{}]\n",
         fake_micro().display().to_string(),
-        variant("reference", "ok"),
+        variant("fake-micro", "reference", "ok"),
         variants.join(", "),
-        variant("absent", "ok").replace("\"fake-micro\"", "\"absent\""),
     );
     checkout.write("engines/micro.toml", &registry);
     checkout.write("data/scenarios/micro/adding.toml", SUITE);
-    let profile = std::fs::read_to_string(checkout.path("data/profiles/test.toml"))
-        .expect("the profile was written");
-    checkout.profile(&format!("{profile}{OF_PROFILE}"));
+    checkout.profile(&format!("{PROFILE}{OF_PROFILE}"));
+}
+
+fn checkout() -> Checkout {
+    let checkout = Checkout::with(&[]);
+    let variants = VARIANTS.map(|name| variant("fake-micro", name, name));
+    let mut variants = variants.to_vec();
+    variants.push(variant("absent", "absent", "ok"));
+    let absent =
+        "[[program]]\nid = \"absent\"\nbuild = { kind = \"prebuilt\", path = \"nowhere\" }\n";
+    measures(&checkout, "", absent, &variants);
     checkout
 }
 

@@ -2,31 +2,18 @@
 //! ends no benchmark.
 
 use crate::checkout::{Checkout, text};
+use crate::compare::{xtask, xtask_to};
 use crate::synthetic::Synthetic;
 use schema::record::Status;
 use serde_json::Value;
 use std::fs::File;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 /// Return a pipe without a reader: every write to it fails.
 fn closed() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("a pipe can be had");
     drop(reader);
     writer.into()
-}
-
-fn xtask(results: &Path, arguments: &[&str], stdout: Stdio) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .args(arguments)
-        .arg("--out")
-        .arg(results)
-        .current_dir(results)
-        .stdout(stdout)
-        .stderr(Stdio::piped())
-        .spawn()
-        .and_then(|child| child.wait_with_output())
-        .expect("the binary can be started")
 }
 
 #[test]
@@ -45,13 +32,13 @@ fn a_verb_that_prints_ends_quietly_where_nobody_reads() {
         (&["compare", "latest"], 0, 2),
     ];
     for (arguments, status, lost) in verbs {
-        let output = xtask(results, arguments, closed());
+        let output = xtask_to(results, arguments, closed());
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), &*said), (Some(status), ""));
         // A full disk is an error, because a reader of the file must not take it for complete.
         let full = File::options().write(true).open("/dev/full");
         let full = full.expect("Linux has it");
-        let output = xtask(results, arguments, full.into());
+        let output = xtask_to(results, arguments, full.into());
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(lost), "{said}");
         assert_eq!(said.matches("No space left on device").count(), 1, "{said}");
@@ -98,7 +85,7 @@ fn every_format_of_an_export_has_every_row() {
     Synthetic::new("20260101-a", &["x.cpu.f32", "y.cpu.f32"]).write(results);
     let export = |format: &str| {
         let arguments = ["export", "latest", "--format", format];
-        let output = xtask(results, &arguments, Stdio::piped());
+        let output = xtask(results, &arguments);
         assert!(output.status.success(), "{}", text(&output));
         String::from_utf8(output.stdout).expect("it is text")
     };

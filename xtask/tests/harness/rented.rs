@@ -3,7 +3,6 @@
 
 use crate::checkout::{Checkout, PROFILE, text};
 use crate::contexts::LONG;
-use schema::record::Status;
 use std::path::Path;
 use std::process::Command;
 
@@ -59,8 +58,5 @@ fn parts_that_begin_with_packed_records_make_a_whole_run() {
         panic!("a run was begun twice: {runs:?}");
     };
     let run = schema::run::Run::load(Path::new(run)).expect("the records are valid");
-    for (target, cell, status, reason, requests) in checkout.cells(&run) {
-        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
-        assert!(requests >= 12, "{target} {cell}: {requests} requests");
-    }
+    checkout.all_ok(&run, 12);
 }

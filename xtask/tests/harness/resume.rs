@@ -9,7 +9,6 @@ use crate::faults::{Samples, row};
 use runs::shard::plan_sha256;
 use schema::launch_log::timed;
 use schema::plan::Plan;
-use schema::record::Status;
 use schema::run::Run;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -98,10 +97,7 @@ pub fn goes_on(checkout: &Checkout, before: &BTreeMap<PathBuf, Vec<u8>>) -> Samp
         );
     }
     let run = checkout.latest().expect("the run is there");
-    for (target, cell, status, reason, requests) in checkout.cells(&run) {
-        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
-        assert!(requests >= 12, "{target} {cell}: {requests} requests");
-    }
+    checkout.all_ok(&run, 12);
     Samples {
         before: timed_requests(before),
         after: timed_requests(&after),
@@ -254,10 +250,7 @@ fn goes_of_no_time_at_all_finish_a_run() {
     // The parts are the gate, a pilot, a capacity, six launches, and checks of three cells.
     assert!(goes > 9, "{goes} goes, so something was not stopped");
     let run = checkout.latest().expect("it was begun");
-    for (target, cell, status, reason, requests) in checkout.cells(&run) {
-        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
-        assert!(requests >= 12, "{target} {cell}: {requests} requests");
-    }
+    checkout.all_ok(&run, 12);
     let samples = Samples {
         before: timed_requests(&first),
         after: timed_requests(&before),
@@ -281,9 +274,7 @@ fn until(percent: &str) -> (Run, String) {
     let output = checkout.xtask(&options, &[]);
     assert!(output.status.success(), "{}", text(&output));
     let run = checkout.latest().expect("the run is there");
-    for (target, cell, status, reason, _) in checkout.cells(&run) {
-        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
-    }
+    checkout.all_ok(&run, 0);
     (run, text(&output))
 }
 

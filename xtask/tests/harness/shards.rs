@@ -8,7 +8,6 @@
 
 use crate::checkout::{Checkout, text};
 use crate::synthetic::Synthetic;
-use schema::record::Status;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -98,10 +97,7 @@ fn a_slurm_array_makes_a_whole_run() {
     let merged = checkout.xtask(&[&["merge"], runs.as_slice()].concat(), &[]);
     assert!(merged.status.success(), "{}", text(&merged));
     let run = checkout.latest().expect("it was merged");
-    for (target, cell, status, reason, requests) in checkout.cells(&run) {
-        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
-        assert!(requests >= 12, "{target} {cell}: {requests} requests");
-    }
+    checkout.all_ok(&run, 12);
 }
 
 #[test]

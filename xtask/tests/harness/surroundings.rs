@@ -59,7 +59,7 @@ fn a_run_is_gone_on_with_by_one_process() {
     // SAFETY: plain system call on our own child.
     unsafe { libc::kill(first.id() as libc::pid_t, libc::SIGKILL) };
     first.wait_with_output().expect("it can be waited for");
-    let after = goes_on(&checkout, &files(&checkout.path("data/results")));
+    let after = goes_on(&checkout, &files(&checkout.path("runs")));
     row("one run twice at once", "refused", &after);
 }
 
@@ -113,7 +113,7 @@ fn a_header_that_has_no_room_leaves_no_run() {
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("run.json can't be written"), "{said}");
-    let left = files(&checkout.path("data/results"));
+    let left = files(&checkout.path("runs"));
     assert!(left.is_empty(), "{:?}", left.keys());
     assert!(checkout.latest().is_none());
     let none = Samples {

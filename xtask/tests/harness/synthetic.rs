@@ -155,14 +155,13 @@ impl Synthetic {
             }),
             RecordEvent::Ready(Ready {
                 version: self.version.clone(),
-                build: BTreeMap::new(),
                 batching: "none".into(),
-                notes: vec![],
                 hello_ns: start_ns + 1,
                 ready_ns: start_ns + 2,
                 load_ns: 1,
                 weight_bytes: 1,
                 kv_bytes_per_token: 1,
+                ..Ready::default()
             }),
         ];
         let first_ns = start_ns + 1_000_000;
@@ -231,11 +230,10 @@ fn plan(targets: &[&str]) -> Plan {
     let target = |id: &&str| Target {
         id: (*id).into(),
         engine: id.split('.').next().unwrap_or(id).into(),
-        variant: String::new(),
         backend: "cpu".into(),
         precision: "f32".into(),
         weights: "model.safetensors".into(),
-        hidden: false,
+        ..Target::default()
     };
     let launches = (0..invocations).flat_map(|invocation| {
         targets.iter().map(move |target| Launch {
@@ -246,47 +244,33 @@ fn plan(targets: &[&str]) -> Plan {
         })
     });
     Plan {
-        prompts: None,
-        slo: None,
-        aa_pairs: false,
-        until: None,
-        prompt_seed: None,
-        one_process: false,
         matters_percent: 2.0,
-        micro: Default::default(),
         profile: "cpu".into(),
         publishable: true,
         model: "tiny-llama".into(),
         seed: 1,
         threads: 2,
         invocations,
-        warmup_requests: 0,
         request_timeout_s: 60,
         load_timeout_s: 60,
-        budget_s: 0.0,
         targets: targets.iter().map(target).collect(),
         scenarios: vec![PlannedScenario {
-            prompts: Default::default(),
-            targets: Vec::new(),
-            turns: false,
             id: "single_request".into(),
             version: 1,
             load: LoadShape::Serial,
             axis: Axis::PromptTokens,
             cases: vec![Case {
-                load_percent: None,
-                shared_percent: None,
                 id: "p10".into(),
                 prompt_tokens: 10,
                 new_tokens: NEW_TOKENS,
                 concurrency: 1,
                 requests: REQUESTS,
-                duration_s: 0.0,
-                measured_by: None,
-                prompt_tokens_mean: None,
+                ..Case::default()
             }],
+            ..PlannedScenario::default()
         }],
         launches: launches.collect(),
+        ..Plan::default()
     }
 }
 
@@ -295,16 +279,12 @@ fn verified(target: &str) -> VerifyRecord {
         target: target.into(),
         model: "tiny-llama".into(),
         status: Status::Ok,
-        reason: String::new(),
         verified_positions: Some(64),
         scope: "logits".into(),
         kl_nats: Some(1e-8),
         argmax_agreement: Some(1.0),
         batches: vec![1],
-        isa_limit: None,
-        prefix_cache: false,
-        prefix_cache_failure: String::new(),
-        repeat_ratio: None,
+        ..VerifyRecord::default()
     }
 }
 
@@ -316,11 +296,10 @@ fn check(target: &str, timed: u64) -> CheckRecord {
         case: "p10".into(),
         equal: timed - 1,
         rescored: 1,
-        wrong: 0,
-        unchecked: 0,
         tie_width_nats: 0.5,
         gap_nats_max: 0.1,
         method: "scored by the reference".into(),
+        ..CheckRecord::default()
     }
 }
 

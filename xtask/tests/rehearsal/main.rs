@@ -14,8 +14,9 @@
 mod checkout;
 
 use checkout::{Checkout, library, text};
+use provision::build;
 use schema::record::{Status, Telemetry};
-use schema::registry::Build;
+use schema::registry::{Build, CargoBuild};
 use schema::run::Run;
 use stats::analysis::{Cell, MetricId};
 use std::path::PathBuf;
@@ -125,15 +126,8 @@ fn gpu_limits() -> PathBuf {
     let repo = Checkout::real_repo();
     let registry = repo.registry().expect("the registry is valid");
     // As in the registry, but without provisioning CUDA, which is scripted here.
-    let how = Build::Cargo {
-        package: "gpu-limits".into(),
-        bin: "gpu-limits".into(),
-        manifest: None,
-        features: Vec::new(),
-        default_features: true,
-        needs: Vec::new(),
-    };
-    let program = provision::build::limits(&repo, &registry, "cuda", &how);
+    let how = Build::Cargo(CargoBuild::new("gpu-limits", "gpu-limits"));
+    let program = build::program(&repo, &registry, &build::limits_id("cuda"), &how);
     program.expect("it can be built").files[0].clone()
 }
 

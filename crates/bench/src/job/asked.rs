@@ -74,12 +74,16 @@ impl ModelAsked {
             self.repo.models_dir = scratch.path().to_owned();
             if self.options.prompts.is_some() {
                 // The prompts' lengths are counted in tokens, for which the tokenizer is needed.
-                fetch::fetch_small(
+                let small = fetch::Options {
+                    small: true,
+                    ..options
+                };
+                fetch::fetch(
                     &self.repo.models()?,
                     std::slice::from_ref(&id),
                     &self.repo.models_dir,
                     &self.repo.models_lock_path(),
-                    &options,
+                    &small,
                     &mut Bar::stderr(),
                 )?;
             }

@@ -238,11 +238,10 @@ mod tests {
         plan.targets = vec![schema::registry::Target {
             id: "t".into(),
             engine: "t".into(),
-            variant: String::new(),
             backend: "cpu".into(),
             precision: "f32".into(),
             weights: "w".into(),
-            hidden: false,
+            ..schema::registry::Target::default()
         }];
         let launches: Vec<&Launch> = plan.launches.iter().collect();
         // Two cases of 20 requests each, in two blocks.
@@ -269,10 +268,7 @@ mod tests {
             name: "M".into(),
             parameters: 1,
             size_mb: 3800,
-            positions: 0,
-            gated: false,
-            about: String::new(),
-            source: Source::Embedded,
+            ..Model::default()
         };
         let missing = ["a".to_owned(), "b".to_owned()];
         assert_eq!(

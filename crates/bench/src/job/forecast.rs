@@ -353,12 +353,8 @@ mod tests {
             scenario: cell.scenario,
             case: cell.case,
             equal: 20,
-            rescored: 0,
-            wrong: 0,
-            unchecked: 0,
             tie_width_nats: 0.1,
-            gap_nats_max: 0.0,
-            method: String::new(),
+            ..CheckRecord::default()
         }
     }
 }

@@ -26,7 +26,8 @@ pub(super) fn measured(repo: &Repo, registry: &Registry, plan: &Plan) -> BTreeMa
     planned.retain(|backend, _| matches!(here.get(backend), Some(Ok(_))));
     for (backend, how) in &planned {
         eprintln!("Measuring the limits of {backend}'s device");
-        let program = build::limits(repo, registry, backend, how);
+        let id = build::limits_id(backend);
+        let program = build::program(repo, registry, &id, how);
         let program = program.map_err(|failure| failure.to_string());
         match program.and_then(|program| devices::limits::measured(backend, &program)) {
             Ok(limits) => facts.extend(limits),

@@ -194,10 +194,7 @@ fn golden(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Found> {
 
 /// Describe what the gate checks of every target before it is timed.
 fn of_gate(plan: &Plan) -> String {
-    let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
-    let mut batches: Vec<u32> = cases.map(|case| case.concurrency).collect();
-    batches.sort_unstable();
-    batches.dedup();
+    let batches = positions::batches(plan);
     let mut far = positions::of_plan(plan);
     far.retain(|&context| context > USUAL_POSITIONS);
     let far = match far.as_slice() {

@@ -182,11 +182,7 @@ mod tests {
     }
 
     fn cell(target: &str) -> Cell {
-        let key = CellKey {
-            target: target.into(),
-            scenario: "s".into(),
-            case: "c".into(),
-        };
+        let key = CellKey::new(target, "s", "c");
         Cell {
             metrics: vec![Metric {
                 id: MetricId::TtftNs,

@@ -8,7 +8,7 @@ use provision::fetch;
 use runs::results::Results;
 use schema::micro::scenario_id;
 use schema::model::Source;
-use schema::registry::Device;
+use schema::registry::{self, Device};
 use schema::run::RunHeader;
 use serde::Serialize;
 use stats::analysis::MetricId;
@@ -76,17 +76,12 @@ pub(super) fn engines(repo: &Repo) -> Result<Vec<Engine>> {
 
 #[derive(Serialize)]
 pub(super) struct Target {
-    id: String,
-    engine: String,
-    variant: String,
-    backend: String,
-    precision: String,
-    weights: String,
+    #[serde(flatten)]
+    target: registry::Target,
     /// Devices of which it needs one; empty for a processor.
     devices: Vec<Device>,
     /// Ids of the profiles that run it.
     profiles: Vec<String>,
-    hidden: bool,
 }
 
 impl Row for Target {
@@ -110,13 +105,13 @@ impl Row for Target {
             [] => "CPU".to_owned(),
             devices => devices.join(" or "),
         };
-        let known = [&self.id, &self.engine, &self.backend, &self.precision];
-        let known = known.map(String::clone);
+        let own = &self.target;
+        let known = [&own.id, &own.engine, &own.backend, &own.precision].map(String::clone);
         [known.as_slice(), &[devices, or_dash(&self.profiles)]].concat()
     }
 
     fn is_hidden(&self) -> bool {
-        self.hidden
+        self.target.hidden
     }
 }
 
@@ -141,13 +136,7 @@ pub(super) fn targets(repo: &Repo) -> Result<Vec<Target>> {
             .filter(|profile| profile.targets.contains(&target.id))
             .map(|profile| profile.id.clone())
             .collect(),
-        id: target.id,
-        engine: target.engine,
-        variant: target.variant,
-        backend: target.backend,
-        precision: target.precision,
-        weights: target.weights,
-        hidden: target.hidden,
+        target,
     });
     Ok(targets.collect())
 }

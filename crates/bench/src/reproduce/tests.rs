@@ -12,11 +12,10 @@ fn target(id: &str) -> Target {
     Target {
         id: id.into(),
         engine: id.into(),
-        variant: String::new(),
         backend: "cpu".into(),
         precision: "f32".into(),
         weights: "w".into(),
-        hidden: false,
+        ..Target::default()
     }
 }
 
@@ -27,10 +26,7 @@ fn shared() -> Plan {
     let mut later = plan.scenarios[0].clone();
     later.id = "later".into();
     for case in &mut later.cases {
-        case.measured_by = Some(CaseKey {
-            scenario: "s".into(),
-            case: case.id.clone(),
-        });
+        case.measured_by = Some(CaseKey::new("s", &case.id));
     }
     let mut other = plan.scenarios[0].clone();
     other.id = "other".into();
@@ -50,11 +46,9 @@ fn header(plan: Plan) -> RunHeader {
         format: FORMAT,
         id: "20260101-000000-x-1a2b".into(),
         started: "2026-01-01T00:00:00Z".into(),
-        argv: vec![],
         plan_sha256: plan_sha256(&plan).unwrap(),
         plan,
-        provenance: Provenance::default(),
-        origin: Origin::default(),
+        ..RunHeader::default()
     }
 }
 

@@ -9,28 +9,22 @@ fn case(id: &str, concurrency: u32, requests: u32, duration_s: f64) -> Case {
         prompt_tokens: 50,
         new_tokens: 16,
         concurrency,
-        load_percent: None,
-        shared_percent: None,
         requests,
         duration_s,
-        measured_by: None,
-        prompt_tokens_mean: None,
+        ..Case::default()
     }
 }
 
 fn plan() -> Plan {
     let scenario = |id: &str, load, cases| PlannedScenario {
-        prompts: Default::default(),
         id: id.into(),
         version: 1,
         load,
         axis: Axis::Users,
-        targets: vec![],
-        turns: false,
         cases,
+        ..PlannedScenario::default()
     };
     Plan {
-        prompts: None,
         profile: "x".into(),
         publishable: true,
         model: "m".into(),
@@ -41,14 +35,7 @@ fn plan() -> Plan {
         request_timeout_s: 1,
         load_timeout_s: 1,
         budget_s: 100.0,
-        slo: None,
-        aa_pairs: false,
-        until: None,
-        prompt_seed: None,
-        one_process: false,
         matters_percent: 2.0,
-        micro: Default::default(),
-        targets: vec![],
         scenarios: vec![
             scenario(
                 "closed",
@@ -61,7 +48,7 @@ fn plan() -> Plan {
                 vec![case("b1", 1, 20, 0.0), case("b4", 4, 20, 0.0)],
             ),
         ],
-        launches: vec![],
+        ..Plan::default()
     }
 }
 
@@ -105,10 +92,7 @@ fn a_shared_process_is_loaded_once_and_a_shared_case_costs_nothing() {
         "a load of 1 s less a block"
     );
     for case in &mut plan.scenarios[2].cases {
-        case.measured_by = Some(schema::key::CaseKey {
-            scenario: "closed".into(),
-            case: case.id.clone(),
-        });
+        case.measured_by = Some(schema::key::CaseKey::new("closed", &case.id));
     }
     let shared = planned_s(&plan, &pilot).unwrap();
     assert!((shared - pilot.planned_s).abs() < 1e-9, "{shared}");

@@ -3,13 +3,15 @@
 //! `start` starts a program with a restricted environment, `process` owns its pipes and its end,
 //! `unread` buffers its output, `life` opens and closes a program of any protocol, `session` speaks
 //! the engines' protocol, `load` says what is to be loaded, and `isa` limits the instructions of its
-//! libraries. No module knows which engine it talks to.
+//! libraries; `scripted` has engines for tests. No module knows which engine it talks to.
 
 pub(crate) mod events;
 pub mod isa;
 pub(crate) mod life;
 pub mod load;
 pub mod process;
+#[cfg(test)]
+pub(crate) mod scripted;
 pub mod session;
 pub mod start;
 mod unread;
@@ -138,6 +140,12 @@ impl EngineFailure {
     /// Whether the processor refused an instruction.
     pub fn is_illegal_instruction(&self) -> bool {
         self.signal == Some(libc::SIGILL)
+    }
+
+    /// Whether it says nothing about the engine's answers: the user interrupted or skipped the
+    /// work, or a lower limit of the instructions may avoid it.
+    pub(crate) fn judges_nothing(&self) -> bool {
+        self.status == Status::NotRun || self.is_illegal_instruction()
     }
 }
 

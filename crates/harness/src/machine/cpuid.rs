@@ -347,9 +347,8 @@ mod tests {
 
     #[test]
     fn every_flag_that_a_ladder_of_the_registry_names_is_known_here() {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let path = root.join("engines/engines.toml");
-        let registry = schema::registry::Registry::load(&path).expect("it is valid");
+        let repo = base::repo::Repo::find().expect("the tests are in it");
+        let registry = repo.registry().expect("it is valid");
         assert!(!registry.isa_ladders.is_empty());
         for flag in registry
             .isa_ladders

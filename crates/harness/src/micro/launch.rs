@@ -9,6 +9,7 @@ use crate::engine::{EngineFailure, Program};
 use crate::recorder::Recorder;
 use crate::telemetry::{peak_rss_bytes, reset_peak_rss};
 use anyhow::Result;
+use base::files::attempt_suffix;
 use protocol::clock::now_ns;
 use protocol::micro::wire::Time;
 use schema::micro::record::{MicroFailed, MicroReady, MicroStart};
@@ -249,10 +250,7 @@ impl Record {
         let launch = wanted.launch;
         let dir = context.run_dir.join(DIR).join(&launch.suite);
         let named = |attempt: u32| {
-            let suffix = match attempt {
-                0 => String::new(),
-                n => format!(".a{n}"),
-            };
+            let suffix = attempt_suffix(attempt);
             let (variant, block) = (&launch.variant, launch.invocation);
             dir.join(format!("{variant}.i{block}{suffix}.jsonl"))
         };

@@ -70,51 +70,12 @@ pub fn of_run(
     logs: &[MicroLog],
     control: &Control,
 ) -> Result<Vec<MicroLog>> {
-    let ours = |block| header.origin.has(block);
-    let model_dir = repo.model_dir(&header.plan.model);
-    run(
-        &header.plan,
-        run_dir,
-        &model_dir,
-        programs,
-        logs,
-        control,
-        ours,
-    )
-}
-
-/// Time that the micro suites should take (s), without the launches in `logs`.
-pub fn expected_s(plan: &Plan, logs: &[MicroLog], is_ours: impl Fn(u32) -> bool) -> f64 {
-    // One that was interrupted has an end too, and is made again.
-    let is_done = |launch: &MicroLaunch| {
-        let of = logs.iter().filter(|log| is_of(log, launch));
-        let mut ends = of.filter_map(|log| log.end.as_ref());
-        ends.any(|end| end.status != Status::NotRun)
-    };
-    let launches = plan.micro.launches.iter();
-    let left = launches.filter(|launch| is_ours(launch.invocation) && !is_done(launch));
-    let suites = left.filter_map(|launch| plan.micro.suite(&launch.suite));
-    let each = suites.map(|suite| {
-        let cases: Vec<String> = suite.cases.iter().map(|case| case.id.clone()).collect();
-        told::LAUNCH_S + at_least(suite, &cases).as_secs_f64()
-    });
-    each.sum()
-}
-
-fn run(
-    plan: &Plan,
-    run_dir: &Path,
-    model_dir: &Path,
-    programs: &MicroPrograms,
-    logs: &[MicroLog],
-    control: &Control,
-    is_ours: impl Fn(u32) -> bool,
-) -> Result<Vec<MicroLog>> {
+    let plan = &header.plan;
     let scratch = tempfile::tempdir()?;
     let context = Context {
         plan,
         run_dir,
-        model_dir,
+        model_dir: &repo.model_dir(&plan.model),
         programs,
         scratch: scratch.path(),
         control,
@@ -143,7 +104,7 @@ fn run(
         .micro
         .launches
         .iter()
-        .filter(|launch| is_ours(launch.invocation))
+        .filter(|launch| header.origin.has(launch.invocation))
         .filter_map(|launch| Some((launch, plan.micro.suite(&launch.suite)?)))
         .collect();
     let is_left = |(launch, suite): &&(&MicroLaunch, &PlannedSuite)| {
@@ -171,6 +132,24 @@ fn run(
         )?);
     }
     Ok(made)
+}
+
+/// Time that the micro suites should take (s), without the launches in `logs`.
+pub fn expected_s(plan: &Plan, logs: &[MicroLog], is_ours: impl Fn(u32) -> bool) -> f64 {
+    // One that was interrupted has an end too, and is made again.
+    let is_done = |launch: &MicroLaunch| {
+        let of = logs.iter().filter(|log| is_of(log, launch));
+        let mut ends = of.filter_map(|log| log.end.as_ref());
+        ends.any(|end| end.status != Status::NotRun)
+    };
+    let launches = plan.micro.launches.iter();
+    let left = launches.filter(|launch| is_ours(launch.invocation) && !is_done(launch));
+    let suites = left.filter_map(|launch| plan.micro.suite(&launch.suite));
+    let each = suites.map(|suite| {
+        let cases: Vec<String> = suite.cases.iter().map(|case| case.id.clone()).collect();
+        told::LAUNCH_S + at_least(suite, &cases).as_secs_f64()
+    });
+    each.sum()
 }
 
 /// Make one planned launch: with as many processes as needed, since one that dies of a case leaves
@@ -320,25 +299,19 @@ warmup_ns = 1
     fn failed_at_x(variant: &str) -> MicroLog {
         MicroLog {
             file: "f".into(),
-            sha256: String::new(),
             launch: MicroStart {
                 suite: "s".into(),
                 variant: variant.into(),
-                invocation: 0,
-                attempt: 0,
                 cases: vec!["x".into(), "y".into()],
-                argv: vec![],
-                isa_limit: None,
                 start_ns: 1,
+                ..MicroStart::default()
             },
-            ready: None,
-            cases: vec![],
             failed: vec![MicroFailed {
                 case: "x".into(),
                 status: Status::Crashed,
                 reason: "a bad day".into(),
             }],
-            end: None,
+            ..MicroLog::default()
         }
     }
 

@@ -195,6 +195,7 @@ fn order(suites: &[PlannedSuite], invocations: u32, seed: u64) -> Vec<MicroLaunc
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::repo::Repo;
     use schema::key::is_twin;
 
     const REGISTRY: &str = r#"
@@ -344,11 +345,11 @@ mod tests {
 
     #[test]
     fn every_suite_of_a_real_profile_has_its_baseline_and_something_to_hold_against_it() {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let suites = Suite::load_all(&root.join("data/scenarios/micro")).unwrap();
-        let registry = MicroRegistry::load(&root.join("engines/micro.toml")).unwrap();
+        let repo = Repo::find().unwrap();
+        let suites = repo.suites().unwrap();
+        let registry = repo.micro_registry().unwrap();
         for name in ["cpu", "gpu", "smoke"] {
-            let profile = Profile::load(&root.join(format!("data/profiles/{name}.toml"))).unwrap();
+            let profile = repo.profile(name).unwrap();
             let sizes = profile.micro.as_ref().unwrap();
             let plan = plan(&profile, &suites, &registry, &Choice::default()).unwrap();
             assert_eq!(plan.suites.len(), sizes.suites.len(), "{name}");

@@ -2,10 +2,10 @@
 //! a file of any size is refused before it fills the memory.
 
 use base::names::Refused;
+use schema::hash::Hasher;
 use schema::own_prompts::{OwnPrompts, PROMPTS_MAX};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -63,7 +63,7 @@ impl File {
         };
         let file = std::fs::File::open(path).map_err(unreadable)?;
         let mut reader = BufReader::new(file);
-        let (mut hasher, mut bytes, mut number) = (Sha256::new(), 0, 0);
+        let (mut hasher, mut bytes, mut number) = (Hasher::default(), 0, 0);
         let (mut lines, mut line) = (Vec::new(), Vec::new());
         loop {
             line.clear();
@@ -91,12 +91,11 @@ impl File {
                 "--prompts {shown}: the file has no prompt: write a JSON object a line, {{\"text\": \"…\"}} or {{\"messages\": […]}}"
             )));
         }
-        let hash = hasher.finalize();
         let name = path.file_name().unwrap_or(path.as_os_str());
         Ok(Self {
             path: shown,
             name: base::text::without_escapes(&name.to_string_lossy()),
-            sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+            sha256: hasher.hex(),
             lines,
         })
     }

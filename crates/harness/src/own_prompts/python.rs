@@ -44,14 +44,35 @@ fn of_string(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Er
         let arg = args.get(index).and_then(Value::as_str);
         arg.ok_or_else(|| invalid(format!("{name}() wants a string as argument {}", index + 1)))
     };
+    // The text, where no more arguments are given than are implemented.
+    let takes = |most: usize| -> Result<&str, Error> {
+        match args.len() <= most {
+            true => Ok(text),
+            false => Err(invalid(format!(
+                "{name}() is implemented without argument {}",
+                most + 1
+            ))),
+        }
+    };
+    // How often at most; a negative number means every time.
+    let times = |index: usize| -> Result<usize, Error> {
+        match args.get(index) {
+            None => Ok(usize::MAX),
+            Some(given) => {
+                let given = i64::try_from(given.clone())?;
+                Ok(usize::try_from(given).unwrap_or(usize::MAX))
+            }
+        }
+    };
     let stripped = || -> Result<_, Error> {
-        let given = match args.first() {
-            None => None,
-            Some(_) => Some(string(0)?),
+        let given = match args.first().is_none_or(Value::is_none) {
+            true => None,
+            false => Some(string(0)?),
         };
-        Ok(move |c: char| given.map_or(c.is_whitespace(), |chars| chars.contains(c)))
+        Ok(move |c: char| given.map_or(is_space(c), |chars| chars.contains(c)))
     };
     let begins = |is: fn(&str, &str) -> bool| -> Result<Value, Error> {
+        let text = takes(1)?;
         // A tuple means any of its elements.
         let all: Vec<Value> = match args.first().map(Value::kind) {
             Some(ValueKind::Seq) => args[0].try_iter()?.collect(),
@@ -61,47 +82,75 @@ fn of_string(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Er
         Ok(all.any(|part| is(text, part)).into())
     };
     Ok(Some(match name {
-        "strip" => text.trim_matches(stripped()?).into(),
-        "lstrip" => text.trim_start_matches(stripped()?).into(),
-        "rstrip" => text.trim_end_matches(stripped()?).into(),
-        "removeprefix" => text.strip_prefix(string(0)?).unwrap_or(text).into(),
-        "removesuffix" => text.strip_suffix(string(0)?).unwrap_or(text).into(),
+        "strip" => takes(1)?.trim_matches(stripped()?).into(),
+        "lstrip" => takes(1)?.trim_start_matches(stripped()?).into(),
+        "rstrip" => takes(1)?.trim_end_matches(stripped()?).into(),
+        "removeprefix" => takes(1)?.strip_prefix(string(0)?).unwrap_or(text).into(),
+        "removesuffix" => takes(1)?.strip_suffix(string(0)?).unwrap_or(text).into(),
         "startswith" => begins(|text, part| text.starts_with(part))?,
         "endswith" => begins(|text, part| text.ends_with(part))?,
-        "upper" => text.to_uppercase().into(),
-        "lower" => text.to_lowercase().into(),
-        "capitalize" => capitalized(text).into(),
-        "title" => titled(text).into(),
-        "replace" => text.replace(string(0)?, string(1)?).into(),
-        "count" => text.matches(string(0)?).count().into(),
-        "find" => match text.find(string(0)?) {
+        "upper" => takes(0)?.to_uppercase().into(),
+        "lower" => takes(0)?.to_lowercase().into(),
+        "capitalize" => capitalized(takes(0)?).into(),
+        "title" => titled(takes(0)?).into(),
+        "replace" => takes(3)?.replacen(string(0)?, string(1)?, times(2)?).into(),
+        "count" => takes(1)?.matches(string(0)?).count().into(),
+        "find" => match takes(1)?.find(string(0)?) {
             Some(bytes) => text[..bytes].chars().count().into(),
             None => Value::from(-1),
         },
-        "splitlines" => text.lines().map(Value::from).collect(),
-        "split" if args.is_empty() || args[0].is_none() => {
-            text.split_whitespace().map(Value::from).collect()
-        }
-        "split" => split(text, string(0)?, args.get(1))?,
+        "splitlines" => lines(takes(0)?),
+        "split" if args.first().is_none_or(Value::is_none) => words(takes(2)?, times(1)?),
+        "split" => split(takes(2)?, string(0)?, times(1)?)?,
         "join" => {
             let parts = args.first().unwrap_or(&Value::UNDEFINED).try_iter()?;
             let parts: Vec<String> = parts.map(|part| part.to_string()).collect();
-            parts.join(text).into()
+            parts.join(takes(1)?).into()
         }
         _ => return Ok(None),
     }))
 }
 
-/// Split at every separator, or at the first `most` of them.
-fn split(text: &str, separator: &str, most: Option<&Value>) -> Result<Value, Error> {
+/// Split at the first `most` separators.
+fn split(text: &str, separator: &str, most: usize) -> Result<Value, Error> {
     if separator.is_empty() {
         return Err(invalid("split() wants a separator that is not empty"));
     }
-    let most = most.map(|most| i64::try_from(most.clone())).transpose()?;
-    Ok(match most.and_then(|most| usize::try_from(most).ok()) {
-        None => text.split(separator).map(Value::from).collect(),
-        Some(most) => text.splitn(most + 1, separator).map(Value::from).collect(),
-    })
+    let parts = text.splitn(most.saturating_add(1), separator);
+    Ok(parts.map(Value::from).collect())
+}
+
+/// Split at the first `most` runs of white space, except for what the text begins and ends with.
+fn words(text: &str, most: usize) -> Value {
+    let mut words = Vec::new();
+    let mut rest = text.trim_start_matches(is_space);
+    while !rest.is_empty() {
+        let end = match words.len() < most {
+            true => rest.find(is_space).unwrap_or(rest.len()),
+            false => rest.len(),
+        };
+        let (word, others) = rest.split_at(end);
+        words.push(word);
+        rest = others.trim_start_matches(is_space);
+    }
+    words.into_iter().map(Value::from).collect()
+}
+
+/// Split into lines, which end at more characters than those of Rust's `lines`.
+fn lines(text: &str) -> Value {
+    let ends = |c: char| {
+        matches!(
+            c,
+            '\n'..='\r' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}'
+        )
+    };
+    let text = text.replace("\r\n", "\n");
+    text.split_terminator(ends).map(Value::from).collect()
+}
+
+/// Python counts these separators as white space, Unicode doesn't.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\x1c'..='\x1f')
 }
 
 fn capitalized(text: &str) -> String {
@@ -215,10 +264,17 @@ mod tests {
             ("s.lstrip()", "Ab,cd "),
             ("s.rstrip()", " Ab,cd"),
             ("s.strip(' d')", "Ab,c"),
+            ("s.strip(none)", "Ab,cd"),
+            ("'\\x1ca\\xa0'.strip()", "a"),
             ("s.split(',')[1]", "cd "),
             ("s.split()|length", "1"),
             ("'a-b-c'.split('-', 1)[1]", "b-c"),
             ("'a-b-c'.split('-')[-1]", "c"),
+            ("'a-b-c'.split('-', -1)|length", "3"),
+            ("' a  b c '.split(none, 1)|join('|')", "a|b c "),
+            ("' a  b c '.split(none, -1)|join('|')", "a|b|c"),
+            ("' a '.split(none, 0)|join('|')", "a "),
+            ("' '.split(none, 0)|length", "0"),
             ("s.strip().startswith('Ab')", "True"),
             ("s.endswith('x')", "False"),
             ("'ab'.startswith(('x', 'a'))", "True"),
@@ -226,13 +282,31 @@ mod tests {
             ("'they\\'re here'.title()", "They'Re Here"),
             ("'aBC'.capitalize()", "Abc"),
             ("'a.b'.replace('.', '-')", "a-b"),
+            ("'a.b.c'.replace('.', '-', 1)", "a-b.c"),
+            ("'a.b.c'.replace('.', '-', -1)", "a-b-c"),
+            ("'ab'.replace('', '-', 2)", "-a-b"),
             ("'äxx'.find('x')", "1"),
             ("'a'.find('x')", "-1"),
             ("'abab'.count('ab')", "2"),
             ("'-'.join(words)", "x-y"),
             ("'a\\nb'.splitlines()|length", "2"),
+            ("'a\\n\\nb\\r\\n'.splitlines()|join('|')", "a||b"),
+            (
+                "'a\\rb\\x0bc\\x0cd\\x1ce\\x1ef\\x85g\\u2028h\\u2029i'.splitlines()|length",
+                "9",
+            ),
+            ("''.splitlines()|length", "0"),
             ("'abc'.removeprefix('a').removesuffix('c')", "b"),
             ("s.strip(1)", "strip() wants a string as argument 1"),
+            ("s.find('A', 2)", "find() is implemented without argument 2"),
+            (
+                "s.splitlines(true)",
+                "splitlines() is implemented without argument 1",
+            ),
+            (
+                "s.startswith(' ', 1)",
+                "startswith() is implemented without argument 2",
+            ),
             (
                 "'a'.split('')",
                 "split() wants a separator that is not empty",

@@ -10,12 +10,8 @@ pub fn plan() -> Plan {
         prompt_tokens,
         new_tokens: 16,
         concurrency: 1,
-        load_percent: None,
-        shared_percent: None,
         requests: 20,
-        duration_s: 0.0,
-        measured_by: None,
-        prompt_tokens_mean: None,
+        ..Case::default()
     };
     let launch = |invocation| Launch {
         invocation,
@@ -24,9 +20,7 @@ pub fn plan() -> Plan {
         cases: vec!["p10".into(), "p500".into()],
     };
     Plan {
-        prompts: None,
         profile: "x".into(),
-        publishable: false,
         model: "m".into(),
         seed: 1,
         threads: 1,
@@ -34,25 +28,16 @@ pub fn plan() -> Plan {
         warmup_requests: 1,
         request_timeout_s: 1,
         load_timeout_s: 1,
-        budget_s: 0.0,
-        slo: None,
-        aa_pairs: false,
-        until: None,
-        prompt_seed: None,
-        one_process: false,
         matters_percent: 2.0,
-        micro: Default::default(),
-        targets: vec![],
         scenarios: vec![PlannedScenario {
-            prompts: Default::default(),
             id: "s".into(),
             version: 1,
             load: LoadShape::Serial,
             axis: Axis::PromptTokens,
-            targets: vec![],
-            turns: false,
             cases: vec![case("p10", 10), case("p500", 500)],
+            ..PlannedScenario::default()
         }],
         launches: vec![launch(0), launch(1)],
+        ..Plan::default()
     }
 }

@@ -79,60 +79,43 @@ mod tests {
     fn engines_named_on_the_command_line_run_every_scenario() {
         let profile = Profile {
             id: "x".into(),
-            about: String::new(),
-            publishable: false,
             model: "m".into(),
             backends: vec!["cpu".into()],
-            targets: vec![],
             invocations: 1,
             seed: 1,
             threads: 1,
             warmup_requests: 1,
             request_timeout_s: 1,
             load_timeout_s: 1,
-            budget_s: 0.0,
-            measure_min: 0.0,
-            first_look: None,
-            slo: None,
-            aa_pairs: false,
-            one_process: false,
             matters_percent: 2.0,
-            micro: None,
             scenarios: [(
                 "open".to_owned(),
                 Sizes {
                     load_percent: vec![50],
-                    shared_percent: vec![],
                     targets: vec!["a.cpu.f32".into()],
                     prompt_tokens: vec![50],
                     new_tokens: 16,
                     concurrency: vec![8],
                     requests: 20,
-                    duration_s: 0.0,
-                    turns: false,
+                    ..Sizes::default()
                 },
             )]
             .into(),
+            ..Profile::default()
         };
         let text = Scenario {
-            prompts: Default::default(),
             id: "open".into(),
             version: 1,
-            title: String::new(),
-            question: String::new(),
             load: LoadShape::Poisson,
             axis: Axis::LoadPercent,
-            reports: vec![],
-            analysis: String::new(),
+            ..Scenario::default()
         };
         let target = |engine: &str| Target {
             id: format!("{engine}.cpu.f32"),
             engine: engine.into(),
-            variant: String::new(),
             backend: "cpu".into(),
             precision: "f32".into(),
-            weights: String::new(),
-            hidden: false,
+            ..Target::default()
         };
         let targets = [target("a"), target("b")];
         let who = |engines: &[&str]| {

@@ -90,29 +90,24 @@ mod tests {
         };
         let case = |&(prompt_tokens, concurrency, requests, duration_s): &(u32, u32, u32, f64)| {
             let mut case = Case {
-                id: String::new(),
                 prompt_tokens,
                 new_tokens: 16,
                 concurrency,
-                load_percent: None,
-                shared_percent: None,
                 requests,
                 duration_s,
-                measured_by: None,
-                prompt_tokens_mean: None,
+                ..Case::default()
             };
             case.id = format!("{}{}", axis.letter(), case.axis_value(axis));
             case
         };
         PlannedScenario {
-            prompts: Default::default(),
             id: id.into(),
             version: 1,
             load,
             axis,
-            targets: vec![],
             turns: id == "single",
             cases: cases.iter().map(case).collect(),
+            ..PlannedScenario::default()
         }
     }
 

@@ -6,52 +6,30 @@
 use super::case_prompts::PROMPTS_PER_S;
 use super::issue::issue;
 use super::load::{CaseError, CasePrompts, PromptQueue};
-use super::refusal;
+use super::{Stage, refusal};
 use crate::engine::load::load_for_cases;
 use crate::engine::session::{Session, Timeouts};
 use crate::engine::{EngineFailure, Program};
-use crate::programs::Programs;
-use crate::prompts::Prompts;
 use anyhow::Result;
 use base::files::Appender;
 use base::pace::{CAPACITY_ROUNDS, CAPACITY_S};
 use schema::budget::Budget;
 use schema::capacity::{Capacity, find};
 use schema::plan::{Case, Plan};
-use schema::record::{RecordEvent, RequestRecord, Status, VerifyRecord};
+use schema::record::{RecordEvent, RequestRecord, Status};
 use schema::registry::Target;
 use schema::scenario::LoadShape;
 use stats::window::steady;
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
-use watch::Control;
 
-/// The inputs of the capacity stage.
-pub struct Stage<'a> {
-    /// The run's plan.
-    pub plan: &'a Plan,
-    /// The model's directory.
-    pub model_dir: &'a Path,
-    /// The engines' programs.
-    pub programs: &'a Programs,
-    /// The text that prompts are cut from.
-    pub prompts: &'a Prompts,
-    /// The gate's judgement of each target.
-    pub verify: &'a BTreeMap<String, VerifyRecord>,
-    /// The cells that the budget leaves out, if the run has a budget.
-    pub budget: Option<&'a Budget>,
-    /// The handle through which the user can stop the run.
-    pub control: &'a Control,
-}
-
-/// Measure every capacity that the plan's open loops need and `known` lacks; returns all of them.
-pub fn run(stage: &Stage, known: Vec<Capacity>, run_dir: &Path) -> Result<Vec<Capacity>> {
+/// Measure every capacity that the plan's open loops need and `known` lacks, but for cells that the
+/// budget leaves out; returns all of them.
+pub fn run(stage: &Stage, budget: Option<&Budget>, known: Vec<Capacity>) -> Result<Vec<Capacity>> {
     let mut all = known;
     let mut file = None;
     watch::stage(watch::event::Stage::Capacity);
     for target in &stage.plan.targets {
-        for case in wanted(stage, target) {
+        for case in wanted(stage, budget, target) {
             stage.control.checkpoint()?;
             let Ok(program) = stage.programs.get(target) else {
                 continue;
@@ -68,7 +46,7 @@ pub fn run(stage: &Stage, known: Vec<Capacity>, run_dir: &Path) -> Result<Vec<Ca
             }
             watch::end(&capacity.reason);
             if file.is_none() {
-                file = Some(Appender::open(&run_dir.join("capacity.jsonl"))?);
+                file = Some(Appender::open(&stage.run_dir.join("capacity.jsonl"))?);
             }
             let file = file.as_mut().expect("just opened");
             file.append(&capacity)?;
@@ -80,14 +58,13 @@ pub fn run(stage: &Stage, known: Vec<Capacity>, run_dir: &Path) -> Result<Vec<Ca
 }
 
 /// The open-loop cases of a target that will be timed, one for each kind of work.
-fn wanted(stage: &Stage, target: &Target) -> Vec<Case> {
+fn wanted(stage: &Stage, budget: Option<&Budget>, target: &Target) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     let scenarios = stage.plan.scenarios.iter();
     for scenario in scenarios.filter(|s| s.load.is_open() && s.runs(&target.id)) {
         for case in &scenario.cases {
-            let over = stage
-                .budget
-                .and_then(|budget| budget.refusal(&scenario.cell_key(case, &target.id)));
+            let over =
+                budget.and_then(|budget| budget.refusal(&scenario.cell_key(case, &target.id)));
             let timed = over.is_none() && refusal(stage.verify, &target.id, case).is_none();
             let work = |c: &Case| (c.prompt_tokens, c.new_tokens, c.concurrency);
             if timed && !cases.iter().any(|other| work(other) == work(case)) {

@@ -67,25 +67,11 @@ pub fn check(
     judge: Option<&Judge>,
     control: &Control,
 ) -> Result<()> {
-    let judgements = judgements(run, run_dir, prompts, limits, judge, control)?;
-    run.checks
-        .extend(judgements.into_iter().map(|check| (check.key(), check)));
-    Ok(())
-}
-
-fn judgements(
-    run: &Run,
-    run_dir: &Path,
-    prompts: &Prompts,
-    limits: &ParityLimits,
-    judge: Option<&Judge>,
-    control: &Control,
-) -> Result<Vec<CheckRecord>> {
     let cells = open_cells(run, judge.is_some());
-    let mut judgements = Vec::with_capacity(cells.len());
     if cells.is_empty() {
-        return Ok(judgements);
+        return Ok(());
     }
+    let mut judgements = Vec::with_capacity(cells.len());
     let mut judging = Judging {
         run,
         prompts,
@@ -130,7 +116,10 @@ fn judgements(
         judgements.extend(judging.judge(&cells, asker)?);
     }
     judging.file.sync()?;
-    Ok(judgements)
+    let judgements = judgements.into_iter();
+    run.checks
+        .extend(judgements.map(|check| (check.key(), check)));
+    Ok(())
 }
 
 /// What judging needs, whichever weights the reference has.
@@ -392,12 +381,11 @@ mod tests {
             scenario: "s".into(),
             case: "p10".into(),
             equal,
-            rescored: 0,
             wrong,
             unchecked,
             tie_width_nats: 0.1,
-            gap_nats_max: 0.0,
             method: method.into(),
+            ..CheckRecord::default()
         }
     }
 
@@ -417,11 +405,10 @@ mod tests {
         let target = Target {
             id: "t".into(),
             engine: "t".into(),
-            variant: String::new(),
             backend: "cpu".into(),
             precision: "f32".into(),
             weights: "w".into(),
-            hidden: false,
+            ..Target::default()
         };
         let cell = |earlier| OpenCell {
             name: "t".into(),

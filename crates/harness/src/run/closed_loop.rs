@@ -100,45 +100,42 @@ impl<'a> Issuer<'a> {
         }
     }
 
+    /// Send as many untimed requests as fit, at once, so that no batch size occurs first while
+    /// timed; returns the prompts for what follows.
+    pub(super) fn fill(mut self, users: u32) -> Result<CasePrompts, CaseError> {
+        self.send(users, now_ns(), false)?;
+        while !self.open.is_empty() {
+            let record = self.receive()?;
+            self.record(record)?;
+        }
+        Ok(self.prompts)
+    }
+
     /// Send `count` requests at once.
     fn send(&mut self, count: u32, scheduled_ns: u64, timed: bool) -> Result<(), CaseError> {
         for _ in 0..count {
-            self.send_one_of(count, scheduled_ns, timed)?;
-        }
-        Ok(())
-    }
-
-    fn send_one_of(
-        &mut self,
-        together: u32,
-        scheduled_ns: u64,
-        timed: bool,
-    ) -> Result<(), CaseError> {
-        let next = if timed {
-            self.prompts.timed.take()
-        } else {
-            self.prompts.untimed.rotate()
-        };
-        let (prompt, ids) =
-            next.expect("callers look before they take, and a case has an untimed prompt");
-        let (id, sent_ns) = self
-            .session
-            .send_one_of(together, ids, self.case.new_tokens)?;
-        if timed {
-            self.window.get_or_insert(Window {
-                start_ns: scheduled_ns,
-                end_ns: scheduled_ns,
-            });
-        }
-        self.open.insert(
-            id,
-            InFlight {
+            let next = if timed {
+                self.prompts.timed.take()
+            } else {
+                self.prompts.untimed.rotate()
+            };
+            let (prompt, ids) =
+                next.expect("callers look before they take, and a case has an untimed prompt");
+            let (id, sent_ns) = self.session.send_one_of(count, ids, self.case.new_tokens)?;
+            if timed {
+                self.window.get_or_insert(Window {
+                    start_ns: scheduled_ns,
+                    end_ns: scheduled_ns,
+                });
+            }
+            let request = InFlight {
                 prompt,
                 warmup: !timed,
                 scheduled_ns,
                 sent_ns,
-            },
-        );
+            };
+            self.open.insert(id, request);
+        }
         Ok(())
     }
 

@@ -165,11 +165,10 @@ mod tests {
         plan.targets = vec![Target {
             id: "t".into(),
             engine: "t".into(),
-            variant: String::new(),
             backend: "cpu".into(),
             precision: "f32".into(),
             weights: "w".into(),
-            hidden: false,
+            ..Target::default()
         }];
         let mut second = plan.scenarios[0].clone();
         second.id = "another".into();

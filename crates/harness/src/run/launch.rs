@@ -22,7 +22,7 @@ use base::files::launch_file;
 use ceilings::Canary;
 use protocol::clock::now_ns;
 use protocol::wire::Load;
-use schema::capacity;
+use schema::capacity::{self, Capacity};
 use schema::key::original;
 use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, PlannedScenario};
@@ -39,6 +39,8 @@ const READINGS_PER_LINE: usize = 512;
 pub struct Context<'a> {
     /// The inputs that all launches share.
     pub stage: &'a Stage<'a>,
+    /// The measured capacities, which scale the open loops.
+    pub capacities: &'a [Capacity],
     /// Whether the process serves another launch after this one, and so isn't closed.
     pub stays: bool,
     /// The engine's program.
@@ -400,7 +402,7 @@ fn because_of_gpu(stop: CaseError, lost: Option<String>) -> CaseError {
 /// The rate that an open-loop case offers: its share of the capacity that this run measured.
 fn offered(context: &Context, launch: &Launch, case: &Case) -> Option<Offered> {
     let percent = case.load_percent?;
-    let capacity = capacity::find(context.stage.capacities, original(&launch.target), case)?;
+    let capacity = capacity::find(context.capacities, original(&launch.target), case)?;
     Some(Offered {
         rate_per_s: capacity.share(percent),
         seed: context.stage.plan.seed,

@@ -49,7 +49,7 @@ use std::time::Duration;
 use watch::Control;
 use weights::Weights;
 
-/// The inputs of measuring.
+/// The inputs of measuring, which pilots, capacities and launches share.
 #[derive(Clone, Copy)]
 pub struct Stage<'a> {
     /// The run's plan.
@@ -64,15 +64,18 @@ pub struct Stage<'a> {
     pub prompts: &'a Prompts,
     /// The gate's judgement of each target, and up to which position.
     pub verify: &'a BTreeMap<String, VerifyRecord>,
-    /// The measured capacities, which scale the open loops.
-    pub capacities: &'a [Capacity],
     /// The handle through which the user can pause, skip or stop.
     pub control: &'a Control,
 }
 
-/// Make all launches in `pending`, and return their records. A target's failure is recorded and the
-/// rest goes on; only what makes recording itself impossible is an error.
-pub fn run(stage: &Stage, pending: Vec<Pending>) -> Result<Vec<LaunchLog>> {
+/// Make all launches in `pending`, and return their records. The capacities scale the open loops. A
+/// target's failure is recorded and the rest goes on; only what makes recording itself impossible is
+/// an error.
+pub fn run(
+    stage: &Stage,
+    capacities: &[Capacity],
+    pending: Vec<Pending>,
+) -> Result<Vec<LaunchLog>> {
     let Stage { plan, control, .. } = *stage;
     let mut logs = Vec::new();
     let weights = Weights::new(plan, stage.model_dir);
@@ -99,6 +102,7 @@ pub fn run(stage: &Stage, pending: Vec<Pending>) -> Result<Vec<LaunchLog>> {
             let later = rounds[at + 1..].iter().flatten().copied();
             let context = Context {
                 stage,
+                capacities,
                 stays: residents::is_needed_again(plan, item, later),
                 program,
                 target,
@@ -301,11 +305,10 @@ mod tests {
         let target = |(id, backend): (&str, &str)| Target {
             id: id.into(),
             engine: id.into(),
-            variant: String::new(),
             backend: backend.into(),
             precision: "f32".into(),
             weights: "model.safetensors".into(),
-            hidden: false,
+            ..Target::default()
         };
         plan.targets = [("a", "cpu"), ("gpu", "vulkan"), ("b", "cpu")]
             .map(target)

@@ -9,6 +9,7 @@
 //! an answer are then recorded, and the case fails by timeout: percentiles over those that were
 //! answered would flatter the engine.
 
+use super::closed_loop::Issuer;
 use super::load::{CaseError, CasePrompts, InFlight, Sink, Window};
 use crate::arrivals::{Counts, due_ns, unit_gaps};
 use crate::engine::EngineFailure;
@@ -75,10 +76,10 @@ pub(super) fn issue(
     case: &Case,
     warmup: u32,
     offered: &Offered,
-    mut prompts: CasePrompts,
+    prompts: CasePrompts,
     sink: Sink,
 ) -> Result<Window, CaseError> {
-    fill_once(session, case, &mut prompts, sink)?;
+    let prompts = Issuer::new(session, case, prompts, sink).fill(case.concurrency)?;
     let by_duration = (case.duration_s * offered.rate_per_s).ceil() as usize;
     let counts = Counts {
         warmup: warmup as usize,
@@ -97,44 +98,6 @@ pub(super) fn issue(
     run(session, case, &queue, sink)
 }
 
-/// Send as many untimed requests as fit, at once, so that no batch size occurs first while timed.
-fn fill_once(
-    session: &mut Session,
-    case: &Case,
-    prompts: &mut CasePrompts,
-    sink: Sink,
-) -> Result<(), CaseError> {
-    let mut open = BTreeMap::new();
-    let scheduled_ns = now_ns();
-    for _ in 0..case.concurrency {
-        let (prompt, ids) = untimed(prompts);
-        let (id, sent_ns) = session.send_one_of(case.concurrency, ids, case.new_tokens)?;
-        let request = InFlight {
-            prompt,
-            warmup: true,
-            scheduled_ns,
-            sent_ns,
-        };
-        open.insert(id, request);
-    }
-    while !open.is_empty() {
-        let (done, answered_ns) = session.next_done()?;
-        let request = open
-            .remove(&done.id)
-            .expect("the session knows what is in flight");
-        let record = request.answered(case, done, answered_ns);
-        sink(RecordEvent::Request(record)).map_err(CaseError::Record)?;
-    }
-    Ok(())
-}
-
-fn untimed(prompts: &mut CasePrompts) -> (u64, Vec<u32>) {
-    prompts
-        .untimed
-        .rotate()
-        .expect("a case has an untimed prompt")
-}
-
 fn make_ready(
     session: &mut Session,
     case: &Case,
@@ -149,7 +112,10 @@ fn make_ready(
                     .timed
                     .take()
                     .expect("no more are counted than there are"),
-                false => untimed(&mut prompts),
+                false => prompts
+                    .untimed
+                    .rotate()
+                    .expect("a case has an untimed prompt"),
             };
             let encoded = session.encode_generate(ids, case.new_tokens);
             Scheduled {
@@ -177,6 +143,7 @@ fn run(
         stop: AtomicBool::new(false),
         finished: AtomicBool::new(false),
     };
+    let timeout_ns = session.request_timeout().as_nanos() as u64;
     let mut input = session.take_input()?;
     let shared = &shared;
     std::thread::scope(|scope| {
@@ -185,7 +152,7 @@ fn run(
             shared.finished.store(true, Ordering::Release);
             input
         });
-        let mut reader = Reader::new(case, queue, shared);
+        let mut reader = Reader::new(case, queue, shared, timeout_ns);
         let result = reader.read_all(session, sink);
         shared.stop.store(true, Ordering::Release);
         // A sender that blocks in a write can only be freed by breaking its pipe.
@@ -293,12 +260,14 @@ struct Reader<'a> {
     timed_open: usize,
     last_answer_ns: u64,
     window: Window,
+    /// How long the reader waits for any answer (ns).
+    timeout_ns: u64,
     /// The time after which the reader gives up (ns).
     give_up_after_ns: u64,
 }
 
 impl<'a> Reader<'a> {
-    fn new(case: &'a Case, queue: &'a [Scheduled], shared: &'a Shared) -> Self {
+    fn new(case: &'a Case, queue: &'a [Scheduled], shared: &'a Shared, timeout_ns: u64) -> Self {
         let timed = || queue.iter().filter(|request| request.timed);
         let start_ns = timed().map(|r| r.due_ns).min().unwrap_or(0);
         let last_due_ns = timed().map(|r| r.due_ns).max().unwrap_or(0);
@@ -314,13 +283,12 @@ impl<'a> Reader<'a> {
                 start_ns,
                 end_ns: start_ns,
             },
-            give_up_after_ns: last_due_ns + (last_due_ns - start_ns),
+            timeout_ns,
+            give_up_after_ns: last_due_ns + (last_due_ns - start_ns).max(timeout_ns),
         }
     }
 
     fn read_all(&mut self, session: &mut Session, sink: Sink) -> Result<Window, CaseError> {
-        let timeout_ns = session.request_timeout().as_nanos() as u64;
-        self.give_up_after_ns = self.give_up_after_ns.max(self.last_due_ns() + timeout_ns);
         loop {
             if self.timed_open == 0 {
                 self.shared.stop.store(true, Ordering::Release);
@@ -333,8 +301,8 @@ impl<'a> Reader<'a> {
                     let event = self.answered(done, answered_ns)?;
                     sink(event).map_err(CaseError::Record)?;
                 }
-                None if self.stuck_for_ns() > timeout_ns => {
-                    let waited_s = timeout_ns / 1_000_000_000;
+                None if self.stuck_for_ns() > self.timeout_ns => {
+                    let waited_s = self.timeout_ns / 1_000_000_000;
                     let reason = format!("nothing came for {waited_s} s while answering");
                     return self.give_up(&reason, sink);
                 }
@@ -400,11 +368,6 @@ impl<'a> Reader<'a> {
             .and_then(|&index| self.shared.written_ns(index));
         let since_ns = oldest.map(|sent_ns| sent_ns.max(self.last_answer_ns));
         since_ns.map_or(0, |since_ns| now_ns().saturating_sub(since_ns))
-    }
-
-    fn last_due_ns(&self) -> u64 {
-        let timed = self.queue.iter().filter(|request| request.timed);
-        timed.map(|request| request.due_ns).max().unwrap_or(0)
     }
 
     /// Record the timed requests that have no answer, and fail.

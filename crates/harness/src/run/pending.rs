@@ -133,16 +133,9 @@ pub(crate) mod tests {
             target: "t".into(),
             model: "m".into(),
             status: Status::Ok,
-            reason: String::new(),
             verified_positions: Some(positions),
             scope: "logits".into(),
-            kl_nats: None,
-            argmax_agreement: None,
-            batches: vec![],
-            isa_limit: None,
-            prefix_cache: false,
-            prefix_cache_failure: String::new(),
-            repeat_ratio: None,
+            ..VerifyRecord::default()
         };
         BTreeMap::from([("t".to_owned(), record)])
     }

@@ -1,11 +1,11 @@
 //! The pilot: one launch of each verified target, to measure its pace before the run's time is
 //! shared out and the targets that run twice are chosen. No time measured here is published.
 
+use super::Stage;
 use crate::engine::EngineFailure;
 use crate::engine::load::load_for_cases;
 use crate::engine::session::{Session, Timeouts};
 use crate::own_prompts::in_order;
-use crate::programs::Programs;
 use crate::prompts::Prompts;
 use crate::{budget, twins};
 use anyhow::{Context, Result};
@@ -17,51 +17,31 @@ use schema::record::{Status, VerifyRecord};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use watch::Control;
-use watch::event::Stage;
 
 /// A first round of this length (s) or more is enough; a shorter one is warm-up for a second.
 const LONG_ROUND_S: f64 = 5.0;
 
-/// The inputs of the pilots.
-pub struct Pilots<'a> {
-    /// The run's plan.
-    pub plan: &'a Plan,
-    /// The id of the baseline, which keeps all its cells.
-    pub baseline: &'a str,
-    /// The model's directory.
-    pub model_dir: &'a Path,
-    /// The engines' programs.
-    pub programs: &'a Programs,
-    /// The text that prompts are cut from.
-    pub prompts: &'a Prompts,
-    /// The gate's judgement of each target.
-    pub verify: &'a BTreeMap<String, VerifyRecord>,
-    /// The handle through which the user can stop the run.
-    pub control: &'a Control,
-}
-
 /// Measure the pace of every verified target, and decide which cells there is no time for and which
-/// targets run twice. The decision is written once and stands when the run is resumed; so does each
-/// target's pilot, where a run is stopped before the decision.
-pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
-    let plan = &answerable(setting.plan, setting.verify);
-    let path = run_dir.join("pilot.jsonl");
+/// targets run twice; the baseline keeps all its cells. The decision is written once and stands when
+/// the run is resumed; so does each target's pilot, where a run is stopped before the decision.
+pub fn run(stage: &Stage, baseline: &str) -> Result<Budget> {
+    let plan = &answerable(stage.plan, stage.verify);
+    let path = stage.run_dir.join("pilot.jsonl");
     let known = known(&path)?;
     let mut file = Appender::open(&path)?;
     let mut pilots = Vec::new();
-    watch::stage(Stage::Pilot);
+    watch::stage(watch::event::Stage::Pilot);
     super::told::group(
         "pilot",
         plan.targets.iter().map(|target| target.id.as_str()),
     );
     for target in &plan.targets {
-        setting.control.checkpoint()?;
-        let verified = setting
+        stage.control.checkpoint()?;
+        let verified = stage
             .verify
             .get(&target.id)
             .is_some_and(|record| record.status == Status::Ok);
-        let Ok(program) = setting.programs.get(target) else {
+        let Ok(program) = stage.programs.get(target) else {
             continue;
         };
         if !verified {
@@ -71,7 +51,7 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
             pilots.push(pilot.clone());
             continue;
         }
-        setting.control.next_piece(Duration::ZERO)?;
+        stage.control.next_piece(Duration::ZERO)?;
         watch::begin("pilot", target.id.as_str());
         let mut pilot = Pilot {
             target: target.id.clone(),
@@ -81,18 +61,18 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
             failure: String::new(),
         };
         // Nothing is timed beyond the positions that the target is verified for.
-        let positions = super::positions(setting.verify, &target.id);
+        let positions = super::positions(stage.verify, &target.id);
         let mut shapes = budget::shapes(plan);
         let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
         let cases = cases.filter(|case| case.prompt_tokens + case.new_tokens <= positions);
         shapes.retain(|round| cases.clone().any(|case| budget::same(round, case)));
-        let load = load_for_cases(target, setting.model_dir, plan.threads, cases);
-        let timeouts = Timeouts::new(plan, setting.control);
+        let load = load_for_cases(target, stage.model_dir, plan.threads, cases);
+        let timeouts = Timeouts::new(plan, stage.control);
         let result = Session::open(program, &load, &timeouts)
             .map_err(|(failure, _)| failure)
             .and_then(|mut session| {
                 pilot.load_s = seconds(session.start_ns(), session.ready_ns);
-                let texts = |shape: &Round| texts(plan, setting.prompts, shape);
+                let texts = |shape: &Round| texts(plan, stage.prompts, shape);
                 let tried = rounds(&mut session, texts, &shapes, &mut pilot.rounds);
                 session.abort();
                 tried
@@ -114,14 +94,14 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
         file.sync()?;
         pilots.push(pilot);
     }
-    let budget = decide(plan, pilots, setting.baseline);
+    let budget = decide(plan, pilots, baseline);
     for twin in &budget.twins {
         eprintln!(
             "A/A pairs: {} runs twice in every block, about {:.0} s",
             twin.target, twin.cost_s
         );
     }
-    write_json(&run_dir.join("budget.json"), &budget)?;
+    write_json(&stage.run_dir.join("budget.json"), &budget)?;
     Ok(budget)
 }
 
@@ -267,11 +247,10 @@ mod tests {
         Target {
             id: id.into(),
             engine: id.into(),
-            variant: String::new(),
             backend: "cpu".into(),
             precision: "f32".into(),
             weights: "w".into(),
-            hidden: false,
+            ..Target::default()
         }
     }
 }

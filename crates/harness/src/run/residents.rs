@@ -148,11 +148,10 @@ mod tests {
         Target {
             id: "t".into(),
             engine: "t".into(),
-            variant: String::new(),
             backend: backend.into(),
             precision: "f32".into(),
             weights: "model.safetensors".into(),
-            hidden: false,
+            ..Target::default()
         }
     }
 

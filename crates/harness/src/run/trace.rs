@@ -14,7 +14,7 @@ use crate::machine::Gpu;
 use crate::programs::Programs;
 use crate::prompts::Prompts;
 use anyhow::{Context, Result, bail};
-use base::files::Appender;
+use base::files::{Appender, attempt_suffix};
 use base::repo::Repo;
 use choice::case;
 pub use choice::targets;
@@ -164,10 +164,7 @@ impl Tracing<'_> {
     ) -> (PathBuf, u32) {
         let dir = self.run_dir.join(TRACES_DIR).join(&target.id);
         let named = |attempt: u32| {
-            let suffix = match attempt {
-                0 => String::new(),
-                n => format!(".a{n}"),
-            };
+            let suffix = attempt_suffix(attempt);
             dir.join(format!(
                 "{}.{}{suffix}{REQUESTS_SUFFIX}",
                 scenario.id, case.id

@@ -34,14 +34,7 @@ pub fn verify_targets(
     let goldens = Goldens::load(repo, &plan.model, &plan.targets, &positions::of_plan(plan))?;
     let limits = repo.parity_limits()?;
     let registry = repo.registry()?;
-    let mut batches: Vec<u32> = plan
-        .scenarios
-        .iter()
-        .flat_map(|s| &s.cases)
-        .map(|case| case.concurrency)
-        .collect();
-    batches.sort_unstable();
-    batches.dedup();
+    let batches = positions::batches(plan);
     let model_dir = repo.model_dir(&plan.model);
     let mut file = Appender::open(&run_dir.join("verify.jsonl"))?;
     watch::stage(Stage::Gate);

@@ -31,6 +31,7 @@ pub(super) fn alone(
 }
 
 /// What is wrong with the target's outputs with its prefix cache on, compared with those `alone`.
+/// `Err` where a process failed, so that nothing can be judged.
 pub(super) fn check(
     target: &Target,
     program: &Program,
@@ -58,7 +59,8 @@ pub(super) fn check(
         load.prefix_cache = false;
         in_session(program, &load, setup, |session| {
             differ_scored(session, setup, &prompts, &outputs, alone)
-        })?
+        })
+        .map_err(unjudged)?
     } else {
         differ_unscored(&outputs, alone, |row, output| {
             let golden = output::head(prompts[row], NEW_TOKENS as usize);
@@ -66,6 +68,15 @@ pub(super) fn check(
         })
     };
     Ok(failure.map(|why| format!("with its prefix cache, after prompts that begin alike: {why}")))
+}
+
+/// The failure of the process without a cache that was to judge the outputs of the one with it.
+fn unjudged((mut failure, tail): (EngineFailure, String)) -> (EngineFailure, String) {
+    failure.reason = format!(
+        "with its prefix cache the outputs differ, and without it they couldn't be judged: {}",
+        failure.reason
+    );
+    (failure, tail)
 }
 
 /// Ask in a process of its own; `Err` also has the last lines of its stderr.

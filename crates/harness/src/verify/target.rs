@@ -123,13 +123,7 @@ fn ask(
                 answers.prefix_cache = failure.is_none();
                 answers.failure = failure;
             }
-            // Interrupted, skipped, or dead of an instruction that a lower limit may avoid: nothing
-            // is judged.
-            Err((failure, tail))
-                if failure.status == Status::NotRun || failure.is_illegal_instruction() =>
-            {
-                return Err((failure, tail));
-            }
+            Err((failure, tail)) if failure.judges_nothing() => return Err((failure, tail)),
             // The cache alone is what failed; the target is verified for everything else.
             Err((failure, _)) => answers.prefix_cache_failure = failure.to_string(),
         }

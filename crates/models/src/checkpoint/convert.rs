@@ -7,10 +7,8 @@
 use super::shape::Shape;
 use super::vocabulary::Vocabulary;
 use super::weights::Weights;
-use crate::gguf::{self, ALIGNMENT, Infos, Metadata, Reach};
-use crate::quant::GgmlType;
+use crate::gguf::{self, Metadata, Reach};
 use crate::spec::ModelFile;
-use crate::stream;
 use crate::tensors::{TensorDef, tensors};
 use anyhow::{Context, Result, ensure};
 use std::io::Write;
@@ -89,39 +87,16 @@ impl Conversion {
         let spec = &self.shape.spec;
         let defs = tensors(spec);
         let factors = self.shape.rope_factors();
-        let mut infos = Infos::default();
-        if let Some(factors) = &factors {
-            infos.add("rope_freqs.weight", &[factors.len()], GgmlType::F32);
-        }
-        for def in &defs {
-            let mut shape = def.shape();
-            shape.reverse();
-            infos.add(&def.gguf_name, &shape, gguf::tensor_type(spec, def, file));
-        }
-        out.write_all(&gguf::head(&infos, &self.metadata(file)))?;
-        if let Some(factors) = factors {
-            let factors: Vec<f32> = factors.iter().map(|f| *f as f32).collect();
-            let mut bytes = Vec::new();
-            GgmlType::F32.encode(&factors, &mut bytes);
-            bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
-            out.write_all(&bytes)?;
-        }
+        gguf::write_head(spec, file, &self.metadata(file), factors, out)?;
         let total: usize = defs.iter().map(TensorDef::len).sum();
         let (mut written, mut stop) = (0, false);
         for def in &defs {
-            let kind = gguf::tensor_type(spec, def, file);
-            let fill = |row: usize, out: &mut [f32]| {
-                self.weights
-                    .fill(def, gguf::source_row(spec, def.role, row), out);
-            };
-            let encode = |weights: &[f32], bytes: &mut Vec<u8>| kind.encode(weights, bytes);
-            stream::write_rows((def.rows, def.cols), fill, encode, out, &mut |weights| {
+            let fill = |row: usize, out: &mut [f32]| self.weights.fill(def, row, out);
+            gguf::write_tensor(spec, file, def, fill, out, &mut |weights| {
                 written += weights;
                 stop |= !go_on(written as f64 / total as f64);
             })?;
             ensure!(!stop, "interrupted");
-            let size = kind.bytes(def.len());
-            out.write_all(&vec![0; size.next_multiple_of(ALIGNMENT) - size])?;
         }
         Ok(())
     }
@@ -158,6 +133,7 @@ fn begins_with(tokenizer: &[u8], bos: Option<usize>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gguf::ALIGNMENT;
     use crate::{ModelSpec, Origin, generate};
 
     /// Returns the file converted from a model's safetensors, and the file that the generator

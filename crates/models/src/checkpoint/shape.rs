@@ -125,24 +125,14 @@ impl Shape {
     }
 
     /// The divisors of RoPE's frequencies, one per pair of dimensions (`rope_freqs.weight`); `None`
-    /// where RoPE isn't scaled as Llama 3's. Formula: `_compute_llama3_parameters` in transformers'
-    /// `modeling_rope_utils`. Heads may have any width; the last digit may differ between machines.
+    /// where RoPE isn't scaled as Llama 3's. Heads may have any width; the last digit may differ
+    /// between machines.
     pub fn rope_factors(&self) -> Option<Vec<f64>> {
-        let s = self.spec.rope_scaling?;
+        let scaling = self.spec.rope_scaling?;
         let head_dim = self.spec.head_dim;
-        let original = s.original_max_position as f64;
         let factors = (0..head_dim / 2).map(|pair| {
             let exponent = 2.0 * pair as f64 / head_dim as f64;
-            let wavelength = 2.0 * std::f64::consts::PI * self.spec.rope_theta.powf(exponent);
-            if wavelength < original / s.high_freq_factor {
-                1.0
-            } else if wavelength > original / s.low_freq_factor {
-                s.factor
-            } else {
-                let smooth = (original / wavelength - s.low_freq_factor)
-                    / (s.high_freq_factor - s.low_freq_factor);
-                1.0 / ((1.0 - smooth) / s.factor + smooth)
-            }
+            scaling.divisor(2.0 * std::f64::consts::PI * self.spec.rope_theta.powf(exponent))
         });
         Some(factors.collect())
     }

@@ -6,7 +6,7 @@ use base::repo::Repo;
 use harness::engine::Program;
 use harness::programs::{Made, Programs};
 use schema::adoption::Adoption;
-use schema::registry::Build;
+use schema::registry::{Build, CargoBuild};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
@@ -49,9 +49,9 @@ fn of_program(repo: &Repo, id: &str, programs: &Programs, made: &Made) -> Adopti
                 adoption.packages_bytes = Some(bytes_in(&packages));
             }
         }
-        Build::Cargo { .. } => {
+        Build::Cargo(how) => {
             adoption.stripped_bytes = binary.and_then(|file| stripped_bytes(file));
-            adoption.crates = tree(repo, &made.how).map(|text| crates(&text));
+            adoption.crates = tree(repo, how).map(|text| crates(&text));
             add_libraries(&mut adoption, &made.program);
         }
         Build::Prebuilt { .. } => {
@@ -78,31 +78,17 @@ fn stripped_bytes(file: &Path) -> Option<u64> {
 }
 
 /// The output of `cargo tree`: the crates that a program is linked from or that expand its macros.
-fn tree(repo: &Repo, how: &Build) -> Option<String> {
-    let Build::Cargo {
-        package,
-        manifest,
-        features,
-        default_features,
-        ..
-    } = how
-    else {
-        return None;
-    };
+fn tree(repo: &Repo, how: &CargoBuild) -> Option<String> {
     let shell = Shell::new().ok()?;
     let _dir = shell.push_dir(&repo.root);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let manifest = manifest.as_deref().unwrap_or("Cargo.toml");
-    let mut tree = cmd!(
+    let package = &how.package;
+    let manifest = how.manifest.as_deref().unwrap_or("Cargo.toml");
+    let tree = cmd!(
         shell,
         "{cargo} tree --locked --offline --edges normal --prefix none --package {package} --manifest-path {manifest}"
     );
-    if !default_features {
-        tree = tree.arg("--no-default-features");
-    }
-    if !features.is_empty() {
-        tree = tree.arg("--features").arg(features.join(","));
-    }
+    let tree = tree.args(how.feature_arguments());
     tree.ignore_stderr().read().ok()
 }
 

@@ -138,11 +138,7 @@ mod tests {
 
     #[test]
     fn a_shell_brings_its_tools_or_none() {
-        let repo = Repo {
-            root: "/no".into(),
-            build_dir: "/no".into(),
-            models_dir: "/no".into(),
-        };
+        let repo = Repo::under("/no");
         let shell = NixShell {
             name: "cpu".into(),
             pure: true,

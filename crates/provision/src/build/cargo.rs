@@ -6,47 +6,28 @@ use base::repo::Repo;
 use base::say;
 use harness::engine::{EngineFailure, Program};
 use schema::adoption::Built;
-use schema::registry::{Need, Registry};
+use schema::registry::{CargoBuild, Registry};
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
-
-/// A program that Cargo is to build.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
-    /// The program's id, and the name of its directory under `programs`.
-    pub id: &'a str,
-    /// Package name.
-    pub package: &'a str,
-    /// Binary name.
-    pub bin: &'a str,
-    /// Manifest of a workspace that is excluded from the root's; `None` = the root's own.
-    pub manifest: Option<&'a str>,
-    /// Features of the package.
-    pub features: &'a [String],
-    /// Whether the package's default features are wanted too.
-    pub default_features: bool,
-    /// What the machine must have, for the build or the program.
-    pub needs: &'a [Need],
-}
 
 /// Build one binary in release, and keep a copy under the program's own id: the same package with
 /// other features is written to the same file.
 pub fn build(
     repo: &Repo,
     registry: &Registry,
-    wanted: &Wanted,
+    id: &str,
+    wanted: &CargoBuild,
 ) -> Result<(Program, Option<Built>), EngineFailure> {
-    let surroundings = needs::provide(repo, registry, wanted.bin, wanted.needs)?;
+    let surroundings = needs::provide(repo, registry, &wanted.bin, &wanted.needs)?;
     // An excluded workspace has its own lockfile, so it gets its own target directory too.
     let target_dir = match wanted.manifest {
         None => repo.build_dir.clone(),
-        Some(_) => repo.build_dir.join("excluded").join(wanted.package),
+        Some(_) => repo.build_dir.join("excluded").join(&wanted.package),
     };
-    let file = kept_path(repo, wanted.id, wanted.bin);
+    let file = kept_path(repo, id, &wanted.bin);
     // No other build of the same file may come between ours and the copy.
     let lock_path = repo
         .build_dir
@@ -63,7 +44,7 @@ pub fn build(
         })?;
     }
     let built = run(repo, wanted, &surroundings, &target_dir)?;
-    let made = release.join(wanted.bin);
+    let made = release.join(&wanted.bin);
     keep(&made, &file).map_err(|error| {
         let (made, file) = (made.display(), file.display());
         let why = format!("{made} can't be copied to {file}: {error}");
@@ -80,27 +61,22 @@ pub(super) fn kept_path(repo: &Repo, id: &str, bin: &str) -> PathBuf {
 }
 
 /// The arguments of `cargo`, without paths.
-fn arguments(wanted: &Wanted) -> Vec<String> {
+fn arguments(wanted: &CargoBuild) -> Vec<String> {
     let mut words = vec!["build", "--release", "--locked"];
-    words.extend(["--package", wanted.package, "--bin", wanted.bin]);
-    if !wanted.default_features {
-        words.push("--no-default-features");
-    }
-    let features = wanted.features.join(",");
-    if !features.is_empty() {
-        words.extend(["--features", &features]);
-    }
-    words.into_iter().map(str::to_owned).collect()
+    words.extend(["--package", &wanted.package, "--bin", &wanted.bin]);
+    let words = words.into_iter().map(str::to_owned);
+    words.chain(wanted.feature_arguments()).collect()
 }
 
 fn run(
     repo: &Repo,
-    wanted: &Wanted,
+    wanted: &CargoBuild,
     surroundings: &Surroundings,
     target_dir: &Path,
 ) -> Result<Option<Built>, EngineFailure> {
     let arguments = arguments(wanted);
-    let manifest = repo.root.join(wanted.manifest.unwrap_or("Cargo.toml"));
+    let manifest = wanted.manifest.as_deref().unwrap_or("Cargo.toml");
+    let manifest = repo.root.join(manifest);
     let mut command = cargo_command();
     command
         .args(&arguments)
@@ -126,19 +102,19 @@ fn run(
     let no_start = |error| unavailable(format!("cargo can't be started: {error}"));
     let mut child = command.spawn().map_err(no_start)?;
     let stderr = child.stderr.take().expect("stderr is piped");
-    let (said, first_crate) = match say::is_quiet() {
+    let said = match say::is_quiet() {
         true => tee(stderr, io::sink()),
         false => tee(stderr, io::stderr()),
     };
     let status = child.wait().map_err(no_start)?;
     if status.success() {
         // The time spent waiting for another build's lock doesn't count.
-        return Ok(first_crate.map(|start| Built {
+        return Ok(said.first_crate.map(|start| Built {
             build_s: start.elapsed().as_secs_f64(),
-            crates_compiled: compiled(&said),
+            crates_compiled: said.crates,
         }));
     }
-    let why = failure::cargo(&said, &[&repo.root, &repo.build_dir]);
+    let why = failure::cargo(&said.end, &[&repo.root, &repo.build_dir]);
     Err(unavailable(format!(
         "`cargo {}` failed ({status}): {why}",
         arguments.join(" ")
@@ -172,38 +148,59 @@ fn describes_our_package(name: &str) -> bool {
 /// Most bytes of Cargo's messages that are kept.
 const SAID_BYTES_MAX: usize = 1 << 20;
 
-/// The word in the message that Cargo prints when it begins a crate.
-const COMPILING: &str = "Compiling";
-
-/// Count the crates that Cargo began to compile.
-fn compiled(said: &str) -> u64 {
-    let said = console::strip_ansi_codes(said);
-    let lines = said.split(['\n', '\r']).map(str::trim_start);
-    lines.filter(|line| line.starts_with(COMPILING)).count() as u64
+/// Cargo's messages during a build.
+struct Said {
+    /// The end of the messages.
+    end: String,
+    /// Number of crates that Cargo began to compile.
+    crates: u64,
+    /// Time when the first of them began.
+    first_crate: Option<Instant>,
 }
 
-/// Copy Cargo's messages to `to` as they come. Returns the end of them, and when the first crate
-/// began.
-fn tee(mut from: impl Read, mut to: impl Write) -> (String, Option<Instant>) {
-    let (mut said, mut chunk) = (Vec::new(), [0; 4096]);
-    let mut first_crate = None;
+/// Whether a line is the message that Cargo prints when it begins to compile a crate.
+fn begins_crate(line: &[u8]) -> bool {
+    let line = String::from_utf8_lossy(line);
+    let line = console::strip_ansi_codes(&line);
+    line.trim_start().starts_with("Compiling")
+}
+
+/// Copy Cargo's messages to `to` as they come. Each line is looked at once, when it is whole.
+fn tee(mut from: impl Read, mut to: impl Write) -> Said {
+    let (mut end, mut line): (Vec<u8>, Vec<u8>) = (Vec::new(), Vec::new());
+    let (mut crates, mut first_crate) = (0, None);
+    let mut chunk = [0; 4096];
     while let Ok(n @ 1..) = from.read(&mut chunk) {
         let _ = to.write_all(&chunk[..n]); // a closed terminal stops no build
-        said.extend_from_slice(&chunk[..n]);
-        if first_crate.is_none() && String::from_utf8_lossy(&said).contains(COMPILING) {
-            first_crate = Some(Instant::now());
+        end.extend_from_slice(&chunk[..n]);
+        for byte in &chunk[..n] {
+            match byte {
+                b'\n' | b'\r' => {
+                    if begins_crate(&line) {
+                        crates += 1;
+                        first_crate.get_or_insert_with(Instant::now);
+                    }
+                    line.clear();
+                }
+                byte => line.push(*byte),
+            }
         }
-        if said.len() > 2 * SAID_BYTES_MAX {
-            said.drain(..said.len() - SAID_BYTES_MAX);
+        if end.len() > 2 * SAID_BYTES_MAX {
+            end.drain(..end.len() - SAID_BYTES_MAX);
         }
     }
-    (String::from_utf8_lossy(&said).into_owned(), first_crate)
+    Said {
+        end: String::from_utf8_lossy(&end).into_owned(),
+        crates,
+        first_crate,
+    }
 }
 
 /// Copy `from` to `to` where they differ. The old file is replaced and not overwritten, because it
 /// may be running.
 fn keep(from: &Path, to: &Path) -> io::Result<()> {
-    if same_bytes(from, to)? {
+    let made = std::fs::read(from)?;
+    if std::fs::read(to).is_ok_and(|kept| kept == made) {
         return Ok(());
     }
     if let Some(dir) = to.parent() {
@@ -214,51 +211,27 @@ fn keep(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(&part, to)
 }
 
-fn same_bytes(a: &Path, b: &Path) -> io::Result<bool> {
-    let (mut a, mut b) = match (File::open(a)?, File::open(b)) {
-        (a, Ok(b)) => (a, b),
-        (_, Err(_)) => return Ok(false),
-    };
-    if a.metadata()?.len() != b.metadata()?.len() {
-        return Ok(false);
-    }
-    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
-    loop {
-        let n = a.read(&mut left)?;
-        if n == 0 {
-            return Ok(true);
-        }
-        if b.read_exact(&mut right[..n]).is_err() || left[..n] != right[..n] {
-            return Ok(false);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
 
-    fn wanted<'a>(id: &'a str, features: &'a [String]) -> Wanted<'a> {
-        Wanted {
-            id,
-            package: "a-bench",
-            bin: "a-bench",
-            manifest: None,
-            features,
+    fn wanted(features: &[&str]) -> CargoBuild {
+        CargoBuild {
+            features: features.iter().map(|&name| name.into()).collect(),
             default_features: features.is_empty(),
-            needs: &[],
+            ..CargoBuild::new("a-bench", "a-bench")
         }
     }
 
     #[test]
     fn cargo_is_told_the_features() {
-        let plain = arguments(&wanted("a", &[]));
+        let plain = arguments(&wanted(&[]));
         assert_eq!(
             plain.join(" "),
             "build --release --locked --package a-bench --bin a-bench"
         );
-        let features = ["cuda".to_owned(), "fast".to_owned()];
-        let own = arguments(&wanted("a-cuda", &features));
+        let own = arguments(&wanted(&["cuda", "fast"]));
         assert_eq!(
             own.join(" "),
             "build --release --locked --package a-bench --bin a-bench --no-default-features --features cuda,fast"
@@ -279,10 +252,16 @@ mod tests {
     #[test]
     fn crates_are_counted_as_cargo_begins_them() {
         let said = "\u{1b}[1m\u{1b}[32m   Compiling\u{1b}[0m a v1.0.0\n    Building [=>] 1/2: a\r   Compiling b v1.0.0 (/r/b)\nwarning: Compiling is slow\n    Finished\n";
-        assert_eq!(compiled(said), 2);
-        let (kept, first_crate) = tee(said.as_bytes(), io::sink());
-        assert!(kept == said && first_crate.is_some());
-        assert!(tee("    Finished\n".as_bytes(), io::sink()).1.is_none());
+        let heard = tee(said.as_bytes(), io::sink());
+        assert_eq!(heard.crates, 2);
+        assert!(heard.end == said && heard.first_crate.is_some());
+        let none = tee("    Finished\n".as_bytes(), io::sink());
+        assert!(none.crates == 0 && none.first_crate.is_none());
+        // Of a long output only the end is kept, and every crate counts.
+        let long = said.repeat(3 * SAID_BYTES_MAX / said.len());
+        let heard = tee(long.as_bytes(), io::sink());
+        assert!(heard.end.len() < long.len() && long.ends_with(&heard.end));
+        assert_eq!(heard.crates, 2 * (long.len() / said.len()) as u64);
     }
 
     #[test]

@@ -7,11 +7,11 @@ use super::needs;
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
 use harness::engine::isa;
-use schema::registry::{Build, Registry, Target};
+use schema::registry::{Build, CargoBuild, Registry, Target};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Run all of these tests. Those that this machine lacks something for are skipped with a message.
 pub fn test_engines(repo: &Repo, registry: &Registry) -> Result<()> {
@@ -24,9 +24,10 @@ pub fn test_engines(repo: &Repo, registry: &Registry) -> Result<()> {
 pub fn packages_of(repo: &Repo, registry: &Registry, targets: &[Target]) -> Result<()> {
     for target in targets {
         let engine = registry.engine(&target.engine);
-        let Some(Build::Cargo { package, .. }) = engine.map(|engine| &engine.build) else {
+        let Some(Build::Cargo(how)) = engine.map(|engine| &engine.build) else {
             continue;
         };
+        let package = &how.package;
         let mut build = cargo_command();
         build.args(["build", "--release", "--locked", "--quiet", "--package"]);
         let status = build.arg(package).current_dir(&repo.root).status();
@@ -40,11 +41,12 @@ pub fn packages_of(repo: &Repo, registry: &Registry, targets: &[Target]) -> Resu
 /// Run the tests of client engines once more, now with a real server.
 fn with_real_servers(repo: &Repo, registry: &Registry) -> Result<()> {
     for engine in &registry.engines {
-        let (Some(server), Build::Cargo { package, .. }) = (&engine.test_server, &engine.build)
-        else {
+        let (Some(server), Build::Cargo(how)) = (&engine.test_server, &engine.build) else {
             continue;
         };
-        let server = match super::server(repo, registry, &engine.id, server) {
+        let package = &how.package;
+        let id = format!("{}-test-server", engine.id);
+        let server = match super::program(repo, registry, &id, server) {
             Ok(program) => program.argv[0].clone(),
             Err(failure) => {
                 eprintln!("   {package} with a real server skipped: {failure}");
@@ -60,49 +62,46 @@ fn with_real_servers(repo: &Repo, registry: &Registry) -> Result<()> {
             .env("BENCH_REAL_SERVER", server)
             .current_dir(&repo.root)
             .stdin(Stdio::null());
-        let status = command.status().context("cargo can't be started")?;
-        if !status.success() {
-            bail!("{command:?}: {status}");
-        }
+        run(command)?;
+    }
+    Ok(())
+}
+
+/// Run a command of Cargo's; the error says which one failed.
+fn run(mut command: Command) -> Result<()> {
+    let status = command.status().context("cargo can't be started")?;
+    if !status.success() {
+        bail!("{command:?}: {status}");
     }
     Ok(())
 }
 
 /// The trainer's own tests, for the first of its backends.
 pub fn test_trainer(repo: &Repo, registry: &Registry) -> Result<()> {
-    match repo.train_registry()?.backends.first() {
-        Some(backend) => test_package(repo, registry, &backend.build),
-        None => Ok(()),
+    let backends = repo.train_registry()?.backends;
+    match backends.first().map(|backend| &backend.build) {
+        Some(Build::Cargo(how)) => test_package(repo, registry, how),
+        _ => Ok(()),
     }
 }
 
 fn long_to_build(repo: &Repo, registry: &Registry) -> Result<()> {
     let mut tested = default_packages(repo)?.engines;
     for engine in &registry.engines {
-        if let Build::Cargo { package, .. } = &engine.build
-            && tested.insert(package.clone())
+        if let Build::Cargo(how) = &engine.build
+            && tested.insert(how.package.clone())
         {
-            test_package(repo, registry, &engine.build)?;
+            test_package(repo, registry, how)?;
         }
     }
     Ok(())
 }
 
-/// Run the tests of the package that `build` names, with the surroundings in which its program is
-/// built. Where this machine lacks these, print a line and skip the tests.
-fn test_package(repo: &Repo, registry: &Registry, build: &Build) -> Result<()> {
-    let Build::Cargo {
-        package,
-        bin,
-        manifest,
-        features,
-        default_features,
-        needs,
-    } = build
-    else {
-        return Ok(());
-    };
-    let surroundings = match needs::provide(repo, registry, bin, needs) {
+/// Run the tests of a program's package, with the surroundings in which the program is built. Where
+/// this machine lacks these, print a line and skip the tests.
+fn test_package(repo: &Repo, registry: &Registry, how: &CargoBuild) -> Result<()> {
+    let package = &how.package;
+    let surroundings = match needs::provide(repo, registry, &how.bin, &how.needs) {
         Ok(surroundings) => surroundings,
         Err(failure) => {
             eprintln!("   {package} skipped: {failure}");
@@ -113,26 +112,15 @@ fn test_package(repo: &Repo, registry: &Registry, build: &Build) -> Result<()> {
     let limits = isa::limits(registry);
     let mut command = cargo_command();
     command
-        .args([
-            "test",
-            "--release",
-            "--locked",
-            "--quiet",
-            "--package",
-            package,
-        ])
+        .args(["test", "--release", "--locked", "--quiet"])
+        .args(["--package", package])
+        .args(how.feature_arguments())
         .envs(surroundings.build())
         .envs(surroundings.run())
         .envs(limits.iter().map(|limit| (&limit.variable, &limit.value)))
         .current_dir(&repo.root)
         .stdin(Stdio::null());
-    if !default_features {
-        command.arg("--no-default-features");
-    }
-    if !features.is_empty() {
-        command.args(["--features", &features.join(",")]);
-    }
-    if let Some(manifest) = manifest {
+    if let Some(manifest) = &how.manifest {
         let target_dir = repo.build_dir.join("excluded").join(package);
         let manifest = repo.root.join(manifest);
         command
@@ -141,11 +129,7 @@ fn test_package(repo: &Repo, registry: &Registry, build: &Build) -> Result<()> {
             .arg("--manifest-path")
             .arg(manifest);
     }
-    let status = command.status().context("cargo can't be started")?;
-    if !status.success() {
-        bail!("{command:?}: {status}");
-    }
-    Ok(())
+    run(command)
 }
 
 /// The packages that a plain `cargo test` covers, by name.

@@ -32,7 +32,7 @@ pub(super) fn is_current(dir: &Path, requirements: &[u8], python: &str, version:
 }
 
 /// The version of the Python that made the environment, as that Python recorded it.
-fn recorded_version(dir: &Path) -> Option<String> {
+pub(crate) fn recorded_version(dir: &Path) -> Option<String> {
     let text = std::fs::read_to_string(dir.join("pyvenv.cfg")).ok()?;
     let mut lines = text.lines().filter_map(|line| line.split_once('='));
     let (_, version) = lines.find(|(key, _)| key.trim() == "version")?;

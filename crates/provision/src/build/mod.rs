@@ -28,6 +28,7 @@ pub use build_tools::{LOCK as BUILD_TOOLS_LOCK, are_made as build_tools_are_made
 pub use cargo::{cargo_command, package_variables};
 pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
 pub use engine_tests::{default_packages, packages_of, test_engines, test_trainer};
+pub(crate) use environment_stamp::recorded_version;
 pub use libdevice::to_pack as libdevice_files;
 pub use needs::libtorch_dir;
 use python::Environment;
@@ -44,8 +45,7 @@ use harness::engine::{EngineFailure, Program, isa};
 use harness::programs::{Made, Programs};
 use schema::adoption::Built;
 use schema::record::Status;
-use schema::registry::{Build, Direct, Need, Registry, Target};
-use schema::train::TrainBackend;
+use schema::registry::{Build, Need, Registry, Target};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
@@ -95,60 +95,19 @@ pub fn compile<'a>(
     })
 }
 
-/// Build the program that drives an engine directly, without its adapter.
-pub fn direct(
+/// Build one program that belongs to no target, under an id of its own.
+pub fn program(
     repo: &Repo,
     registry: &Registry,
-    engine: &str,
-    direct: &Direct,
+    id: &str,
+    how: &Build,
 ) -> Result<Program, EngineFailure> {
-    let id = format!("{engine}-{}", direct.tool.as_deref().unwrap_or("direct"));
-    make(repo, registry, &id, &direct.build).map(|(program, _)| program)
+    make(repo, registry, id, how).map(|(program, _)| program)
 }
 
 /// The id of the program that measures the limits of a backend's device.
 pub fn limits_id(backend: &str) -> String {
     format!("{backend}-limits")
-}
-
-/// Build the program that measures the limits of a backend's device.
-pub fn limits(
-    repo: &Repo,
-    registry: &Registry,
-    backend: &str,
-    how: &Build,
-) -> Result<Program, EngineFailure> {
-    make(repo, registry, &limits_id(backend), how).map(|(program, _)| program)
-}
-
-/// Build the program of a micro suite.
-pub fn micro(
-    repo: &Repo,
-    registry: &Registry,
-    program: &schema::micro::Program,
-) -> Result<Program, EngineFailure> {
-    make(repo, registry, &program.id, &program.build).map(|(program, _)| program)
-}
-
-/// Build the trainer for a backend.
-pub fn trainer(
-    repo: &Repo,
-    registry: &Registry,
-    backend: &TrainBackend,
-) -> Result<Program, EngineFailure> {
-    let id = format!("train-{}", backend.id);
-    make(repo, registry, &id, &backend.build).map(|(program, _)| program)
-}
-
-/// Build the real server that a client's tests start.
-fn server(
-    repo: &Repo,
-    registry: &Registry,
-    engine: &str,
-    how: &Build,
-) -> Result<Program, EngineFailure> {
-    let id = format!("{engine}-test-server");
-    make(repo, registry, &id, how).map(|(program, _)| program)
 }
 
 /// Call `make` once for each program that `targets` need, and collect the programs.
@@ -186,26 +145,7 @@ fn make(
 ) -> Result<(Program, Option<Built>), EngineFailure> {
     let as_found = |program| (program, None);
     let made = match how {
-        Build::Cargo {
-            package,
-            bin,
-            manifest,
-            features,
-            default_features,
-            needs,
-        } => cargo::build(
-            repo,
-            registry,
-            &cargo::Wanted {
-                id,
-                package,
-                bin,
-                manifest: manifest.as_deref(),
-                features,
-                default_features: *default_features,
-                needs,
-            },
-        ),
+        Build::Cargo(how) => cargo::build(repo, registry, id, how),
         Build::Prebuilt { path, needs } => {
             prebuilt::program(repo, registry, path, needs).map(as_found)
         }
@@ -293,7 +233,6 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// The failure of a build because this machine lacks something.
 /// Hold the lock at `path` for as long as the returned file is open, so that no other process writes
 /// the same files.
 fn alone(path: &Path) -> Result<File, EngineFailure> {
@@ -303,6 +242,7 @@ fn alone(path: &Path) -> Result<File, EngineFailure> {
     held.map_err(|error| unavailable(format!("{} can't be locked: {error}", path.display())))
 }
 
+/// The failure of a build because this machine lacks something.
 fn unavailable(reason: impl Into<String>) -> EngineFailure {
     EngineFailure::new(Status::Unavailable, reason)
 }
@@ -377,11 +317,7 @@ target = [{ backend = "cpu", precision = "f32", weights = "w" }]
         let metal = vec![schema::registry::Device::Metal];
         registry.backends.insert("cuda".into(), metal);
         let dir = tempfile::tempdir().unwrap();
-        let repo = Repo {
-            root: dir.path().into(),
-            build_dir: dir.path().join("target"),
-            models_dir: dir.path().join("models"),
-        };
+        let repo = Repo::under(dir.path());
         let targets = registry.targets();
         let programs = build(&repo, &registry, &targets[..3], &Named::default()).unwrap();
         let why = &programs.get(&targets[2]).unwrap_err().reason;

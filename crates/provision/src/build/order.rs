@@ -76,20 +76,10 @@ impl Job {
     /// for both.
     fn is_kin(&self, other: &Self) -> bool {
         match (&self.how, &other.how) {
-            (
-                Build::Cargo {
-                    package: a,
-                    features: b,
-                    default_features: c,
-                    ..
-                },
-                Build::Cargo {
-                    package,
-                    features,
-                    default_features,
-                    ..
-                },
-            ) => (a, b, c) == (package, features, default_features),
+            (Build::Cargo(a), Build::Cargo(b)) => {
+                (&a.package, &a.features, a.default_features)
+                    == (&b.package, &b.features, b.default_features)
+            }
             _ => false,
         }
     }
@@ -134,16 +124,13 @@ pub(super) fn expected_s(jobs: &[Job]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schema::registry::CargoBuild;
 
     fn cargo(package: &str, needs: &[Need]) -> Build {
-        Build::Cargo {
-            package: package.into(),
-            bin: package.into(),
-            manifest: None,
-            features: vec![],
-            default_features: true,
+        Build::Cargo(CargoBuild {
             needs: needs.to_vec(),
-        }
+            ..CargoBuild::new(package, package)
+        })
     }
 
     fn job(id: &str, how: Build, build_s: Option<u32>) -> Job {

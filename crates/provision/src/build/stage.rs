@@ -162,7 +162,7 @@ impl<'a> Stage<'a> {
                     let outcome = thread.join();
                     let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                     self.done(&job, outcome);
-                    progress.end(&job.id);
+                    progress.took(&job.id, 0.0);
                     continue;
                 }
                 let first_stand = !self.jobs.iter().any(|job| self.first.contains(&job.id));
@@ -236,7 +236,7 @@ impl<'a> Stage<'a> {
 /// Whether a program was built here before. Cargo finds out later whether it is up to date.
 fn is_there(repo: &Repo, id: &str, how: &Build) -> bool {
     match how {
-        Build::Cargo { bin, .. } => cargo::kept_path(repo, id, bin).exists(),
+        Build::Cargo(how) => cargo::kept_path(repo, id, &how.bin).exists(),
         Build::Prebuilt { .. } => true,
         Build::Python {
             requirements,
@@ -266,7 +266,7 @@ pub fn why_missing(repo: &Repo, registry: &Registry, target: &Target) -> Option<
 /// The reason why a program can't be had here, as far as that can be seen without making it.
 fn missing(repo: &Repo, how: &Build) -> Option<String> {
     match how {
-        Build::Cargo { .. } => None,
+        Build::Cargo(_) => None,
         Build::Prebuilt { path, .. } => {
             let file = repo.root.join(path);
             (!file.is_file()).then(|| format!("{} is not there", file.display()))
@@ -337,17 +337,11 @@ impl Progress {
         );
     }
 
+    /// Note that a program is made, and the time that it took (s); 0 for a download.
     fn took(&mut self, id: &str, took_s: f64) {
         let mut all = self.all.iter_mut();
         if let Some((_, work)) = all.find(|(known, _)| known == id) {
             (work.left, work.done, work.took_s) = (0, 1, took_s);
-        }
-    }
-
-    fn end(&mut self, id: &str) {
-        let mut all = self.all.iter_mut();
-        if let Some((_, work)) = all.find(|(known, _)| known == id) {
-            (work.left, work.done) = (0, 1);
         }
     }
 }
@@ -392,11 +386,7 @@ target = [{ backend = "cpu", precision = "f32", weights = "w" }, { backend = "cp
         let path = dir.path().join("engines.toml");
         std::fs::write(&path, REGISTRY).unwrap();
         let registry = Registry::load(&path).unwrap();
-        let repo = Repo {
-            root: dir.path().to_owned(),
-            build_dir: dir.path().join("target"),
-            models_dir: dir.path().join("models"),
-        };
+        let repo = Repo::under(dir.path());
         let micro: schema::micro::Program = toml::from_str(
             r#"id = "look-micro"
 build_s = 30

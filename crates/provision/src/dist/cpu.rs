@@ -123,11 +123,7 @@ mod tests {
 
     #[test]
     fn the_second_run_is_in_the_same_directory() {
-        let repo = Repo {
-            root: "/r".into(),
-            build_dir: "/b".into(),
-            models_dir: "/m".into(),
-        };
+        let repo = Repo::under("/r");
         let command = again(&repo, "x86-64-v3");
         assert_eq!(command.get_current_dir(), None);
         assert!(command.get_args().any(|word| word == "/r/Cargo.toml"));

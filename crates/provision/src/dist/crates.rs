@@ -4,7 +4,7 @@
 use crate::build::cargo_command;
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
-use schema::registry::Build;
+use schema::registry::{Build, CargoBuild};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,39 +29,24 @@ pub struct Package {
 
 /// The crates that the harness itself is linked from.
 pub fn of_harness(repo: &Repo) -> Result<Vec<Package>> {
-    let how = Build::Cargo {
-        package: "xtask".into(),
-        bin: String::new(),
-        manifest: None,
-        features: Vec::new(),
-        default_features: true,
-        needs: Vec::new(),
-    };
-    of_program(repo, &how)
+    of_cargo(repo, &CargoBuild::new("xtask", ""))
 }
 
 /// The crates that a program is linked from; none where Cargo doesn't build it.
 pub fn of_program(repo: &Repo, how: &Build) -> Result<Vec<Package>> {
-    let Build::Cargo {
-        package,
-        manifest,
-        features,
-        default_features,
-        ..
-    } = how
-    else {
-        return Ok(Vec::new());
-    };
-    let manifest = repo.root.join(manifest.as_deref().unwrap_or("Cargo.toml"));
+    match how {
+        Build::Cargo(how) => of_cargo(repo, how),
+        Build::Prebuilt { .. } | Build::Python { .. } => Ok(Vec::new()),
+    }
+}
+
+fn of_cargo(repo: &Repo, how: &CargoBuild) -> Result<Vec<Package>> {
+    let manifest = how.manifest.as_deref().unwrap_or("Cargo.toml");
+    let manifest = repo.root.join(manifest);
     let mut words = vec!["tree", "--locked", "--edges", "normal", "--prefix", "none"];
-    words.extend(["--format", "{p}", "--package", package]);
-    let features = features.join(",");
-    if !features.is_empty() {
-        words.extend(["--features", &features]);
-    }
-    if !default_features {
-        words.push("--no-default-features");
-    }
+    words.extend(["--format", "{p}", "--package", &how.package]);
+    let features = how.feature_arguments();
+    words.extend(features.iter().map(String::as_str));
     let tree = linked(&cargo(repo, &words, &manifest)?);
     let words = ["metadata", "--locked", "--format-version", "1"];
     let metadata = cargo(repo, &words, &manifest)?;

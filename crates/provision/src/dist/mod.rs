@@ -118,7 +118,7 @@ fn name(version: &str, cuda: bool) -> String {
 /// environment is made where it is unpacked.
 fn packs(registry: &Registry, target: &Target) -> bool {
     let engine = registry.engine(&target.engine);
-    engine.is_some_and(|e| matches!(e.build_for(&target.backend), Build::Cargo { .. }))
+    engine.is_some_and(|e| matches!(e.build_for(&target.backend), Build::Cargo(_)))
 }
 
 /// The targets that every bundle has: the instrument, and judges that are no scripts.

@@ -45,7 +45,7 @@ pub fn add(repo: &Repo, programs: &Programs, targets: &[Target], part: &mut Part
 /// Add the programs that measure the limits of devices, where they can be built.
 pub fn add_limits(repo: &Repo, registry: &Registry, part: &mut Part) -> Result<()> {
     for (backend, how) in &registry.limits {
-        let made = build::limits(repo, registry, backend, how);
+        let made = build::program(repo, registry, &limits_id(backend), how);
         match made.as_ref().map(|program| program.files.first()) {
             Ok(Some(file)) => {
                 let path = program_path(&limits_id(backend), how).unwrap_or_default();
@@ -100,7 +100,7 @@ pub fn prebuilt(registry: &Registry) -> Registry {
 /// The path of a program in a bundle; `None` for one that Cargo doesn't build.
 pub fn program_path(id: &str, how: &Build) -> Option<String> {
     match how {
-        Build::Cargo { bin, .. } => Some(format!("programs/{id}/{bin}")),
+        Build::Cargo(how) => Some(format!("programs/{id}/{}", how.bin)),
         Build::Prebuilt { .. } | Build::Python { .. } => None,
     }
 }
@@ -145,7 +145,7 @@ mod tests {
                     assert!(wanted.iter().all(stays), "{id}");
                 }
                 Build::Python { .. } => {}
-                Build::Cargo { .. } => panic!("{id} would have to be built"),
+                Build::Cargo(_) => panic!("{id} would have to be built"),
             }
         }
         assert!(theirs.engines.iter().all(|engine| engine.direct.is_empty()));

@@ -15,8 +15,8 @@ const BUILD_BYTES: u64 = 30_000_000_000;
 /// Free bytes below which the default models may not fit.
 const MODELS_BYTES: u64 = 8_000_000_000;
 
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// How much a finding matters, the most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Nothing works without it.
@@ -56,11 +56,7 @@ pub(super) fn findings(
     all.extend(clang_finding(cpu, system, tools, wanted));
     all.extend(disk_findings(disks));
     all.extend(noise_findings(cpu, memory, system));
-    all.sort_by_key(|finding| match finding.severity {
-        Severity::Needed => 0,
-        Severity::Partial => 1,
-        Severity::Noise => 2,
-    });
+    all.sort_by_key(|finding| finding.severity);
     all
 }
 

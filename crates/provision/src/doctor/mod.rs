@@ -14,6 +14,7 @@ pub use instructions::{Outcome, Tried};
 pub use provision::Provision;
 
 use crate::fetch::free_bytes;
+use base::repo::Repo;
 use ceilings::Ceilings;
 use harness::devices;
 use harness::engine::isa;
@@ -22,17 +23,6 @@ use schema::registry::Registry;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// What the doctor is to look at.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The directory that builds are written to, for its free space.
-    pub build_dir: PathBuf,
-    /// The directory that models are written to, for its free space.
-    pub models_dir: PathBuf,
-    /// Whether to measure the ceilings, which loads all cores for some seconds.
-    pub measure: bool,
-}
 
 /// Everything the doctor found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -73,21 +63,22 @@ pub struct Disk {
     pub free_bytes: Option<u64>,
 }
 
-/// Look at this machine, and report.
-pub fn doctor(repo: &Path, options: &Options) -> Report {
+/// Look at this machine, and report. With `measure` the ceilings are measured too, which loads all
+/// cores for some seconds.
+pub fn doctor(repo: &Repo, measure: bool) -> Report {
     let cpu = Cpu::read();
     let instructions = instructions::try_all(Processor::here());
     let memory = Memory::read();
     let system = System::read();
     let gpu = Gpu::read();
-    let tools = Tools::read(repo);
+    let tools = Tools::read(&repo.root);
     let disks = vec![
-        disk("builds", &options.build_dir),
-        disk("models", &options.models_dir),
+        disk("builds", &repo.build_dir),
+        disk("models", &repo.models_dir),
     ];
-    let ceilings = options.measure.then(machine::ceilings);
+    let ceilings = measure.then(machine::ceilings);
     // Without a registry the needs of engines are unknown.
-    let registry = Registry::load(&repo.join("engines/engines.toml")).ok();
+    let registry = repo.registry().ok();
     let wanted = registry.as_ref().map(Registry::wanted).unwrap_or_default();
     let devices = registry.as_ref().map(devices::of_backends);
     let mut findings = advice::findings(&cpu, &memory, &system, &tools, &disks, &wanted);
@@ -104,7 +95,7 @@ pub fn doctor(repo: &Path, options: &Options) -> Report {
         system,
         gpu,
         devices: devices.unwrap_or_default(),
-        provision: Provision::read(repo, &options.build_dir, &tools),
+        provision: Provision::read(repo, &tools),
         tools,
         disks,
         ceilings,
@@ -144,12 +135,7 @@ mod tests {
     #[test]
     fn a_report_of_this_machine_renders_both_ways() {
         let dir = tempfile::tempdir().unwrap();
-        let options = Options {
-            build_dir: dir.path().join("target"),
-            models_dir: dir.path().join("models"),
-            measure: false,
-        };
-        let report = doctor(dir.path(), &options);
+        let report = doctor(&Repo::under(dir.path()), false);
         assert!(report.ceilings.is_none());
         assert!(report.disks.iter().all(|disk| disk.free_bytes.is_some()));
         let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();

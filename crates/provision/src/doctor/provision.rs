@@ -26,20 +26,15 @@ pub struct Provision {
 }
 
 impl Provision {
-    pub(super) fn read(root: &Path, build_dir: &Path, tools: &Tools) -> Self {
-        let repo = Repo {
-            root: root.to_owned(),
-            build_dir: build_dir.to_owned(),
-            models_dir: PathBuf::new(),
-        };
+    pub(super) fn read(repo: &Repo, tools: &Tools) -> Self {
         let found = Found {
             shell: NixShell::current(),
-            venv: build::venv_dir(&repo),
+            venv: build::venv_dir(repo),
             libtorch: build::libtorch_dir(),
-            cuda: build::cuda_home(&repo),
+            cuda: build::cuda_home(repo),
             cmake: tools.cmake.is_here(),
             libclang: tools.libclang.is_here(),
-            build_tools: build::build_tools_are_made(&repo),
+            build_tools: build::build_tools_are_made(repo),
         };
         found.in_words()
     }

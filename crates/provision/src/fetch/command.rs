@@ -1,7 +1,7 @@
 //! `cargo xtask fetch`, and the same work for stages that need a model.
 
 use super::brought;
-use super::{Bar, How, Verify, fetch, fetch_small, make};
+use super::{Bar, How, Verify, fetch, make};
 use anyhow::Result;
 use base::repo::Repo;
 use models::ModelSpec;
@@ -28,7 +28,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<()> {
         true => Verify::Full,
         false => Verify::Stamp,
     };
-    let files = fetch_into(repo, &ids, verify)?;
+    let files = fetch_into(repo, &ids, &self::options(verify))?;
     if options.json {
         println!("{}", serde_json::to_string_pretty(&files)?);
         return Ok(());
@@ -54,21 +54,17 @@ pub fn command(repo: &Repo, options: &Options) -> Result<()> {
 
 /// Make sure that models are complete and verified.
 pub fn ensure(repo: &Repo, ids: &[String]) -> Result<()> {
-    fetch_into(repo, ids, Verify::Stamp).map(drop)
+    fetch_into(repo, ids, &options(Verify::Stamp)).map(drop)
 }
 
 /// Make sure that the files by which a model's prompts are encoded are here. A model that is
 /// generated here is generated as a whole.
 pub fn ensure_small(repo: &Repo, id: &str) -> Result<()> {
-    fetch_small(
-        &repo.models()?,
-        &[id.to_owned()],
-        &repo.models_dir,
-        &repo.models_lock_path(),
-        &options(Verify::Stamp),
-        &mut Bar::stderr(),
-    )
-    .map(drop)
+    let options = super::Options {
+        small: true,
+        ..options(Verify::Stamp)
+    };
+    fetch_into(repo, &[id.to_owned()], &options).map(drop)
 }
 
 /// Make sure that a model is complete and verified, as [`ensure`] does, together with the GGUF
@@ -98,13 +94,17 @@ pub fn options(verify: Verify) -> super::Options {
     }
 }
 
-fn fetch_into(repo: &Repo, ids: &[String], verify: Verify) -> Result<Vec<super::FetchedFile>> {
+fn fetch_into(
+    repo: &Repo,
+    ids: &[String],
+    options: &super::Options,
+) -> Result<Vec<super::FetchedFile>> {
     fetch(
         &repo.models()?,
         ids,
         &repo.models_dir,
         &repo.models_lock_path(),
-        &options(verify),
+        options,
         &mut Bar::stderr(),
     )
 }

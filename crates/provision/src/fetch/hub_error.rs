@@ -4,6 +4,7 @@
 use anyhow::anyhow;
 use hf_hub::api::sync::ApiError;
 use schema::model::HubFile;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// A failed attempt to get something from a hub.
@@ -46,11 +47,10 @@ pub(crate) fn explain(
     match error {
         ApiError::RequestError(error) => match &**error {
             ureq::Error::StatusCode(code) => status(*code, endpoint, has_token, file, &what),
-            ureq::Error::Io(error) if from_disk(error).is_some() => disk(error, &what, part),
-            // A name that doesn't resolve and a port that refuses mean that there is no network.
-            // Waiting would only delay that message.
+            // A name that doesn't resolve, a port that refuses and a firewall that forbids mean that
+            // there is no network. Waiting would only delay that message.
             ureq::Error::HostNotFound => Failure::last(no_network(endpoint, &what, &error)),
-            ureq::Error::Io(io) if io.kind() == std::io::ErrorKind::ConnectionRefused => {
+            ureq::Error::Io(io) if is_refused(io) => {
                 Failure::last(no_network(endpoint, &what, &error))
             }
             error => Failure::passing(no_network(endpoint, &what, error)),
@@ -89,6 +89,14 @@ fn status(code: u16, endpoint: &str, has_token: bool, file: &HubFile, what: &str
     }
 }
 
+/// Whether the far end refuses a connection, or a firewall forbids it.
+fn is_refused(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused | ErrorKind::PermissionDenied
+    )
+}
+
 fn no_network(endpoint: &str, what: &str, why: &dyn std::fmt::Display) -> anyhow::Error {
     let embedded: Vec<_> = models::ModelSpec::all()
         .into_iter()
@@ -100,7 +108,7 @@ fn no_network(endpoint: &str, what: &str, why: &dyn std::fmt::Display) -> anyhow
     )
 }
 
-fn broke_off(why: &std::io::Error, what: &str, part: Option<&Path>) -> anyhow::Error {
+fn broke_off(why: &io::Error, what: &str, part: Option<&Path>) -> anyhow::Error {
     anyhow!(
         "the download of {what} broke off: {why}; {}fetch again",
         kept(part)
@@ -108,7 +116,7 @@ fn broke_off(why: &std::io::Error, what: &str, part: Option<&Path>) -> anyhow::E
 }
 
 /// The reason why writing failed, where the disk is at fault and not the network; otherwise `None`.
-fn from_disk(error: &std::io::Error) -> Option<&'static str> {
+fn from_disk(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         libc::ENOSPC => Some("the disk is full"),
         libc::EDQUOT => Some("the disk quota is used up"),
@@ -120,7 +128,7 @@ fn from_disk(error: &std::io::Error) -> Option<&'static str> {
     }
 }
 
-fn disk(error: &std::io::Error, what: &str, part: Option<&Path>) -> Failure {
+fn disk(error: &io::Error, what: &str, part: Option<&Path>) -> Failure {
     let why = from_disk(error).unwrap_or("the disk fails");
     let place = part
         .and_then(Path::parent)
@@ -142,5 +150,30 @@ fn kept(part: Option<&Path>) -> String {
             super::disk::human_bytes(size)
         ),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_is_forbidden_is_no_fault_of_the_disk() {
+        let file = HubFile {
+            name: String::new(),
+            repo: "a/b".into(),
+            revision: "c".into(),
+            path: "d".into(),
+        };
+        let forbidden = || io::Error::from_raw_os_error(libc::EPERM);
+        let said = |error: &ApiError| explain(error, "https://hub.example", false, &file, None);
+        let connecting = said(&ApiError::RequestError(Box::new(ureq::Error::Io(
+            forbidden(),
+        ))));
+        let message = connecting.error.to_string();
+        assert!(message.contains("check the network"), "{message}");
+        assert!(!connecting.may_pass);
+        let message = said(&ApiError::IoError(forbidden())).error.to_string();
+        assert!(message.contains("permission denied"), "{message}");
     }
 }

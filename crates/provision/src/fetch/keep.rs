@@ -191,10 +191,8 @@ mod tests {
                 name: "Mine".into(),
                 parameters: 1,
                 size_mb: 1,
-                positions: 0,
-                gated: false,
-                about: String::new(),
                 source: Source::Directory { files },
+                ..Model::default()
             },
             from: None,
         }

@@ -19,14 +19,6 @@ use schema::model::{Model, Models, Source};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// The GGUF files that targets may want, the cheapest to make first.
-const GGUF: [ModelFile; 4] = [
-    ModelFile::GgufF32,
-    ModelFile::GgufF16,
-    ModelFile::GgufQ8_0,
-    ModelFile::GgufQ4KM,
-];
-
 /// The GGUF files that can be made of the model's safetensors: those that its source doesn't have.
 pub fn makeable(model: &Model) -> Vec<ModelFile> {
     let names: Vec<&str> = match &model.source {
@@ -38,7 +30,7 @@ pub fn makeable(model: &Model) -> Vec<ModelFile> {
         return Vec::new();
     }
     let lacks = |file: &ModelFile| !names.contains(&file.name());
-    GGUF.into_iter().filter(lacks).collect()
+    ModelFile::GGUF.into_iter().filter(lacks).collect()
 }
 
 /// Make those GGUF files in `wanted` that can be made and aren't here, and verify the others. The
@@ -311,10 +303,8 @@ mod tests {
             name: "M".into(),
             parameters: 1,
             size_mb: 1,
-            positions: 0,
-            gated: false,
-            about: String::new(),
             source,
+            ..Model::default()
         }
     }
 
@@ -324,8 +314,8 @@ mod tests {
             let files = names.iter().map(|name| (*name).to_owned()).collect();
             makeable(&model(Source::Directory { files }))
         };
-        assert_eq!(of(&[WEIGHTS, "model-f32.gguf"]), GGUF[1..]);
-        assert_eq!(of(&[INDEX]), GGUF);
+        assert_eq!(of(&[WEIGHTS, "model-f32.gguf"]), ModelFile::GGUF[1..]);
+        assert_eq!(of(&[INDEX]), ModelFile::GGUF);
         assert_eq!(
             of(&["model-q8_0.gguf"]),
             [],

@@ -56,6 +56,9 @@ pub struct Options {
     /// A function that is called between chunks of a download. `true` ends the download, which can
     /// be resumed.
     pub interrupted: fn() -> bool,
+    /// Whether weights are left out, of models whose files come from elsewhere. Models that are
+    /// generated here are generated as a whole.
+    pub small: bool,
 }
 
 impl Options {
@@ -67,6 +70,7 @@ impl Options {
             retries: 4,
             backoff: Duration::from_secs(1),
             interrupted: || false,
+            small: false,
         }
     }
 }
@@ -111,36 +115,6 @@ pub enum How {
     Copied,
 }
 
-/// Make the models `ids` complete and verified under `models_dir/<id>/`.
-///
-/// Stops at the first file that can't be had; what is done stays done, and the
-/// next call goes on from there. Two calls at once wait for each other.
-pub fn fetch(
-    models: &Models,
-    ids: &[String],
-    models_dir: &Path,
-    lock_path: &Path,
-    options: &Options,
-    progress: &mut dyn Progress,
-) -> Result<Vec<FetchedFile>> {
-    let places = (models_dir, lock_path);
-    fetch_part(models, ids, places, options, progress, &|_| true)
-}
-
-/// Fetch all files but the weights, of models whose files come from elsewhere. Models that are
-/// generated here are generated as a whole.
-pub fn fetch_small(
-    models: &Models,
-    ids: &[String],
-    models_dir: &Path,
-    lock_path: &Path,
-    options: &Options,
-    progress: &mut dyn Progress,
-) -> Result<Vec<FetchedFile>> {
-    let places = (models_dir, lock_path);
-    fetch_part(models, ids, places, options, progress, &is_small)
-}
-
 /// Whether a file of a model contains no weights, but says what the model is or how its prompts are
 /// written.
 pub fn is_small(name: &str) -> bool {
@@ -153,14 +127,19 @@ pub fn is_small(name: &str) -> bool {
     SMALL.contains(&name)
 }
 
-fn fetch_part(
+/// Make the models `ids` complete and verified under `models_dir/<id>/`.
+///
+/// Stops at the first file that can't be had; what is done stays done, and the
+/// next call goes on from there. Two calls at once wait for each other.
+pub fn fetch(
     models: &Models,
     ids: &[String],
-    (models_dir, lock_path): (&Path, &Path),
+    models_dir: &Path,
+    lock_path: &Path,
     options: &Options,
     progress: &mut dyn Progress,
-    is_wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<FetchedFile>> {
+    let is_wanted = |name: &str| !options.small || is_small(name);
     names::check_models(ids, models)?;
     std::fs::create_dir_all(models_dir)
         .with_context(|| format!("can't make the models directory {}", models_dir.display()))?;

@@ -78,12 +78,11 @@ mod tests {
                 name: "M".into(),
                 parameters: 1,
                 size_mb: 5,
-                positions: 0,
                 gated: true,
-                about: String::new(),
                 source: Source::Hub {
                     files: vec![file("config.json"), file("model.safetensors")],
                 },
+                ..Model::default()
             }],
         }
     }

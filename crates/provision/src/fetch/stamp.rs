@@ -9,8 +9,8 @@
 use super::progress::Progress;
 use anyhow::{Context, Result};
 use base::files::write_json;
+use schema::hash::Hasher;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -96,7 +96,7 @@ pub fn sha256_of_file(path: &Path, progress: &mut dyn Progress) -> Result<String
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         progress.begin(&format!("verifying {name}"), size);
     }
-    let mut hasher = Sha256::new();
+    let mut hasher = Hasher::default();
     let mut buffer = vec![0; 1 << 20];
     let mut done = 0;
     loop {
@@ -113,11 +113,7 @@ pub fn sha256_of_file(path: &Path, progress: &mut dyn Progress) -> Result<String
     if shown {
         progress.end();
     }
-    Ok(hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(hasher.hex())
 }
 
 #[cfg(test)]

@@ -104,7 +104,8 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         spec.max_position
     );
     let backend = backend(&registry, &job.backend)?;
-    let program = build::trainer(repo, &repo.registry()?, backend)
+    let id = format!("train-{}", backend.id);
+    let program = build::program(repo, &repo.registry()?, &id, &backend.build)
         .map_err(|failure| anyhow::anyhow!("the trainer for {}: {failure}", job.backend))?;
     eprintln!("training {} in {}", job.model, run.0.display());
     train(&program, &run, options.tui)?;
@@ -238,18 +239,10 @@ mod tests {
         }
     }
 
-    fn repo(dir: &std::path::Path) -> Repo {
-        Repo {
-            root: dir.to_owned(),
-            build_dir: dir.join("target"),
-            models_dir: dir.join("models"),
-        }
-    }
-
     #[test]
     fn a_run_is_begun_once_and_found_again() {
         let dir = tempfile::tempdir().unwrap();
-        let repo = repo(dir.path());
+        let repo = Repo::under(dir.path());
         let out = runs_dir(&repo).join("20260101-000000-tiny-stories");
         let (run, job) = begin(&repo, &registry(), &options(out.clone())).unwrap();
         assert_eq!(job.backend, "a", "the first");
@@ -266,8 +259,9 @@ mod tests {
         assert!(error.contains("there are a, b"), "{error}");
         let dir = tempfile::tempdir().unwrap();
         let none = TrainRegistry::default();
-        let error = begin(&repo(dir.path()), &none, &options(dir.path().join("r")));
+        let repo = Repo::under(dir.path());
+        let error = begin(&repo, &none, &options(dir.path().join("r")));
         assert!(error.unwrap_err().to_string().contains("names no trainer"));
-        assert!(find(&repo(dir.path()), "latest").is_err());
+        assert!(find(&repo, "latest").is_err());
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use schema::budget::{Budget, OverBudget};
 use schema::capacity::Capacity;
 use schema::key::{CellKey, twin_name};
-use schema::launch_log;
+use schema::launch_log::timed;
 use schema::record::{CheckRecord, Status, VerifyRecord};
 use schema::run::Run;
 
@@ -156,7 +156,8 @@ fn one_check(runs: &[&Run], cell: &CellKey) -> Result<Option<CheckRecord>> {
     }
     Ok(whole.map(|(_, mut sum)| {
         let unjudged = runs.iter().filter(|run| !run.checks.contains_key(cell));
-        sum.unchecked += unjudged.map(|run| timed(run, cell)).sum::<u64>();
+        let logs = unjudged.flat_map(|run| run.launches.iter().chain(&run.twins));
+        sum.unchecked += timed(logs, cell).count() as u64;
         sum
     }))
 }
@@ -171,10 +172,4 @@ fn add(a: CheckRecord, b: &CheckRecord) -> CheckRecord {
         method: either(a.method, &b.method),
         ..a
     }
-}
-
-/// Count the timed requests of a cell in launches that finished the case.
-fn timed(run: &Run, cell: &CellKey) -> u64 {
-    let logs = run.launches.iter().chain(&run.twins);
-    launch_log::timed(logs, cell).count() as u64
 }

@@ -19,6 +19,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+/// Directories of the checkout whose files the site shows, beside those of the `site` crate.
+const DATA: [&str; 5] = [
+    "data",
+    "data/prices",
+    "data/profiles",
+    "data/scenarios",
+    "data/scenarios/micro",
+];
+/// The directory that has one of each model that is trained here.
+const MODELS: &str = "data/models";
+/// The registries that the site shows.
+const REGISTRIES: [&str; 2] = ["engines/engines.toml", "engines/micro.toml"];
 /// Interval between two looks at the site's sources.
 const LOOK: Duration = Duration::from_millis(400);
 /// Longest time that a browser may take to send its request.
@@ -73,19 +85,27 @@ pub fn serve(repo: &Repo, results: &Results, options: &Options) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Return the site's source files, with the time at which each was last written.
+/// Return the site's source files, with the time at which each was last written. The programs that
+/// data/maturity.toml names are left out, because only that file says where they lie.
 fn fingerprint(repo: &Repo, results: &Results) -> BTreeMap<PathBuf, Option<SystemTime>> {
-    let mut all = BTreeMap::new();
-    let site = repo.root.join("site");
-    let dirs = page::DIRS.map(|dir| site.join(dir));
-    let data = ["prices", "scenarios", "profiles"].map(|dir| repo.root.join("data").join(dir));
-    for dir in dirs.into_iter().chain(data).chain(results.dirs().to_vec()) {
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            let written = entry.metadata().and_then(|m| m.modified()).ok();
-            all.insert(entry.path(), written);
-        }
-    }
-    all
+    let files = |dir: PathBuf| {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path())
+    };
+    let site = page::DIRS.map(|dir| repo.root.join("site").join(dir));
+    let data = DATA.map(|dir| repo.root.join(dir));
+    let models = files(repo.root.join(MODELS));
+    let runs = results.dirs().to_vec();
+    let dirs = site.into_iter().chain(data).chain(models).chain(runs);
+    let registries = REGISTRIES.map(|file| repo.root.join(file));
+    let written = |path: PathBuf| {
+        let time = path.symlink_metadata().and_then(|m| m.modified()).ok();
+        (path, time)
+    };
+    dirs.flat_map(files)
+        .chain(registries)
+        .map(written)
+        .collect()
 }
 
 fn answer(mut stream: TcpStream, root: &Path, version: u64) -> std::io::Result<()> {
@@ -182,6 +202,34 @@ mod tests {
         std::fs::write(dir.path().join("site/assets/a b.css"), "p{}").unwrap();
         std::fs::write(dir.path().join("secret"), "s").unwrap();
         dir
+    }
+
+    #[test]
+    fn every_kind_of_source_is_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = [
+            "site/pages/a.md",
+            "data/claims.toml",
+            "data/prices/a.toml",
+            "data/profiles/a.toml",
+            "data/scenarios/a.toml",
+            "data/scenarios/micro/a.toml",
+            "data/models/a/training.json",
+            "engines/engines.toml",
+            "engines/micro.toml",
+            "runs/a.tar.zst",
+        ]
+        .map(|name| dir.path().join(name));
+        for path in &paths {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let repo = Repo::at(dir.path().to_owned());
+        let seen = fingerprint(&repo, &Results::at(&dir.path().join("runs")));
+        for path in &paths {
+            let time = seen.get(path);
+            assert!(time.is_some_and(Option::is_some), "{}", path.display());
+        }
     }
 
     #[test]

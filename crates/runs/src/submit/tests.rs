@@ -4,7 +4,7 @@ use super::checks::BYTES_MAX;
 use super::*;
 use schema::key::CellKey;
 use schema::launch_log::LaunchLog;
-use schema::origin::{Origin, Source};
+use schema::origin::Source;
 use schema::plan::Plan;
 use schema::provenance::Provenance;
 use schema::record::{CaseEnd, CheckRecord, LaunchRecord, RequestRecord, Status, VerifyRecord};
@@ -47,16 +47,12 @@ fn verified(target: &str) -> VerifyRecord {
         target: target.into(),
         model: "m".into(),
         status: Status::Ok,
-        reason: String::new(),
         verified_positions: Some(512),
         scope: "logits".into(),
         kl_nats: Some(1.5e-8),
         argmax_agreement: Some(1.0),
         batches: vec![1],
-        isa_limit: None,
-        prefix_cache: false,
-        prefix_cache_failure: String::new(),
-        repeat_ratio: None,
+        ..VerifyRecord::default()
     }
 }
 
@@ -75,12 +71,8 @@ fn checked() -> CheckRecord {
         scenario: "s".into(),
         case: "p10".into(),
         equal: 1,
-        rescored: 0,
-        wrong: 0,
-        unchecked: 0,
         tie_width_nats: 0.1,
-        gap_nats_max: 0.0,
-        method: String::new(),
+        ..CheckRecord::default()
     }
 }
 
@@ -95,33 +87,23 @@ fn run() -> Run {
             format: FORMAT,
             id: ID.into(),
             started: "2026-01-01T00:00:00Z".into(),
-            argv: vec![],
             plan_sha256: crate::shard::plan_sha256(&plan).unwrap(),
             plan,
             provenance: clean(),
-            origin: Origin::default(),
+            ..RunHeader::default()
         },
         launches: vec![
             log("t", vec![request(false)]),
             log("u", vec![request(true)]),
         ],
-        twins: vec![],
         verify: BTreeMap::from([("t".to_owned(), verified("t"))]),
-        budget: None,
-        capacities: vec![],
-        calibration: None,
         checks: BTreeMap::from([(checked().key(), checked())]),
-        kernels: vec![],
-        micro: vec![],
+        ..Run::default()
     }
 }
 
 fn cell(case: &str) -> Cell {
-    let key = CellKey {
-        target: "t".into(),
-        scenario: "s".into(),
-        case: case.into(),
-    };
+    let key = CellKey::new("t", "s", case);
     Cell {
         requests: 100,
         invocations: 5,

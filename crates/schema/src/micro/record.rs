@@ -29,7 +29,7 @@ pub enum MicroEvent {
 }
 
 /// The first line of a record: what was launched.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MicroStart {
     /// Suite id.
     pub suite: String,
@@ -110,7 +110,7 @@ pub struct MicroFailed {
 }
 
 /// One record file, parsed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct MicroLog {
     /// The file, relative to the run's directory.
     pub file: PathBuf,
@@ -168,13 +168,8 @@ impl Log for MicroLog {
             return None;
         };
         Some(Self {
-            file: PathBuf::new(),
-            sha256: String::new(),
             launch: launch.clone(),
-            ready: None,
-            cases: Vec::new(),
-            failed: Vec::new(),
-            end: None,
+            ..Self::default()
         })
     }
 

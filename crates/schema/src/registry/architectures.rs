@@ -17,16 +17,9 @@ impl Registry {
     /// The architectures that a target runs: its own list, or its engine's. Empty where the
     /// target isn't in this registry.
     pub fn architectures_of(&self, target: &Target) -> &[String] {
-        let Some(engine) = self.engine(&target.engine) else {
-            return &[];
-        };
-        let own = engine.targets.iter().find(|entry| {
-            (&entry.variant, &entry.backend, &entry.precision)
-                == (&target.variant, &target.backend, &target.precision)
-        });
-        match own {
-            Some(entry) if !entry.architectures.is_empty() => &entry.architectures,
-            Some(_) => &engine.architectures,
+        match self.entry(target) {
+            Some((_, entry)) if !entry.architectures.is_empty() => &entry.architectures,
+            Some((engine, _)) => &engine.architectures,
             None => &[],
         }
     }

@@ -7,25 +7,7 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Build {
     /// A Cargo binary, built in release.
-    Cargo {
-        /// Package name.
-        package: String,
-        /// Binary name.
-        bin: String,
-        /// Manifest of an excluded workspace, relative to the repository; absent: the root
-        /// workspace.
-        #[serde(default)]
-        manifest: Option<String>,
-        /// Features of the package.
-        #[serde(default)]
-        features: Vec<String>,
-        /// Whether its default features are enabled too.
-        #[serde(default = "yes")]
-        default_features: bool,
-        /// Requirements beyond Cargo and a C compiler.
-        #[serde(default)]
-        needs: Vec<Need>,
-    },
+    Cargo(CargoBuild),
     /// A program that exists already.
     Prebuilt {
         /// Path of the program, absolute or relative to the repository.
@@ -48,6 +30,55 @@ pub enum Build {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         modules: Option<String>,
     },
+}
+
+/// A binary that Cargo builds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CargoBuild {
+    /// Package name.
+    pub package: String,
+    /// Binary name.
+    pub bin: String,
+    /// Manifest of an excluded workspace, relative to the repository; absent: the root workspace.
+    #[serde(default)]
+    pub manifest: Option<String>,
+    /// Features of the package.
+    #[serde(default)]
+    pub features: Vec<String>,
+    /// Whether its default features are enabled too.
+    #[serde(default = "yes")]
+    pub default_features: bool,
+    /// Requirements beyond Cargo and a C compiler.
+    #[serde(default)]
+    pub needs: Vec<Need>,
+}
+
+impl CargoBuild {
+    /// A binary of the root workspace, with its package's default features and without further
+    /// requirements.
+    pub fn new(package: impl Into<String>, bin: impl Into<String>) -> Self {
+        Self {
+            package: package.into(),
+            bin: bin.into(),
+            manifest: None,
+            features: Vec::new(),
+            default_features: true,
+            needs: Vec::new(),
+        }
+    }
+
+    /// The arguments that tell Cargo which features are enabled.
+    pub fn feature_arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        if !self.default_features {
+            arguments.push("--no-default-features".to_owned());
+        }
+        if !self.features.is_empty() {
+            arguments.extend(["--features".to_owned(), self.features.join(",")]);
+        }
+        arguments
+    }
 }
 
 fn venv() -> String {
@@ -89,7 +120,7 @@ impl Build {
     /// The requirements of the build.
     pub fn needs(&self) -> &[Need] {
         match self {
-            Self::Cargo { needs, .. } | Self::Prebuilt { needs, .. } => needs,
+            Self::Cargo(CargoBuild { needs, .. }) | Self::Prebuilt { needs, .. } => needs,
             Self::Python { .. } => &[],
         }
     }

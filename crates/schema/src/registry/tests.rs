@@ -46,28 +46,17 @@ fn a_backend_may_have_a_program_of_its_own() {
     assert_eq!(engine.program_id("cuda"), "a-cuda");
     assert_eq!(engine.program_id("rocm"), "a");
     assert_eq!(engine.build.needs(), []);
-    let Build::Cargo {
-        features,
-        default_features,
-        needs,
-        ..
-    } = engine.build_for("cuda")
-    else {
+    let Build::Cargo(how) = engine.build_for("cuda") else {
         panic!("a Cargo build was asked for")
     };
     assert_eq!(
-        (features.as_slice(), *default_features),
-        (&["gpu".to_owned()][..], false)
+        how.feature_arguments(),
+        ["--no-default-features", "--features", "gpu"]
     );
-    assert_eq!(needs, &[Need::CudaToolkit, Need::Cmake]);
+    assert_eq!(how.needs, [Need::CudaToolkit, Need::Cmake]);
     assert_eq!(registry.wanted()[&Need::Cmake], ["A"]);
-    assert!(matches!(
-        &engine.build,
-        Build::Cargo {
-            default_features: true,
-            ..
-        }
-    ));
+    let plain = Build::Cargo(CargoBuild::new("a-bench", "a-bench"));
+    assert_eq!(engine.build, plain);
 
     // Backends with equal builds share a program, with each other or with the plain engine.
     let both = with(&format!(

@@ -79,12 +79,9 @@ fn cases_ended(log: &LaunchLog) -> impl Iterator<Item = Measured<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::origin::Origin;
-    use crate::provenance::Provenance;
     use crate::record::{CaseEnd, End, LaunchRecord};
     use crate::run::{FORMAT, RunHeader};
     use serde_json::json;
-    use std::collections::BTreeMap;
 
     /// A launch that was to measure one case, and measured it where it ended well.
     fn log(invocation: u32, case: &str, status: Status) -> LaunchLog {
@@ -124,22 +121,11 @@ mod tests {
             header: RunHeader {
                 format: FORMAT,
                 id: "20260101-000000-cpu-1a2b".into(),
-                started: String::new(),
-                argv: vec![],
-                plan_sha256: String::new(),
                 plan: serde_json::from_value(plan).expect("a plan"),
-                provenance: Provenance::default(),
-                origin: Origin::default(),
+                ..RunHeader::default()
             },
             launches: whole.into_iter().chain(more).collect(),
-            twins: vec![],
-            verify: BTreeMap::new(),
-            budget: None,
-            capacities: vec![],
-            calibration: None,
-            checks: BTreeMap::new(),
-            kernels: vec![],
-            micro: vec![],
+            ..Run::default()
         }
     }
 

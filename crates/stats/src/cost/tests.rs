@@ -141,14 +141,7 @@ fn cell(target: &str, scenario: &str, case: &str, tok: f64, itl_ms: f64, ttft_ms
             metric(MetricId::OutputTokPerS, tok, tok),
             metric(MetricId::RequestsPerS, tok / 16.0, tok),
         ],
-        ..Cell::new(
-            CellKey {
-                target: target.into(),
-                scenario: scenario.into(),
-                case: case.into(),
-            },
-            4,
-        )
+        ..Cell::new(CellKey::new(target, scenario, case), 4)
     }
 }
 
@@ -158,18 +151,13 @@ fn case(id: &str, prompt_tokens: u32) -> Case {
         prompt_tokens,
         new_tokens: 16,
         concurrency: 4,
-        load_percent: None,
-        shared_percent: None,
         requests: 20,
-        duration_s: 0.0,
-        measured_by: None,
-        prompt_tokens_mean: None,
+        ..Case::default()
     }
 }
 
 fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
     Plan {
-        prompts: None,
         profile: "cpu".into(),
         publishable: true,
         model: "m".into(),
@@ -179,29 +167,19 @@ fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
         warmup_requests: 1,
         request_timeout_s: 60,
         load_timeout_s: 60,
-        budget_s: 0.0,
-        slo: None,
-        aa_pairs: false,
-        until: None,
-        prompt_seed: None,
-        one_process: false,
         matters_percent: 2.0,
-        micro: Default::default(),
-        targets: vec![],
         scenarios: scenarios
             .into_iter()
             .map(|(id, load, cases)| PlannedScenario {
-                prompts: Default::default(),
                 id: id.into(),
                 version: 1,
                 load,
                 axis: Axis::InFlight,
-                targets: vec![],
-                turns: false,
                 cases,
+                ..PlannedScenario::default()
             })
             .collect(),
-        launches: vec![],
+        ..Plan::default()
     }
 }
 

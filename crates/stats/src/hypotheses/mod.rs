@@ -90,10 +90,7 @@ pub struct Evidence {
 impl Evidence {
     /// Return the key of the case.
     pub fn case_key(&self) -> CaseKey {
-        CaseKey {
-            scenario: self.scenario.clone(),
-            case: self.case.clone(),
-        }
+        CaseKey::new(&self.scenario, &self.case)
     }
 }
 

@@ -415,10 +415,7 @@ fn with_a_shared_case() -> common::Made {
     other.id = "users".into();
     other.load = LoadShape::ClosedLoop;
     other.cases[0].id = "u1".into();
-    other.cases[0].measured_by = Some(CaseKey {
-        scenario: SCENARIO.into(),
-        case: CASE.into(),
-    });
+    other.cases[0].measured_by = Some(CaseKey::new(SCENARIO, CASE));
     plan.scenarios.push(other);
     made
 }

@@ -84,7 +84,7 @@ fn a_launch_that_failed_says_so_instead() {
     assert!(refused(&|l| l.log.requests.clear()).contains("no request"));
     let why = refused(&|l| {
         let missing = Path::new("nowhere.trace.jsonl");
-        l.trace = schema::kernels::KernelTrace::load(missing);
+        l.trace = Err(schema::DataError::new(missing, "never started CUDA"));
     });
     assert!(why.contains("never started CUDA"), "{why}");
 }

@@ -79,18 +79,14 @@ fn run(ns: &Ns) -> Run {
 fn log(variant: &str, invocation: u32, ns: u64) -> MicroLog {
     MicroLog {
         file: format!("{variant}.i{invocation}").into(),
-        sha256: String::new(),
         launch: MicroStart {
             suite: "s".into(),
             variant: variant.into(),
             invocation,
-            attempt: 0,
             cases: vec!["c".into()],
-            argv: vec![],
-            isa_limit: None,
             start_ns: 1,
+            ..MicroStart::default()
         },
-        ready: None,
         cases: vec![MicroSample {
             case: "c".into(),
             work: 2000.0,
@@ -103,8 +99,7 @@ fn log(variant: &str, invocation: u32, ns: u64) -> MicroLog {
             error_max: f64::from(invocation) * 1e-7,
             peak_rss_bytes_timed: None,
         }],
-        failed: vec![],
-        end: None,
+        ..MicroLog::default()
     }
 }
 

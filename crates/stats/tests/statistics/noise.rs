@@ -144,10 +144,7 @@ fn a_twin_is_no_target_and_its_samples_are_nobodys() {
 }
 
 fn at() -> CaseKey {
-    CaseKey {
-        scenario: SCENARIO.into(),
-        case: CASE.into(),
-    }
+    CaseKey::new(SCENARIO, CASE)
 }
 
 #[test]

@@ -64,18 +64,16 @@ fn cell(invocations: Vec<Vec<RequestRecord>>, slo: Option<Slo>) -> Cell {
 
 fn scenario() -> PlannedScenario {
     PlannedScenario {
-        prompts: Default::default(),
         id: common::SCENARIO.into(),
         version: 1,
         load: LoadShape::Poisson,
         axis: Axis::LoadPercent,
-        targets: vec![],
-        turns: false,
         cases: vec![Case {
             new_tokens: 2,
             load_percent: Some(90),
             ..common::case(1)
         }],
+        ..PlannedScenario::default()
     }
 }
 

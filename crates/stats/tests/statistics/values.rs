@@ -44,18 +44,16 @@ fn cell_batching(
     let mut made = made(&[plain()], 1, 1);
     let new_tokens = requests[0].token_ns.len() as u32;
     made.run.header.plan.scenarios = vec![PlannedScenario {
-        prompts: Default::default(),
         id: common::SCENARIO.into(),
         version: 1,
         load,
         axis: Axis::InFlight,
-        targets: vec![],
-        turns: false,
         cases: vec![Case {
             new_tokens,
             concurrency,
             ..common::case(1)
         }],
+        ..PlannedScenario::default()
     }];
     made.log(0).requests = requests;
     let ready = made.log(0).ready.as_mut().expect("it was ready");

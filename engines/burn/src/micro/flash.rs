@@ -28,16 +28,10 @@ mod tests {
         let mut reasons = Vec::new();
         for backend in ["cuda", "metal", "vulkan", "wgpu"] {
             let load = Load {
-                model_dir: String::new(),
-                weights: String::new(),
                 precision: precision.to_string(),
                 backend: backend.to_string(),
-                variant: String::new(),
-                device: 0,
                 threads: 2,
-                max_context: 0,
-                max_batch: 0,
-                prefix_cache: false,
+                ..Load::default()
             };
             match Backend::open(&load, 1) {
                 Ok(opened) => {

@@ -75,6 +75,7 @@ pub enum Storage {
 pub struct Tiny {
     tensors: Vec<(String, Vec<usize>, Vec<f32>)>,
     scaled_rope: bool,
+    tied: bool,
 }
 
 impl Tiny {
@@ -124,6 +125,7 @@ impl Tiny {
         Self {
             tensors,
             scaled_rope,
+            tied,
         }
     }
 
@@ -135,12 +137,13 @@ impl Tiny {
         } else {
             "null"
         };
+        let tied = self.tied;
         let config = format!(
             r#"{{"model_type": "llama", "hidden_act": "silu", "hidden_size": {DIM},
             "intermediate_size": {HIDDEN}, "num_hidden_layers": {LAYERS},
             "num_attention_heads": {HEADS}, "num_key_value_heads": {KV_HEADS},
             "vocab_size": {VOCABULARY}, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
-            "rope_scaling": {scaling}}}"#
+            "rope_scaling": {scaling}, "tie_word_embeddings": {tied}}}"#
         );
         std::fs::write(dir.join("config.json"), config).unwrap();
         let encode = |values: &[f32]| -> Vec<u8> {

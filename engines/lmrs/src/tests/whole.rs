@@ -184,6 +184,23 @@ fn the_two_files_give_the_same_model() {
 }
 
 #[test]
+fn the_configuration_says_whether_the_embedding_is_the_output_head() {
+    let (dir, ids) = (tiny(false, false), prompt(5, 20));
+    let logits = || {
+        let mut model = How::plain(Precision::F32).load(&dir.0).unwrap();
+        score(&mut model, &ids, 5)
+    };
+    let untied = logits();
+    let path = dir.0.join("config.json");
+    let config = std::fs::read_to_string(&path).unwrap();
+    let [no, yes] = [false, true].map(|tied| format!("\"tie_word_embeddings\": {tied}"));
+    assert!(config.contains(&no), "{config}");
+    // The file still has a head of its own.
+    std::fs::write(&path, config.replace(&no, &yes)).unwrap();
+    assert_ne!(logits(), untied);
+}
+
+#[test]
 fn half_precision_storage_is_read() {
     let ids = prompt(6, 20);
     let dir = tiny(false, true);

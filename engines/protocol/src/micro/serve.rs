@@ -8,7 +8,7 @@ use super::Suite;
 use super::wire::{Event, Load, PROTOCOL, Prepared, Request, Time, Timed};
 use crate::clock::now_ns;
 use crate::engine::EngineError;
-use crate::serve::{Stop, claim_stdout, exit_when_output_closes, guarded, set_threads};
+use crate::serve::{Stop, begin, guarded, set_threads};
 use crate::wire::FailureKind;
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Write};
@@ -19,27 +19,7 @@ const CALLS_MAX: u64 = 1_000_000;
 
 /// Run a micro program: the whole body of its `main`.
 pub fn main<S: Suite>() -> ExitCode {
-    // This comes first, so that nothing a library prints can get into the stream.
-    let stream = match claim_stdout() {
-        Ok(stream) => stream,
-        Err(err) => {
-            eprintln!("cannot redirect standard output: {err}");
-            return ExitCode::FAILURE;
-        }
-    };
-    if std::env::args().len() > 1 {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
-    }
-    exit_when_output_closes(&stream);
-    match serve::<S>(io::stdin().lock(), stream) {
-        Ok(status) => ExitCode::from(status),
-        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(err) => {
-            eprintln!("cannot write an event: {err}");
-            ExitCode::FAILURE
-        }
-    }
+    begin(USAGE, |stream| serve::<S>(io::stdin().lock(), stream))
 }
 
 const USAGE: &str = "\

@@ -11,7 +11,7 @@
 use super::batch::Timeline;
 use super::defaults::{Choice, Device};
 use super::summary::Summary;
-use super::{Adapter, LOAD_FAILED, PANICKED, Stop, defaults, guarded, introduce, set_threads};
+use super::{Adapter, defaults, guarded, introduce, set_threads};
 use crate::clock::now_ns;
 use crate::engine::EngineError;
 use crate::error_log;
@@ -63,10 +63,9 @@ fn sixty_four() -> u32 {
 pub fn answer<A: Adapter>(ask: Value, out: &mut impl Write) -> io::Result<u8> {
     let (result, status) = match guarded(|| measure::<A>(ask)) {
         Ok(result) => (result, 0),
-        Err(Stop::Failed(err)) => (error(err.kind, &err.message), LOAD_FAILED),
-        Err(Stop::Panicked(message)) => {
-            let message = format!("the engine panicked: {message}");
-            (error(FailureKind::Internal, &message), PANICKED)
+        Err(stop) => {
+            let (err, status) = stop.parts();
+            (error(err.kind, &err.message), status)
         }
     };
     // One line, like everything else this program prints, so that it can be piped into any tool.
@@ -98,6 +97,13 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
     .map_err(bad)?;
     let tokenizer = tokenizer(&weights.model_dir);
     let prompt_ids = prompt_ids(&ask, tokenizer.as_ref())?;
+    let many = |what: &str| bad(format!("{what}: more than {} together", u32::MAX));
+    let prompt_tokens = u32::try_from(prompt_ids.len()).ok();
+    let max_context = prompt_tokens
+        .and_then(|prompt| prompt.checked_add(ask.new_tokens))
+        .ok_or_else(|| many("prompt_ids and new_tokens"))?;
+    let runs = ask.warmup.checked_add(ask.iterations);
+    let runs = runs.ok_or_else(|| many("warmup and iterations"))?;
     let (backend, device) = (ask.backend.as_deref(), ask.device.as_ref());
     let choices = defaults::choices(backend, device, A::backends_by_hand()).map_err(bad)?;
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
@@ -105,13 +111,11 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
         model_dir: weights.model_dir.to_string_lossy().into_owned(),
         weights: weights.file,
         precision: weights.precision,
-        backend: String::new(), // chosen below
         variant: ask.variant.clone(),
-        device: 0,
         threads: ask.threads.unwrap_or(processors).max(1),
-        max_context: prompt_ids.len() as u32 + ask.new_tokens,
+        max_context,
         max_batch: 1,
-        prefix_cache: false,
+        ..Load::default() // backend and device are chosen below
     };
 
     set_threads(load.threads);
@@ -123,7 +127,7 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
         load_ns,
     } = open::<A>(load, &choices)?;
     let mut samples = Samples::default();
-    for iteration in 0..ask.warmup + ask.iterations {
+    for iteration in 0..runs {
         let timeline = adapter.run_alone(&prompt_ids, ask.new_tokens)?;
         if iteration >= ask.warmup {
             samples.take(&timeline);

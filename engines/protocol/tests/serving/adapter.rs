@@ -249,6 +249,14 @@ fn a_person_gets_one_error() {
             "{\"model_path\":\"/\",\"weights\":\"w\",\"prompt_ids\":[1,1,1,1]}",
             "four!",
         ),
+        (
+            "{\"model_path\":\"/\",\"weights\":\"w\",\"prompt_ids\":[1],\"new_tokens\":4294967295}",
+            "prompt_ids and new_tokens",
+        ),
+        (
+            "{\"model_path\":\"/\",\"weights\":\"w\",\"prompt_ids\":[1],\"warmup\":4294967295}",
+            "warmup and iterations",
+        ),
     ] {
         let output = talk(ask);
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();

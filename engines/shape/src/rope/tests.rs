@@ -4,18 +4,6 @@
 use super::*;
 
 #[test]
-fn plain_frequencies_are_powers_of_the_base() {
-    let config = Rope {
-        theta: 10_000.0,
-        scaling: Scaling::None,
-    };
-    let frequencies = config.frequencies(8);
-    for (frequency, expected) in frequencies.iter().zip([1.0, 0.1, 0.01, 0.001]) {
-        assert!((frequency - expected).abs() < 1e-7);
-    }
-}
-
-#[test]
 fn llama3_scaling_keeps_high_frequencies_and_divides_low_ones() {
     // Llama 3.2 1B: a wavelength of 2048 lies between pairs 14 and 15, one of
     // 8192 between 17 and 18.
@@ -93,34 +81,6 @@ fn llama3_divides_by_at_most_the_factor() {
     let between = before.iter().zip(&after);
     assert!(between.clone().all(|(b, a)| a <= b && *a >= b / 32.0));
     assert!(between.clone().any(|(b, a)| a < b && *a > b / 32.0 * 1.01));
-}
-
-fn llama3() -> Rope {
-    Rope {
-        theta: 500_000.0,
-        scaling: Scaling::Llama3 {
-            factor: 32.0,
-            low_freq_factor: 1.0,
-            high_freq_factor: 4.0,
-            original_context: 8192.0,
-        },
-    }
-}
-
-#[test]
-fn short_waves_stay_and_long_ones_are_stretched() {
-    let plain = Rope {
-        scaling: Scaling::None,
-        ..llama3()
-    };
-    let (plain, scaled) = (plain.frequencies(64), llama3().frequencies(64));
-    assert_eq!(plain[0], 1.0);
-    assert_eq!(scaled[0], 1.0);
-    assert_eq!(scaled[31], plain[31] / 32.0);
-    // Pair 16 lies in between: its wavelength is 2π / 0.00136 = 4 634 tokens, between 2 048 and 8
-    // 192.
-    let (between, before) = (scaled[16], plain[16]);
-    assert!(between < before && between > before / 32.0);
 }
 
 #[test]

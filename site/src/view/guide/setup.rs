@@ -48,23 +48,14 @@ pub fn commands(shown: &Shown, target: &Target) -> Vec<(String, String)> {
     )];
     let engine = shown.input.registry.engine(&target.engine);
     match engine.map(|engine| engine.build_for(&target.backend)) {
-        Some(Build::Cargo {
-            package,
-            bin,
-            manifest,
-            features,
-            default_features,
-            ..
-        }) => {
+        Some(Build::Cargo(how)) => {
+            let (package, bin) = (&how.package, &how.bin);
             let mut command = format!("cargo build --release --package {package} --bin {bin}");
-            if let Some(manifest) = manifest {
+            if let Some(manifest) = &how.manifest {
                 command.push_str(&format!(" --manifest-path {manifest}"));
             }
-            if !default_features {
-                command.push_str(" --no-default-features");
-            }
-            if !features.is_empty() {
-                command.push_str(&format!(" --features {}", features.join(",")));
+            for argument in how.feature_arguments() {
+                command.push_str(&format!(" {argument}"));
             }
             all.push(("The program alone".into(), command));
         }

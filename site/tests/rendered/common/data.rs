@@ -6,7 +6,7 @@
 use super::launch::SPEEDS;
 use schema::adapters::{AdapterCost, AdapterCosts, Work};
 use schema::prices::{Api, Dated, Electricity, Kind, Offer, Prices, Source};
-use schema::registry::{Build, Engine, Registry, Target, TargetEntry};
+use schema::registry::{Build, CargoBuild, Engine, Registry, Target, TargetEntry};
 use schema::scenario::{Axis, LoadShape, Scenario};
 use schema::simulation::{
     Outcome, PowerRow, ShapeRow, Simulation, SimulationRow, UntilOutcome, UntilRow,
@@ -31,14 +31,10 @@ pub fn registry() -> Registry {
                 name: format!("{} (synthetic)", target.engine),
                 about: "An invented engine: its numbers show the page, nothing else.".into(),
                 homepage: "https://example.org/".into(),
-                build: Build::Cargo {
-                    package: format!("{}-bench", target.engine),
-                    bin: format!("{}-bench", target.engine),
-                    manifest: None,
-                    features: Vec::new(),
-                    default_features: true,
-                    needs: Vec::new(),
-                },
+                build: Build::Cargo(CargoBuild::new(
+                    format!("{}-bench", target.engine),
+                    format!("{}-bench", target.engine),
+                )),
                 on: BTreeMap::new(),
                 direct: vec![],
                 env: Vec::new(),
@@ -83,11 +79,10 @@ pub fn targets() -> Vec<Target> {
             Target {
                 id: (*id).into(),
                 engine: parts[0].into(),
-                variant: String::new(),
                 backend: parts[1].into(),
                 precision: parts[2].into(),
                 weights: "model.safetensors".into(),
-                hidden: false,
+                ..Target::default()
             }
         })
         .collect()

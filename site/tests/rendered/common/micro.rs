@@ -113,11 +113,10 @@ fn log(name: &str, invocation: u32) -> MicroLog {
             suite: "adding".into(),
             variant: name.into(),
             invocation,
-            attempt: 0,
             cases: cases().into_iter().map(|case| case.id).collect(),
             argv: vec!["adder".into()],
-            isa_limit: None,
             start_ns: 1,
+            ..MicroStart::default()
         },
         ready: Some(MicroReady {
             version: "1.2".into(),

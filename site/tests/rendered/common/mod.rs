@@ -19,7 +19,7 @@ use schema::hypothesis::Hypotheses;
 use schema::key::CellKey;
 use schema::maturity::{Dossier, Fact, Maturity, NotMeasured, Release, Topic};
 use schema::micro::Suite;
-use schema::model::{Model, Models, Source};
+use schema::model::{Model, Models};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::prices::Prices;
 use schema::profile::Profile;
@@ -78,13 +78,10 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
     let scenarios: Vec<PlannedScenario> = SHAPES
         .iter()
         .map(|shape| PlannedScenario {
-            prompts: Default::default(),
             id: shape.id.into(),
             version: 1,
             load: shape.load,
             axis: shape.axis,
-            targets: Vec::new(),
-            turns: false,
             cases: shape
                 .values
                 .iter()
@@ -95,15 +92,12 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                         prompt_tokens: if tokens { value } else { 50 },
                         new_tokens: 16,
                         concurrency: if tokens { 1 } else { value },
-                        load_percent: None,
-                        shared_percent: None,
                         requests,
-                        duration_s: 0.0,
-                        measured_by: None,
-                        prompt_tokens_mean: None,
+                        ..Case::default()
                     }
                 })
                 .collect(),
+            ..PlannedScenario::default()
         })
         .collect();
     let mut launches = Vec::new();
@@ -149,7 +143,6 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 .to_vec(),
             plan_sha256: "5e".repeat(32),
             plan: Plan {
-                prompts: None,
                 profile: profile.into(),
                 publishable: profile != "smoke",
                 model: "tiny-llama".into(),
@@ -159,30 +152,19 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 warmup_requests: 1,
                 request_timeout_s: 60,
                 load_timeout_s: 180,
-                budget_s: 0.0,
-                slo: None,
-                aa_pairs: false,
-                until: None,
-                prompt_seed: None,
-                one_process: false,
                 matters_percent: 2.0,
-                micro: Default::default(),
                 targets: targets(),
                 scenarios,
                 launches,
+                ..Plan::default()
             },
             provenance: provenance::provenance(),
             origin: schema::origin::Origin::default(),
         },
         launches: logs,
-        twins: vec![],
         verify: verify(),
-        budget: None,
-        capacities: Vec::new(),
-        calibration: None,
         checks: checks(),
-        kernels: Vec::new(),
-        micro: Vec::new(),
+        ..Run::default()
     }
 }
 
@@ -206,10 +188,7 @@ fn verify() -> BTreeMap<String, VerifyRecord> {
                 kl_nats: Some(3.1e-8 * 10f64.powi(index as i32 % 4)),
                 argmax_agreement: Some(1.0),
                 batches: vec![1, 4, 8],
-                isa_limit: None,
-                prefix_cache: false,
-                prefix_cache_failure: String::new(),
-                repeat_ratio: None,
+                ..VerifyRecord::default()
             };
             (speed.0.to_owned(), record)
         })
@@ -226,11 +205,10 @@ fn checks() -> BTreeMap<CellKey, CheckRecord> {
                 case: case.into(),
                 equal: 108,
                 rescored: 2,
-                wrong: 0,
-                unchecked: 0,
                 tie_width_nats: 0.5,
                 gap_nats_max: 0.0021,
                 method: "re-scored by the reference (synthetic)".into(),
+                ..CheckRecord::default()
             };
             checks.insert(check.key(), check);
         }
@@ -311,11 +289,8 @@ pub fn world(runs: Vec<Run>) -> World {
                 id: "tiny-llama".into(),
                 name: "Tiny Llama (synthetic)".into(),
                 parameters: 1_234_567,
-                size_mb: 0,
-                positions: 0,
-                gated: false,
                 about: "it is made from a seed, and its numbers compare overheads only.".into(),
-                source: Source::Embedded,
+                ..Model::default()
             }],
         },
         shipped: vec![shipped()],
@@ -347,22 +322,13 @@ fn profile(id: &str, publishable: bool) -> Profile {
         publishable,
         model: "tiny-llama".into(),
         backends: vec!["cpu".into(), "flex".into()],
-        targets: Vec::new(),
         invocations: 5,
         seed: 1,
-        threads: 0,
         warmup_requests: 1,
         request_timeout_s: 60,
         load_timeout_s: 180,
-        budget_s: 0.0,
-        measure_min: 0.0,
-        first_look: None,
-        slo: None,
-        aa_pairs: false,
-        one_process: false,
         matters_percent: 2.0,
-        micro: None,
-        scenarios: BTreeMap::new(),
+        ..Profile::default()
     }
 }
 

@@ -4,41 +4,8 @@
 use super::super::issue::issue as issue_case;
 use super::super::load::PromptQueue;
 use super::*;
-use crate::engine::Program;
-use crate::engine::load::load_request;
-use crate::engine::session::Timeouts;
+use crate::engine::scripted;
 use schema::record::RequestRecord;
-use schema::registry::Target;
-use std::path::Path;
-
-/// The beginning of each script: prints `hello` and `loaded`; `answer ID` answers a request of two
-/// tokens; `skip N` reads N requests.
-const PRELUDE: &str = r#"
-skip() { i=0; while [ $i -lt $1 ]; do read -r line || exit 1; i=$((i+1)); done; }
-answer() { echo "{\"ev\":\"done\",\"id\":$1,\"received_ns\":1,\"started_ns\":2,\"token_ns\":[3,4],\"output_ids\":[5,6],\"batch\":1}"; }
-skip 1
-echo '{"ev":"hello","protocol":1,"engine":"scripted","version":"1","build":{},"capabilities":{"batching":"none","score":false,"notes":[]}}'
-echo '{"ev":"loaded","load_ns":1,"weight_bytes":1,"kv_bytes_per_token":1}'
-"#;
-
-fn session(script: &str) -> Session {
-    let argv = ["sh", "-c", &format!("{PRELUDE}{script}")].map(str::to_owned);
-    let program = Program::new(argv.to_vec(), vec![], Path::new("/"), Path::new("/"));
-    let target = Target {
-        id: "scripted.cpu.f32".into(),
-        engine: "scripted".into(),
-        variant: String::new(),
-        backend: "cpu".into(),
-        precision: "f32".into(),
-        weights: String::new(),
-        hidden: false,
-    };
-    let load = load_request(&target, Path::new("/"), 1, 16, 1);
-    let timeouts = Timeouts::outside_a_run(Duration::from_secs(10), Duration::from_millis(300));
-    Session::open(&program, &load, &timeouts).unwrap_or_else(|(failure, stderr)| {
-        panic!("{failure}\n{stderr}");
-    })
-}
 
 fn case(requests: u32) -> Case {
     Case {
@@ -47,11 +14,8 @@ fn case(requests: u32) -> Case {
         new_tokens: 2,
         concurrency: 1,
         load_percent: Some(50),
-        shared_percent: None,
         requests,
-        duration_s: 0.0,
-        measured_by: None,
-        prompt_tokens_mean: None,
+        ..Case::default()
     }
 }
 
@@ -76,7 +40,7 @@ fn run_prompts(
     timed: Vec<Vec<u32>>,
     rate_per_s: f64,
 ) -> (Vec<RecordEvent>, Option<CaseError>) {
-    let mut session = session(script);
+    let mut session = scripted::session(false, script, Duration::from_millis(300));
     let requests = timed.len() as u32;
     let prompts = CasePrompts {
         untimed: PromptQueue::new(900, vec![vec![1, 2]]),

@@ -15,14 +15,6 @@ use schema::model::{Model, Source};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// GGUF files that are taken as they are, if they have the names that targets use.
-const GGUF: [ModelFile; 4] = [
-    ModelFile::GgufF32,
-    ModelFile::GgufF16,
-    ModelFile::GgufQ8_0,
-    ModelFile::GgufQ4KM,
-];
-
 /// Check the model in a directory, and hash its files; nothing is copied.
 pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) -> Result<Checked> {
     let what = path.display().to_string();
@@ -56,7 +48,9 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) 
     if let Some(lacking) = weights.iter().find(|name| !has(name)) {
         return Err(lacks(&what, lacking).into());
     }
-    let others = OPTIONAL.into_iter().chain(GGUF.map(ModelFile::name));
+    // GGUF files are taken as they are, if they have the names that targets use.
+    let gguf = ModelFile::GGUF.map(ModelFile::name);
+    let others = OPTIONAL.into_iter().chain(gguf);
     names.extend(others.filter(|name| has(name)).map(str::to_owned));
     let parts: Vec<_> = weights.iter().map(|name| path.join(name)).collect();
     names.extend(weights);

@@ -4,7 +4,6 @@
 
 use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
-use schema::provenance::Provenance;
 use schema::record::{
     CaseEnd, CheckRecord, End, LaunchRecord, Ready, RequestRecord, Status, VerifyRecord,
 };
@@ -12,7 +11,6 @@ use schema::registry::Target;
 use schema::run::{FORMAT, Run, RunHeader};
 use schema::scenario::{Axis, LoadShape, Scenario};
 use stats::analysis::{Analysis, Cell, Metric, MetricId};
-use std::collections::BTreeMap;
 
 pub const SCENARIO: &str = "single_request";
 pub const CASE: &str = "p10";
@@ -95,14 +93,8 @@ pub fn made(engines: &[Engine], invocations: u32, requests: u32) -> Made {
         run: Run {
             header: header(targets, invocations, requests, launches),
             launches: logs,
-            twins: vec![],
             verify,
-            budget: None,
-            capacities: vec![],
-            calibration: None,
-            checks: BTreeMap::new(),
-            kernels: Vec::new(),
-            micro: Vec::new(),
+            ..Run::default()
         },
         scenarios: vec![scenario(&["ttft_ns", "itl_ns"])],
     }
@@ -167,17 +159,15 @@ fn target(id: &str) -> Target {
     Target {
         id: id.into(),
         engine: part(),
-        variant: String::new(),
         backend: part(),
         precision: part(),
         weights: "model.safetensors".into(),
-        hidden: false,
+        ..Target::default()
     }
 }
 
 pub fn scenario(reports: &[&str]) -> Scenario {
     Scenario {
-        prompts: Default::default(),
         id: SCENARIO.into(),
         version: 1,
         title: "Single request".into(),
@@ -185,7 +175,7 @@ pub fn scenario(reports: &[&str]) -> Scenario {
         load: LoadShape::Serial,
         axis: Axis::PromptTokens,
         reports: reports.iter().map(|&name| name.to_owned()).collect(),
-        analysis: String::new(),
+        ..Scenario::default()
     }
 }
 
@@ -195,12 +185,8 @@ pub fn case(requests: u32) -> Case {
         prompt_tokens: 10,
         new_tokens: NEW_TOKENS,
         concurrency: 1,
-        load_percent: None,
-        shared_percent: None,
         requests,
-        duration_s: 0.0,
-        measured_by: None,
-        prompt_tokens_mean: None,
+        ..Case::default()
     }
 }
 
@@ -214,10 +200,7 @@ fn header(
         format: FORMAT,
         id: "20260101-000000-cpu-host".into(),
         started: "2026-01-01T00:00:00Z".into(),
-        argv: vec![],
-        plan_sha256: String::new(),
         plan: Plan {
-            prompts: None,
             profile: "cpu".into(),
             publishable: true,
             model: "tiny-llama".into(),
@@ -227,29 +210,20 @@ fn header(
             warmup_requests: 1,
             request_timeout_s: 60,
             load_timeout_s: 60,
-            budget_s: 0.0,
-            slo: None,
-            aa_pairs: false,
-            until: None,
-            prompt_seed: None,
-            one_process: false,
             matters_percent: 2.0,
-            micro: Default::default(),
             targets,
             scenarios: vec![PlannedScenario {
-                prompts: Default::default(),
                 id: SCENARIO.into(),
                 version: 1,
                 load: LoadShape::Serial,
                 axis: Axis::PromptTokens,
-                targets: vec![],
-                turns: false,
                 cases: vec![case(requests)],
+                ..PlannedScenario::default()
             }],
             launches,
+            ..Plan::default()
         },
-        provenance: Provenance::default(),
-        origin: schema::origin::Origin::default(),
+        ..RunHeader::default()
     }
 }
 
@@ -258,16 +232,12 @@ pub fn verified(target: &str) -> VerifyRecord {
         target: target.into(),
         model: "tiny-llama".into(),
         status: Status::Ok,
-        reason: String::new(),
         verified_positions: Some(64),
         scope: "logits".into(),
         kl_nats: Some(1e-8),
         argmax_agreement: Some(1.0),
         batches: vec![1],
-        isa_limit: None,
-        prefix_cache: false,
-        prefix_cache_failure: String::new(),
-        repeat_ratio: None,
+        ..VerifyRecord::default()
     }
 }
 
@@ -343,14 +313,13 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
         },
         ready: Some(Ready {
             version: "1".into(),
-            build: BTreeMap::new(),
             batching: "none".into(),
-            notes: vec![],
             hello_ns: start_ns + 10_000_000,
             ready_ns: start_ns + 90_000_000,
             load_ns: 70_000_000,
             weight_bytes: 1_000_000,
             kv_bytes_per_token: 256,
+            ..Ready::default()
         }),
         requests: records,
         unanswered: vec![],

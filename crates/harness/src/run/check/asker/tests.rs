@@ -2,43 +2,17 @@
 //! in which one can fail while it has many questions. No test asserts a wall-clock time.
 
 use super::*;
-use crate::engine::Program;
-use crate::engine::load::load_request;
+use crate::engine::scripted;
 use protocol::wire::{Done, Event, Failure, FailureKind};
 use schema::record::Status;
-use schema::registry::Target;
-use std::path::Path;
 use std::time::Duration;
-
-/// The beginning of each script: prints `hello` and `loaded`; `skip N` reads N requests.
-const PRELUDE: &str = r#"
-skip() { i=0; while [ $i -lt $1 ]; do read -r line || exit 9; i=$((i+1)); done; }
-skip 1
-echo '{"ev":"hello","protocol":1,"engine":"scripted","version":"1","build":{},"capabilities":{"batching":"none","score":true,"notes":[]}}'
-echo '{"ev":"loaded","load_ns":1,"weight_bytes":1,"kv_bytes_per_token":1}'
-"#;
 
 const PROMPT: [u32; 3] = [7, 7, 7];
 
-/// The asker of a reference that runs `script` after the prelude. Requests are numbered from 1.
+/// The asker of a reference that runs `script`. Requests are numbered from 1.
 fn asker(script: &[String]) -> Asker {
-    let script = format!("{PRELUDE}{}", script.join("\n"));
-    let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
-    let program = Program::new(argv, vec![], Path::new("/"), Path::new("/"));
-    let target = Target {
-        id: "scripted.cpu.f32".into(),
-        engine: "scripted".into(),
-        variant: String::new(),
-        backend: "cpu".into(),
-        precision: "f32".into(),
-        weights: String::new(),
-        hidden: false,
-    };
-    let timeouts = Timeouts::outside_a_run(Duration::from_secs(10), Duration::from_secs(10));
-    let load = load_request(&target, Path::new("/"), 1, 16, 1);
-    let session = Session::open(&program, &load, &timeouts);
-    let session = session.unwrap_or_else(|(failure, stderr)| panic!("{failure}\n{stderr}"));
-    Asker::new(target.id, session, tokenizer())
+    let session = scripted::session(true, &script.join("\n"), Duration::from_secs(10));
+    Asker::new("scripted.cpu.f32".into(), session, tokenizer())
 }
 
 /// A tokenizer in which "a" is 0 and "b" is 1.
