@@ -23,7 +23,7 @@ const BYTES_MAX: usize = 700_000;
 /// too long to be part of a fetch.
 const WEIGHTS_MAX: (&str, usize) = ("data/models/", 8_000_000);
 /// The only folders and files allowed at the root. A new one needs a reason.
-const ROOT: [&str; 26] = [
+const ROOT: [&str; 27] = [
     ".cargo",
     ".ci",
     ".github",
@@ -39,6 +39,7 @@ const ROOT: [&str; 26] = [
     "LICENSE-MIT",
     "README.md",
     "SECURITY.md",
+    "USAGE.md",
     "crates",
     "data",
     "deny.toml",

@@ -170,7 +170,7 @@ fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
     }
     assert!(pages["guide.html"].contains("run/run-of-1b.html"));
     let index = html::read("index.html", &pages["index.html"]).text;
-    let answers = part(&index, "Times better than", "Who leads, by");
+    let answers = part(&index, "Times better than", "Leader of each");
     for word in ["How sure", "5 launches each", "per M output tokens"] {
         assert!(answers.contains(word), "{word}: {answers}");
     }

@@ -189,7 +189,7 @@ fn a_pair_of_a_disturbed_launch_is_counted_beside_the_answer() {
 #[test]
 fn what_no_run_gave_claims_no_run() {
     let pages = pages(&world(vec![run("cpu", 5, 22)]));
-    let claim = "Every number on this page comes from run";
+    let claim = "very number on this page comes from run";
     for path in ["methodology.html", "glossary.html", "changelog.html"] {
         assert!(!pages[path].contains(claim), "{path}");
     }

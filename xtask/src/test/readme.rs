@@ -1,18 +1,24 @@
-//! Tests the README's commands by running them as a reader would type them.
+//! Tests the commands of README.md and USAGE.md by running them as a reader would type them.
 
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
 use std::time::Instant;
 use xshell::{Shell, cmd};
 
-/// Every `cargo xtask …` and engine command in the README's `sh` blocks, in order.
+/// The documents whose commands are run, in this order.
+const DOCUMENTS: [&str; 2] = ["README.md", "USAGE.md"];
+
+/// Every `cargo xtask …` and engine command in the documents' `sh` blocks, in order.
 pub struct Readme(Vec<String>);
 
 impl Readme {
-    /// Read the README's commands. Benchmarks get the smoke profile.
+    /// Read the documents' commands. Benchmarks get the smoke profile.
     pub fn read(repo: &Repo) -> Result<Self> {
-        let text = std::fs::read_to_string(repo.root.join("README.md"))
-            .context("README.md can't be read")?;
+        let mut text = String::new();
+        for name in DOCUMENTS {
+            let read = std::fs::read_to_string(repo.root.join(name));
+            text += &read.with_context(|| format!("{name} can't be read"))?;
+        }
         let handicaps = repo.registry()?.handicaps;
         let one = handicaps.first().map(|handicap| handicap.of.as_str());
         let mut commands: Vec<String> = commands(&text)
@@ -37,7 +43,7 @@ impl Readme {
         Ok(Self(commands))
     }
 
-    /// Run the commands in the README's order.
+    /// Run the commands in the documents' order.
     pub fn run(&self, repo: &Repo) -> Result<()> {
         self.0.iter().try_for_each(|command| run(repo, command))
     }
@@ -45,16 +51,10 @@ impl Readme {
 
 fn run(repo: &Repo, command: &str) -> Result<()> {
     eprintln!("   $ {command}");
-    // The directory of the binaries is on PATH, as the README tells the reader.
-    let path = format!(
-        "{}:{}",
-        repo.build_dir.join("release").display(),
-        std::env::var("PATH").unwrap_or_default()
-    );
     let began = Instant::now();
     let shell = Shell::new()?;
     let _dir = shell.push_dir(&repo.root);
-    let bash = cmd!(shell, "bash -euo pipefail -c {command}").env("PATH", path);
+    let bash = cmd!(shell, "bash -euo pipefail -c {command}");
     // Without Cargo's variables, as in a reader's shell.
     let bash = provision::build::package_variables()
         .into_iter()
@@ -62,7 +62,7 @@ fn run(repo: &Repo, command: &str) -> Result<()> {
     bash.ignore_stdout()
         .quiet()
         .run()
-        .with_context(|| format!("README.md says `{command}`"))?;
+        .with_context(|| format!("{} have `{command}`", DOCUMENTS.join(" and ")))?;
     eprintln!("   {:.0} s", began.elapsed().as_secs_f64());
     Ok(())
 }
@@ -94,7 +94,7 @@ fn commands(markdown: &str) -> Vec<String> {
     commands
 }
 
-/// Return a README command as it is tested; `None` where it isn't tested, because it would run this
+/// Return a document's command as it is tested; `None` where it isn't tested, because it would run this
 /// test again or needs something that a machine may lack.
 fn as_tested(command: &str) -> Option<String> {
     if command == "cargo xtask test"
