@@ -79,11 +79,7 @@ fn is_gpu(backend: &str) -> bool {
     DeviceKind::of_backend(backend) == DeviceKind::Gpu
 }
 
-/// The name of the device that a target computed on, as the device gives it; empty where unknown.
-pub fn device(run: &Run, target: &Target) -> String {
-    device_of(run, &target.backend)
-}
-
+/// The name of the device that a backend computed on, as the device gives it; empty where unknown.
 fn device_of(run: &Run, backend: &str) -> String {
     let fact = if is_gpu(backend) { "gpu" } else { "cpu_model" };
     let facts = &run.header.provenance.facts;

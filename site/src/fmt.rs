@@ -155,6 +155,14 @@ pub fn ratio(value: f64, ci: Option<(f64, f64)>) -> (String, Option<String>) {
     with_interval(Unit::Ratio, value, ci)
 }
 
+/// Join a value and its interval, `12.3 ms [11.9, 12.8]`; the value alone where there is none.
+pub fn joined((value, interval): (String, Option<String>)) -> String {
+    match interval {
+        Some(interval) => format!("{value} {interval}"),
+        None => value,
+    }
+}
+
 /// Format by how much a ratio of 1 or more exceeds 1, rounded up: `3.2 %`, `23 %`, and from a
 /// factor of two on the ratio itself, `2.31×`.
 pub fn percent_more(ratio: f64) -> String {
@@ -401,6 +409,11 @@ mod tests {
             ("4.46 M".into(), Some("[2.90, 6.02]".into()))
         );
         assert_eq!(quantity(Unit::Count, 9_999.0), "10.0 k");
+        let wide = joined(ratio(2.0, Some((1.9, 2.1))));
+        assert_eq!(
+            (wide, joined(ratio(2.0, None))),
+            ("2.00× [1.90, 2.10]".into(), "2.00×".into())
+        );
         assert_eq!(
             with_interval(Unit::Ns, 1e300, Some((0.0, 1e301))).1,
             Some("[0, 1.00e292]".into())

@@ -278,8 +278,6 @@ mod tests {
     #[test]
     fn a_percentile_of_the_tail_has_an_interval_or_is_left_out() {
         let shape = Shape {
-            mean: 1.0,
-            stddev: 0.1,
             mad: 0.1,
             min: 0.5,
             p50: 1.0,
@@ -291,14 +289,8 @@ mod tests {
             quantiles: vec![],
         };
         let metric = Metric {
-            id: MetricId::TtftNs,
-            n: 200,
-            value: 1.0,
-            ci95: None,
-            cv_invocations: None,
-            by_invocation: vec![1.0],
             shape: Some(shape),
-            course: None,
+            ..Metric::of(MetricId::TtftNs, 1.0, vec![1.0])
         };
         let printed = super::metric(&metric);
         let names: Vec<&str> = printed.percentiles.into_keys().collect();

@@ -112,16 +112,11 @@ mod tests {
 
     fn cell(key: &CaseKey, target: &str, by_invocation: &[f64]) -> Cell {
         Cell {
-            metrics: vec![Metric {
-                id: MetricId::E2eNs,
-                value: by_invocation[0],
-                by_invocation: by_invocation.to_vec(),
-                ci95: None,
-                cv_invocations: None,
-                n: 100,
-                shape: None,
-                course: None,
-            }],
+            metrics: vec![Metric::of(
+                MetricId::E2eNs,
+                by_invocation[0],
+                by_invocation.to_vec(),
+            )],
             ..Cell::new(key.cell(target), 1)
         }
     }

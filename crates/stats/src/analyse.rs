@@ -26,7 +26,8 @@ use schema::scenario::Scenario;
 /// Derive all cells and comparisons from a run's records.
 ///
 /// `scenarios` say which metric leads ([`crate::validate`] finds names that are
-/// no metric; such a scenario has cells but no comparisons and no ranks).
+/// no metric; such a scenario has cells but no comparisons and no ranks). A scenario that the run
+/// measured in another version has none either.
 /// `baseline` is a target id; where it was not measured, there are no comparisons
 /// with it. Where each target is offered a share of its own capacity, targets aren't compared
 /// or ranked: a ratio would compare what was asked of them, not how fast they are.
@@ -48,7 +49,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
         let first_of_scenario = analysis.cells.len();
         let leading = scenarios
             .iter()
-            .find(|s| s.id == scenario.id)
+            .find(|s| s.id == scenario.id && s.version == scenario.version)
             .and_then(leading_metric);
         for case in &scenario.cases {
             let mut contenders = Vec::new();
@@ -239,8 +240,6 @@ fn shape(launches: &[Vec<f64>], ascending: &[f64], requests: u64) -> Option<Shap
             .flatten()
     };
     Some(Shape {
-        mean: all.mean,
-        stddev: all.stddev,
         mad: all.mad,
         min: all.min,
         p50: all.median,

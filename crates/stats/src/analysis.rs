@@ -59,8 +59,6 @@ pub struct Scaling {
     pub scenario: String,
     /// Target id.
     pub target: String,
-    /// Number of loads that were measured.
-    pub loads: u32,
     /// Greatest load.
     pub load: u32,
     /// Throughput at the greatest load ÷ that many times the throughput of one; 1 is perfectly
@@ -251,14 +249,23 @@ pub struct Metric {
 }
 
 impl Metric {
+    /// Create a metric with one value for each invocation, without an interval or a distribution.
+    pub fn of(id: MetricId, value: f64, by_invocation: Vec<f64>) -> Self {
+        Self {
+            id,
+            n: by_invocation.len() as u64,
+            value,
+            ci95: None,
+            cv_invocations: None,
+            by_invocation,
+            shape: None,
+            course: None,
+        }
+    }
+
     /// Return the value with its interval; `None` with one invocation.
     pub fn interval(&self) -> Option<Interval> {
-        let (low, high) = self.ci95?;
-        Some(Interval {
-            mean: self.value,
-            low,
-            high,
-        })
+        Interval::of(self.value, self.ci95)
     }
 
     /// Whether the invocations agree: their coefficient of variation is under
@@ -284,10 +291,6 @@ pub struct Course {
 /// The distribution of pooled samples. No verdict rests on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
-    /// Arithmetic mean.
-    pub mean: f64,
-    /// Standard deviation (n−1).
-    pub stddev: f64,
     /// Median absolute deviation from the median, unscaled.
     pub mad: f64,
     /// Minimum.
@@ -367,9 +370,7 @@ pub struct Comparison {
 impl Comparison {
     /// Return the ratio with its 95 % interval; `None` without one.
     pub fn interval(&self) -> Option<Interval> {
-        let (low, high) = self.ci95?;
-        let mean = self.ratio;
-        Some(Interval { mean, low, high })
+        Interval::of(self.ratio, self.ci95)
     }
 }
 
@@ -396,7 +397,7 @@ pub enum Verdict {
     Equal,
     /// Neither a difference nor equality is shown; more blocks would decide.
     Undecided,
-    /// Too few invocations for a conclusion.
+    /// Too few invocations for a conclusion, or no two numbers that answer the same question.
     Unknown,
 }
 

@@ -8,7 +8,8 @@
 
 use crate::agreement::Agreement;
 use crate::analyse::analyse;
-use crate::analysis::{Analysis, Cell, MetricId, Noise};
+use crate::analysis::{Analysis, Cell, MetricId, Noise, Verdict};
+use crate::compare::verdict;
 use crate::family::holm;
 use crate::metrics::{Better, leading_metric};
 use crate::ratio::{UnpairedRatio, unpaired_ratio};
@@ -59,30 +60,7 @@ pub struct Change {
 impl Change {
     /// Whether the second run is worse than the first.
     pub fn is_regression(&self) -> bool {
-        self.verdict == Verdict::Slower || self.broken
-    }
-}
-
-/// The verdict on a cell in two runs. Of a metric that is no time or rate, faster means better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Better by more than chance and by more than the smallest difference that matters.
-    Faster,
-    /// Worse by more than chance and by more than the smallest difference that matters.
-    Slower,
-    /// Equal for practical purposes: the whole interval lies within the smallest difference that
-    /// matters.
-    Equal,
-    /// Neither a difference nor equality is shown.
-    Undecided,
-    /// The runs have no two numbers that answer the same question.
-    NotComparable,
-}
-
-impl Verdict {
-    /// Whether a difference was looked for and none was found.
-    pub fn is_tie(self) -> bool {
-        matches!(self, Self::Equal | Self::Undecided)
+        self.verdict == Verdict::Worse || self.broken
     }
 }
 
@@ -122,7 +100,11 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
             change.inflation = inflations.into_iter().flatten().reduce(f64::max);
             let tested = test(a, b, metric, sides, change.inflation.unwrap_or(1.0));
             let p = match tested {
-                Ok(tested) => Some(record(&mut change, &tested)),
+                Ok(tested) => {
+                    change.ratio = Some(tested.ratio);
+                    change.ci95 = Some(tested.ci95);
+                    Some(tested.p)
+                }
                 Err(reason) => {
                     change.reason = reason;
                     None
@@ -136,7 +118,7 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
     for (change, p) in &mut tested {
         if p.is_some() {
             change.p_holm = adjusted.next();
-            change.verdict = verdict(change, matters);
+            change.verdict = verdict(change.p_holm, change.ci95, matters);
         }
     }
     let changes: Vec<Change> = tested.into_iter().map(|(change, _)| change).collect();
@@ -150,7 +132,7 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
 /// compared.
 fn agreement(changes: &[Change], analyses: (&Analysis, &Analysis)) -> Agreement {
     let comparable =
-        |change: &&Change| change.verdict != Verdict::NotComparable && !is_micro(&change.scenario);
+        |change: &&Change| change.verdict != Verdict::Unknown && !is_micro(&change.scenario);
     let mut cases: BTreeMap<(CaseKey, MetricId), Vec<&str>> = BTreeMap::new();
     for change in changes.iter().filter(comparable) {
         let Some(metric) = change.metric else {
@@ -224,7 +206,7 @@ fn change(cell: &Cell, metric: Option<MetricId>, sides: (Option<&Cell>, Option<&
         ci95: None,
         p_holm: None,
         inflation: None,
-        verdict: Verdict::NotComparable,
+        verdict: Verdict::Unknown,
         reason: String::new(),
         broken: sides.0.is_some_and(|cell| cell.status == Status::Ok)
             && sides.1.is_some_and(|cell| is_fault(cell.status)),
@@ -302,23 +284,4 @@ fn test(
         Better::Neither => return Err(format!("{} has no better direction", about.name)),
     };
     ratio.ok_or_else(|| format!("a {} of 0 has no ratio", about.name))
-}
-
-/// Store the results of a test in a change; return the p that is to be corrected.
-fn record(change: &mut Change, tested: &UnpairedRatio) -> f64 {
-    change.ratio = Some(tested.ratio);
-    change.ci95 = Some(tested.ci95);
-    tested.p
-}
-
-/// Judge a change as within a run: it is a difference beyond chance (Holm's p) whose whole interval
-/// lies beyond the smallest difference that matters.
-fn verdict(change: &Change, matters: f64) -> Verdict {
-    match crate::compare::verdict(change.p_holm, change.ci95, matters) {
-        crate::analysis::Verdict::Better => Verdict::Faster,
-        crate::analysis::Verdict::Worse => Verdict::Slower,
-        crate::analysis::Verdict::Equal => Verdict::Equal,
-        crate::analysis::Verdict::Undecided => Verdict::Undecided,
-        crate::analysis::Verdict::Unknown => Verdict::NotComparable,
-    }
 }

@@ -28,6 +28,12 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Put a mean and its bounds together; `None` without bounds.
+    pub(crate) fn of(mean: f64, bounds: Option<(f64, f64)>) -> Option<Self> {
+        let (low, high) = bounds?;
+        Some(Self { mean, low, high })
+    }
+
     /// Return half the width of the interval, in percent of the mean.
     pub fn half_width_percent(&self) -> f64 {
         50.0 * (self.high - self.low) / self.mean

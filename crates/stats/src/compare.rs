@@ -95,7 +95,7 @@ impl Contest<'_> {
     }
 
     /// Return the indices of the contenders, best value first, plan order where equal.
-    fn best_first(&self) -> Vec<usize> {
+    pub(crate) fn best_first(&self) -> Vec<usize> {
         let value = |&index: &usize| self.contenders[index].value;
         let mut order: Vec<usize> = (0..self.contenders.len()).collect();
         match self.metric.describe().better {

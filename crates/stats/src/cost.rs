@@ -155,9 +155,6 @@ pub struct Point {
     pub meets_slo: Option<bool>,
     /// Output throughput by block (tokens/s).
     pub by_invocation: Vec<f64>,
-    /// Whether another point has at least its throughput and at least its speed for a user, and
-    /// more of one; judged by the estimates, whatever their intervals.
-    pub dominated: bool,
 }
 
 /// The most common work, by prompt and output length, at all loads.
@@ -201,19 +198,12 @@ pub fn work(plan: &Plan, analysis: &Analysis, slo: Option<&Slo>) -> Work {
                 .extend(cells.filter_map(|c| point(c, case.new_tokens, slo)));
         }
     }
-    let Some(((prompt_tokens, new_tokens), mut points)) = sizes
+    let Some(((prompt_tokens, new_tokens), points)) = sizes
         .into_iter()
         .max_by_key(|((prompt, _), points)| (points.len(), *prompt))
     else {
         return Work::default();
     };
-    let flags: Vec<bool> = points
-        .iter()
-        .map(|point| points.iter().any(|other| dominates(other, point)))
-        .collect();
-    for (point, dominated) in points.iter_mut().zip(flags) {
-        point.dominated = dominated;
-    }
     Work {
         prompt_tokens,
         new_tokens,
@@ -240,7 +230,6 @@ fn point(cell: &Cell, new_tokens: u32, slo: Option<&Slo>) -> Option<Point> {
         ),
         meets_slo: slo.and_then(|slo| meets(cell, slo)),
         by_invocation: throughput.by_invocation.clone(),
-        dominated: false,
     })
 }
 
@@ -254,17 +243,6 @@ fn sum(a: Option<Range>, b: Option<Range>) -> Option<Range> {
         }),
         (a, b) => a.or(b),
     }
-}
-
-fn dominates(other: &Point, point: &Point) -> bool {
-    let (Some(theirs), Some(ours)) = (other.user_tok_per_s, point.user_tok_per_s) else {
-        return false;
-    };
-    let (more, faster) = (
-        other.tok_per_s.value - point.tok_per_s.value,
-        theirs.value - ours.value,
-    );
-    more >= 0.0 && faster >= 0.0 && (more > 0.0 || faster > 0.0)
 }
 
 #[cfg(test)]

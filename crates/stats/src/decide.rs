@@ -7,7 +7,6 @@
 
 use crate::analysis::{Cell, Comparison, Metric, MetricId, Role};
 use crate::compare::{Contender, Contest};
-use crate::metrics::Better;
 use std::collections::BTreeSet;
 
 /// Reason why the choice was preferred to the targets that are tied with it.
@@ -54,20 +53,13 @@ pub fn decide(
 ) -> Option<Decision> {
     let contest = contest(cells, metric, inflation, matters)?;
     let ranks = contest.ranks();
-    let mut tied: Vec<(&str, f64)> = contest
-        .contenders
-        .iter()
-        .filter(|c| ranks.get(c.target.as_str()) == Some(&1))
-        .map(|c| (c.target.as_str(), c.value))
+    let order = contest.best_first().into_iter();
+    let mut tied: Vec<&str> = order
+        .map(|index| contest.contenders[index].target.as_str())
+        .filter(|target| ranks.get(target) == Some(&1))
         .collect();
-    let higher = metric.describe().better == Better::Higher;
-    let better_first = |a: f64, b: f64| match higher {
-        true => b.total_cmp(&a),
-        false => a.total_cmp(&b),
-    };
-    tied.sort_by(|a, b| better_first(a.1, b.1));
-    let leader = tied.first()?.0.to_owned();
-    let costs: Vec<Option<u64>> = tied.iter().map(|(target, _)| cost(target)).collect();
+    let leader = tied.first()?.to_string();
+    let costs: Vec<Option<u64>> = tied.iter().map(|target| cost(target)).collect();
     // Unknown costs come last; equal costs keep the order of means.
     let choice = (0..tied.len()).min_by_key(|&i| (costs[i].is_none(), costs[i]))?;
     let cheapest = costs.iter().filter(|c| **c == costs[choice]).count();
@@ -78,7 +70,7 @@ pub fn decide(
     };
     let chosen = tied.remove(choice);
     tied.insert(0, chosen);
-    let tied: Vec<String> = tied.into_iter().map(|(target, _)| target.into()).collect();
+    let tied: Vec<String> = tied.into_iter().map(str::to_owned).collect();
     Some(Decision {
         ahead_of: ahead_of(&contest, &tied),
         choice: tied[0].clone(),
@@ -91,16 +83,12 @@ pub fn decide(
 
 /// Compare the choice with the best of the targets that are not tied with the leader.
 fn ahead_of(contest: &Contest, tied: &[String]) -> Option<Comparison> {
-    let higher = contest.metric.describe().better == Better::Higher;
-    let rest = contest
-        .contenders
-        .iter()
-        .filter(|c| !tied.contains(&c.target));
-    let next = rest.min_by(|a, b| match higher {
-        true => b.value.total_cmp(&a.value),
-        false => a.value.total_cmp(&b.value),
+    let mut order = contest.best_first().into_iter();
+    let next = order.find_map(|index| {
+        let target = &contest.contenders[index].target;
+        (!tied.contains(target)).then_some(target)
     })?;
-    let all = contest.comparisons(&next.target);
+    let all = contest.comparisons(next);
     all.into_iter()
         .find(|c| c.role == Role::Baseline && c.target == tied[0])
 }
@@ -159,16 +147,11 @@ mod tests {
         Cell {
             requests: 100,
             invocations: 5,
-            metrics: vec![Metric {
-                id: MetricId::OutputTokPerS,
-                n: 5,
-                value: throughput,
-                ci95: None,
-                cv_invocations: None,
+            metrics: vec![Metric::of(
+                MetricId::OutputTokPerS,
+                throughput,
                 by_invocation,
-                shape: None,
-                course: None,
-            }],
+            )],
             ..Cell::new(CellKey::new(target, "sustained", "c8"), 8)
         }
     }

@@ -118,6 +118,9 @@ impl fmt::Display for Cause {
                 percent(*others),
                 percent(*stolen)
             ),
+            Cause::CpuThrottled { times: 1 } => {
+                f.write_str("the CPUs lowered their clock for heat once")
+            }
             Cause::CpuThrottled { times } => {
                 write!(f, "the CPUs lowered their clock for heat {times} times")
             }

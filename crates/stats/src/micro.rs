@@ -50,8 +50,6 @@ pub struct MicroFacts {
     pub work: f64,
     /// Largest relative error of any output value over all launches.
     pub error_max: f64,
-    /// Number of values in the output.
-    pub values: u64,
 }
 
 impl SuiteAnalysis {
@@ -243,7 +241,6 @@ impl<'a> Evidence<'a> {
         Some(MicroFacts {
             work: first.work,
             error_max: errors.fold(0.0, f64::max),
-            values: first.values,
         })
     }
 }

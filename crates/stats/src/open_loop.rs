@@ -31,8 +31,6 @@ pub struct Flow {
     pub completions: u64,
     /// Number of output tokens, of untimed requests too, that came within the window.
     pub tokens: u64,
-    /// Whether the latencies settled before half of the arrivals.
-    pub settled: bool,
 }
 
 impl Flow {
@@ -57,7 +55,6 @@ impl Flow {
             arrivals: timed.iter().filter(|r| within(&r.scheduled_ns)).count() as u64,
             completions: last_tokens.filter(|ns| within(ns)).count() as u64,
             tokens: tokens.filter(|ns| within(ns)).count() as u64,
-            settled: stationarity::settled(timed.len(), cut),
         })
     }
 

@@ -182,14 +182,8 @@ mod tests {
 
     fn cell(axis_value: u32, metrics: &[(MetricId, [f64; 3])]) -> Cell {
         let metric = |(id, values): &(MetricId, [f64; 3])| Metric {
-            id: *id,
-            n: 3,
-            value: values.iter().sum::<f64>() / 3.0,
             ci95: crate::ci::mean_interval(values).map(|i| (i.low, i.high)),
-            cv_invocations: None,
-            by_invocation: values.to_vec(),
-            shape: None,
-            course: None,
+            ..Metric::of(*id, values.iter().sum::<f64>() / 3.0, values.to_vec())
         };
         Cell {
             requests: 100,

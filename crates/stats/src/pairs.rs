@@ -176,28 +176,15 @@ mod tests {
     use schema::key::CellKey;
 
     fn cell(target: &str, values: &[f64]) -> Cell {
+        let metric = |&value: &f64| Metric::of(MetricId::TtftNs, value, values.to_vec());
         Cell {
-            status: if values.is_empty() {
-                Status::Oom
-            } else {
-                Status::Ok
+            status: match values {
+                [] => Status::Oom,
+                _ => Status::Ok,
             },
             requests: 100,
             invocations: values.len() as u32,
-            metrics: if values.is_empty() {
-                vec![]
-            } else {
-                vec![Metric {
-                    id: MetricId::TtftNs,
-                    n: 100,
-                    value: values[0],
-                    ci95: None,
-                    cv_invocations: None,
-                    by_invocation: values.to_vec(),
-                    shape: None,
-                    course: None,
-                }]
-            },
+            metrics: values.iter().take(1).map(metric).collect(),
             ..Cell::new(CellKey::new(target, "s", "c"), 1)
         }
     }

@@ -48,20 +48,10 @@ mod tests {
     use schema::key::CellKey;
 
     fn cell(shared: u32, ttft: &[f64]) -> Cell {
-        let metric = Metric {
-            id: MetricId::TtftNs,
-            n: 3,
-            value: 0.0,
-            ci95: None,
-            cv_invocations: None,
-            by_invocation: ttft.to_vec(),
-            shape: None,
-            course: None,
-        };
         Cell {
             requests: 100,
             invocations: 3,
-            metrics: vec![metric],
+            metrics: vec![Metric::of(MetricId::TtftNs, 0.0, ttft.to_vec())],
             ..Cell::new(CellKey::new("t", "prefix", format!("s{shared}")), shared)
         }
     }

@@ -46,9 +46,7 @@ pub struct PairedRatio {
 impl PairedRatio {
     /// Return the ratio with its 95 % interval; `None` with one block.
     pub(crate) fn interval(&self) -> Option<Interval> {
-        let (low, high) = self.ci95?;
-        let mean = self.ratio;
-        Some(Interval { mean, low, high })
+        Interval::of(self.ratio, self.ci95)
     }
 }
 
@@ -132,10 +130,12 @@ pub fn unpaired_ratio(a: &[f64], b: &[f64], inflation: f64) -> Option<UnpairedRa
     let (a, b) = (Logs::new(a)?, Logs::new(b)?);
     let difference = a.mean - b.mean;
     let (half, p) = welch(&a, &b, inflation)?;
-    let ratio = |log: f64| Some(log.exp()).filter(|x| x.is_finite() && *x > 0.0);
     Some(UnpairedRatio {
-        ratio: ratio(difference)?,
-        ci95: (ratio(difference - half)?, ratio(difference + half)?),
+        ratio: finite_positive(difference.exp())?,
+        ci95: (
+            finite_positive((difference - half).exp())?,
+            finite_positive((difference + half).exp())?,
+        ),
         p,
     })
 }

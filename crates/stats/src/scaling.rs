@@ -38,7 +38,6 @@ pub(crate) fn scaling(scenario: &PlannedScenario, cells: &[&Cell]) -> Option<Sca
     Some(Scaling {
         scenario: scenario.id.clone(),
         target: first.target.clone(),
-        loads: levels.len() as u32,
         load: *load as u32,
         fraction,
         ci95: mean_interval(&fractions).map(|i| (i.low, i.high)),
@@ -70,20 +69,10 @@ mod tests {
 
     /// Make a cell at a load, with a throughput for each of three invocations.
     fn cell(load: u32, throughputs: [f64; 3]) -> Cell {
-        let metric = Metric {
-            id: METRIC,
-            n: 3,
-            value: throughputs[1],
-            ci95: None,
-            cv_invocations: None,
-            by_invocation: throughputs.to_vec(),
-            shape: None,
-            course: None,
-        };
         Cell {
             requests: 100,
             invocations: 3,
-            metrics: vec![metric],
+            metrics: vec![Metric::of(METRIC, throughputs[1], throughputs.to_vec())],
             ..Cell::new(CellKey::new("t", "concurrent", format!("u{load}")), load)
         }
     }
@@ -100,7 +89,7 @@ mod tests {
             cell(2, [17.0, 18.0, 16.0]),
         ];
         let got = scale(&cells).unwrap();
-        assert_eq!((got.loads, got.load), (3, 4));
+        assert_eq!(got.load, 4);
         assert!((got.fraction - 0.5).abs() < 1e-12);
         let (low, high) = got.ci95.unwrap();
         assert!((low - 0.5).abs() < 1e-9 && (high - 0.5).abs() < 1e-9);

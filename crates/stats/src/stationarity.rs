@@ -148,12 +148,6 @@ pub fn truncation(series: &[f64]) -> usize {
     best.unwrap_or(0) * BATCH
 }
 
-/// Whether a series of `length` values that was cut at `cut` settled at all.
-pub fn settled(length: usize, cut: usize) -> bool {
-    let batches = length / BATCH;
-    batches < BATCHES_MIN || cut < batches / 2 * BATCH
-}
-
 /// Return Σ (x − mean)² / n²: the squared standard error of the mean, up to a factor.
 fn mser(values: &[f64]) -> f64 {
     let n = values.len() as f64;
@@ -235,7 +229,7 @@ mod tests {
         assert_eq!(truncation(&flat), 0);
         let noisy: Vec<f64> = (0..200).map(|i| 10.0 + noise(i)).collect();
         let cut = truncation(&noisy);
-        assert!(cut <= 40 && settled(200, cut), "{cut}");
+        assert!(cut <= 40, "{cut}");
     }
 
     #[test]
@@ -245,7 +239,6 @@ mod tests {
         let series: Vec<f64> = (0..200).map(|i| ramp(i) + noise(i)).collect();
         let cut = truncation(&series);
         assert!((30..=60).contains(&cut), "{cut}");
-        assert!(settled(200, cut));
     }
 
     #[test]
@@ -258,17 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_to_the_end_never_settled() {
+    fn what_grows_to_the_end_is_cut_in_half() {
         let series: Vec<f64> = (0..200).map(|i| i as f64).collect();
-        let cut = truncation(&series);
-        assert_eq!(cut, 100);
-        assert!(!settled(200, cut));
+        assert_eq!(truncation(&series), 100);
     }
 
     #[test]
     fn too_few_values_are_kept_whole() {
         assert_eq!(truncation(&[9.0, 1.0, 1.0, 1.0, 1.0]), 0);
-        assert!(settled(5, 0));
         assert_eq!(truncation(&[]), 0);
     }
 

@@ -334,16 +334,7 @@ mod tests {
     const MFU: MetricId = MetricId::PrefillMfuPercent;
 
     fn cell(target: &str, metrics: &[(MetricId, f64)]) -> Cell {
-        let metric = |(id, value): &(MetricId, f64)| Metric {
-            id: *id,
-            n: 5,
-            value: *value,
-            ci95: None,
-            cv_invocations: None,
-            by_invocation: vec![],
-            shape: None,
-            course: None,
-        };
+        let metric = |&(id, value): &(MetricId, f64)| Metric::of(id, value, vec![value; 5]);
         Cell {
             requests: 100,
             invocations: 5,

@@ -126,14 +126,7 @@ impl Ecdf {
             super::hidden_words(hidden)
         );
         let table = table(&self.series, &thinned, self.unit);
-        Figure {
-            svg: svg.finish(&self.id, &self.finding, &reading),
-            id: self.id,
-            finding: self.finding,
-            reading,
-            table,
-            not_drawn,
-        }
+        Figure::new(svg, self.id, self.finding, reading, table, not_drawn)
     }
 
     fn axes(&self, thinned: &[Vec<(usize, f64)>], bottom: f64) -> Axes {

@@ -101,12 +101,8 @@ impl Forest {
             Anchor::Middle,
             &format!("{}{suffix}", self.axis_label),
         );
-        let mut table = Table {
-            head: ["Case", "Target", "Value", "95 % interval", "Rests on"]
-                .map(String::from)
-                .to_vec(),
-            rows: Vec::new(),
-        };
+        let head = ["Case", "Target", "Value", "95 % interval", "Rests on"];
+        let mut table = Table::new(head, Vec::new());
         let mut not_drawn = Vec::new();
         let mut y = TOP;
         for group in &self.groups {
@@ -136,14 +132,7 @@ impl Forest {
                 table.rows.push(line);
             }
         }
-        Figure {
-            svg: svg.finish(&self.id, &self.finding, &self.reading),
-            id: self.id,
-            finding: self.finding,
-            reading: self.reading,
-            table,
-            not_drawn,
-        }
+        Figure::new(svg, self.id, self.finding, self.reading, table, not_drawn)
     }
 }
 

@@ -155,14 +155,14 @@ impl Frontier {
             }
         );
         let table = self.table(&front);
-        Figure {
-            svg: svg.finish(&self.id, &self.finding, reading.trim()),
-            id: self.id,
-            finding: self.finding,
-            reading: reading.trim().to_owned(),
+        Figure::new(
+            svg,
+            self.id,
+            self.finding,
+            reading.trim().into(),
             table,
             not_drawn,
-        }
+        )
     }
 
     /// Return for each point whether its name stands beside the plot: the points of the frontier,
@@ -234,10 +234,7 @@ impl Frontier {
             row.extend([why.clone(), none()]);
             row
         }));
-        Table {
-            head: head.map(String::from).to_vec(),
-            rows,
-        }
+        Table::new(head, rows)
     }
 }
 

@@ -135,14 +135,7 @@ impl Heat {
             }
         }
         let table = self.table();
-        Figure {
-            svg: svg.finish(&self.id, &self.finding, &self.reading),
-            id: self.id,
-            finding: self.finding,
-            reading: self.reading,
-            table,
-            not_drawn: Vec::new(),
-        }
+        Figure::new(svg, self.id, self.finding, self.reading, table, Vec::new())
     }
 
     fn table(&self) -> Table {

@@ -111,14 +111,7 @@ impl Lines {
         not_drawn.extend(missing(&self.series));
         let reading = self.reading(axes.y.scale.kind);
         let table = self.table();
-        Figure {
-            svg: svg.finish(&self.id, &self.finding, &reading),
-            id: self.id,
-            finding: self.finding,
-            reading,
-            table,
-            not_drawn,
-        }
+        Figure::new(svg, self.id, self.finding, reading, table, not_drawn)
     }
 
     fn points(&self) -> impl Iterator<Item = &Point> {
@@ -281,10 +274,7 @@ fn class(series: &Series) -> &'static str {
 
 /// Format an estimate as markers and table show it: `12.3 ms [11.9, 12.8]`.
 fn value(unit: Unit, estimate: &Estimate) -> String {
-    match fmt::with_interval(unit, estimate.value, estimate.ci) {
-        (value, Some(interval)) => format!("{value} {interval}"),
-        (value, None) => value,
-    }
+    fmt::joined(fmt::with_interval(unit, estimate.value, estimate.ci))
 }
 
 /// Make the name beside the plot. Where the series ends before the plot does, the name says at

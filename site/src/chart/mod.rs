@@ -21,6 +21,7 @@ pub mod style;
 pub mod svg;
 
 use serde::Serialize;
+use svg::Svg;
 
 /// A chart with everything that a reader needs who can't see it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,6 +40,27 @@ pub struct Figure {
     pub not_drawn: Vec<String>,
 }
 
+impl Figure {
+    /// Finish a drawing: `reading` is also its description for screen readers.
+    fn new(
+        svg: Svg,
+        id: String,
+        finding: String,
+        reading: String,
+        table: Table,
+        not_drawn: Vec<String>,
+    ) -> Self {
+        Self {
+            svg: svg.finish(&id, &finding, &reading),
+            id,
+            finding,
+            reading,
+            table,
+            not_drawn,
+        }
+    }
+}
+
 /// The data behind a chart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Table {
@@ -46,6 +68,16 @@ pub struct Table {
     pub head: Vec<String>,
     /// The rows, each as long as `head`.
     pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Make a table of rows, each as long as `head`.
+    pub fn new<const N: usize>(head: [&str; N], rows: Vec<Vec<String>>) -> Self {
+        Self {
+            head: head.map(String::from).to_vec(),
+            rows,
+        }
+    }
 }
 
 /// A point estimate with its 95 % interval.

@@ -116,14 +116,7 @@ impl Roofline {
         axes.end(&mut svg);
         key::draw(&mut svg, &entries, RIGHT, TOP, bottom);
         let table = self.table();
-        Figure {
-            svg: svg.finish(&self.id, &self.finding, &self.reading),
-            id: self.id,
-            finding: self.finding,
-            reading: self.reading,
-            table,
-            not_drawn,
-        }
+        Figure::new(svg, self.id, self.finding, self.reading, table, not_drawn)
     }
 
     fn draw_roof(&self, svg: &mut Svg, axes: &Axes, ridge: f64) {
@@ -176,10 +169,7 @@ impl Roofline {
             row.push(why.clone());
             row
         }));
-        Table {
-            head: head.map(String::from).to_vec(),
-            rows,
-        }
+        Table::new(head, rows)
     }
 }
 

@@ -85,14 +85,7 @@ impl Stack {
             }
         }
         let table = self.table();
-        Figure {
-            svg: svg.finish(&self.id, &self.finding, &self.reading),
-            id: self.id,
-            finding: self.finding,
-            reading: self.reading,
-            table,
-            not_drawn,
-        }
+        Figure::new(svg, self.id, self.finding, self.reading, table, not_drawn)
     }
 
     /// Draw the key: each filling with the name of its part, above the bars.
@@ -118,9 +111,9 @@ impl Stack {
             Anchor::End,
             &shorten(&row.name, 26),
         );
-        let (value, interval) = fmt::with_interval(self.unit, row.whole.value, row.whole.ci);
-        let text = format!("{value} {}", interval.unwrap_or_default());
-        svg.text("vl", (RIGHT + 14.0, base), Anchor::Start, text.trim_end());
+        let whole = fmt::with_interval(self.unit, row.whole.value, row.whole.ci);
+        let text = fmt::joined(whole);
+        svg.text("vl", (RIGHT + 14.0, base), Anchor::Start, &text);
         let drawable = scale.at(row.whole.value).is_some();
         if drawable {
             let (mut from, mut sum) = (scale.clamped(0.0), 0.0);

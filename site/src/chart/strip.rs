@@ -9,6 +9,7 @@ use super::svg::{Anchor, Svg, num};
 use super::{Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
+use stats::describe::median;
 use std::fmt::Write;
 
 /// The data of a chart of strips.
@@ -52,6 +53,13 @@ const ROW: f64 = 46.0;
 /// Half of the height that a strip's samples take (user units).
 const HALF: f64 = 17.0;
 
+impl Row {
+    fn samples(&self) -> Vec<f64> {
+        let samples = self.launches.iter().flat_map(|launch| &launch.samples);
+        samples.copied().collect()
+    }
+}
+
 impl Strip {
     /// Draw the chart.
     pub fn draw(self) -> Figure {
@@ -59,16 +67,12 @@ impl Strip {
         let bottom = TOP + ROW * self.rows.len() as f64;
         let mut svg = Svg::new(WIDTH, bottom + 10.0);
         let (mut not_drawn, mut edge) = (Vec::new(), Vec::new());
-        let mut table = Table {
-            head: ["Target", "Launch", "n", "Median", "Samples in order"]
-                .map(String::from)
-                .to_vec(),
-            rows: Vec::new(),
-        };
+        let head = ["Target", "Launch", "n", "Median", "Samples in order"];
+        let mut table = Table::new(head, Vec::new());
         self.header(&mut svg);
         for (index, row) in self.rows.iter().enumerate() {
             let middle = TOP + ROW * (index as f64 + 0.5);
-            let Some(center) = median(row.launches.iter().flat_map(|l| &l.samples)) else {
+            let Some(center) = median(&row.samples()) else {
                 not_drawn.push(format!("{} has no samples", row.name));
                 continue;
             };
@@ -134,14 +138,7 @@ impl Strip {
                 some.join(", ")
             ),
         };
-        Figure {
-            svg: svg.finish(&self.id, &self.finding, &reading),
-            id: self.id,
-            finding: self.finding,
-            reading,
-            table,
-            not_drawn,
-        }
+        Figure::new(svg, self.id, self.finding, reading, table, not_drawn)
     }
 
     /// How many times the median the strips reach either way: enough for 97 % of the samples, so
@@ -149,11 +146,12 @@ impl Strip {
     fn range(&self) -> f64 {
         let mut away: Vec<f64> = Vec::new();
         for row in &self.rows {
-            let samples = || row.launches.iter().flat_map(|l| &l.samples);
-            let Some(center) = median(samples()).filter(|&center| center > 0.0) else {
+            let samples = row.samples();
+            let Some(center) = median(&samples).filter(|&center| center > 0.0) else {
                 continue;
             };
-            let ratios = samples()
+            let ratios = samples
+                .iter()
                 .filter(|&&s| s > 0.0)
                 .map(|s| (s / center).ln().abs());
             away.extend(ratios.filter(|ratio| ratio.is_finite()));
@@ -241,19 +239,6 @@ fn thin(samples: &[f64]) -> Vec<f64> {
     (0..DRAWN_MAX)
         .map(|i| samples[(i as f64 / (DRAWN_MAX - 1) as f64 * last).round() as usize])
         .collect()
-}
-
-fn median<'a>(samples: impl IntoIterator<Item = &'a f64>) -> Option<f64> {
-    let mut all: Vec<f64> = samples.into_iter().copied().collect();
-    if all.is_empty() || !all.iter().all(|s| s.is_finite()) {
-        return None;
-    }
-    all.sort_by(f64::total_cmp);
-    let half = all.len() / 2;
-    Some(match all.len() % 2 {
-        0 => (all[half - 1] + all[half]) / 2.0,
-        _ => all[half],
-    })
 }
 
 /// Samples as a list, separated by commas.

@@ -1,6 +1,7 @@
 //! The answer of the index: which target leads each scenario, by how much and how surely. Sentences
 //! are made from comparisons only; where those allow no statement, the sentence says so.
 
+use super::cells::against_baseline;
 use super::eligible::refusal;
 use super::paths::scenario_path;
 use super::{Shown, case_label};
@@ -91,9 +92,7 @@ pub fn sentence(shown: &Shown, answers: &[Answer]) -> String {
         led.len(),
         plural(decided.len() as u64, "ranked scenario", "ranked scenarios")
     );
-    if let Some(range) = baseline_range(shown, champion) {
-        text.push_str(&range);
-    }
+    text.push_str(&baseline_range(shown, champion));
     text.push('.');
     let others: Vec<String> = decided
         .iter()
@@ -116,7 +115,7 @@ fn with_maker(shown: &Shown, target: &str) -> String {
 
 /// Word the least and the largest ratio to the baseline over the headline cases: `; against the
 /// baseline … between 2× and 6×`.
-fn baseline_range(shown: &Shown, champion: &str) -> Option<String> {
+fn baseline_range(shown: &Shown, champion: &str) -> String {
     let mut comparisons: Vec<(String, &Comparison)> = shown
         .scenarios()
         .iter()
@@ -129,40 +128,23 @@ fn baseline_range(shown: &Shown, champion: &str) -> Option<String> {
         })
         .collect();
     comparisons.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
-    let (least, most) = (comparisons.first()?, comparisons.last()?);
     let words = |(place, c): &(String, &Comparison)| {
-        let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
-        let interval = interval.unwrap_or_default();
+        let ratio = fmt::joined(fmt::ratio(c.ratio, c.ci95));
         let tie = if c.verdict.is_tie() {
             ", no detectable difference"
         } else {
             ""
         };
-        format!("{ratio} {interval} ({place}{tie})")
+        format!("{ratio} ({place}{tie})")
     };
-    let baseline = shown.baseline();
-    Some(if comparisons.len() == 1 {
-        format!(
-            "; it is {} as good as the baseline {baseline}",
-            words(least)
-        )
-    } else {
-        format!(
-            "; it is between {} and {} as good as the baseline {baseline}",
-            words(least),
-            words(most)
-        )
-    })
+    let ratios: Vec<String> = comparisons.iter().map(words).collect();
+    against_baseline(shown, &ratios)
 }
 
 fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answer> {
     let id = shown.leading(scenario)?;
-    let title = match shown.text(scenario) {
-        Some(text) => text.title.clone(),
-        None => scenario.id.clone(),
-    };
     let mut answer = Answer {
-        title,
+        title: shown.title(scenario).into(),
         path: scenario_path(&scenario.id),
         case: case_label(scenario.axis, case.axis_value(scenario.axis)),
         metric: id.describe().title.into(),
@@ -213,22 +195,15 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
     {
         Some(next) => {
             let turned = next.ci95.map(|(low, high)| (1.0 / high, 1.0 / low));
-            let (ratio, interval) = fmt::ratio(1.0 / next.ratio, turned);
-            format!(
-                "{ratio} {} over {}",
-                interval.unwrap_or_default(),
-                next.target
-            )
+            let ratio = fmt::joined(fmt::ratio(1.0 / next.ratio, turned));
+            format!("{ratio} over {}", next.target)
         }
         None if measured == 1 => "the only one measured".into(),
         None => "no detectable difference to any other".into(),
     };
     answer.baseline = match against(&first.target, Role::Baseline) {
         _ if first.target == shown.baseline() => "is the baseline".into(),
-        Some(c) => {
-            let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
-            format!("{ratio} {}", interval.unwrap_or_default())
-        }
+        Some(c) => fmt::joined(fmt::ratio(c.ratio, c.ci95)),
         None => "baseline not measured".into(),
     };
     answer.same_precision = same_precision(shown, scenario, case, &first.target);
@@ -255,12 +230,8 @@ fn same_precision(shown: &Shown, scenario: &PlannedScenario, case: &Case, leader
         .filter(|c| precision(&c.target) == Some(wanted))
         .max_by(|a, b| a.ratio.total_cmp(&b.ratio))
         .map(|c| {
-            let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
-            format!(
-                "{wanted}: {} {ratio} {}",
-                c.target,
-                interval.unwrap_or_default()
-            )
+            let ratio = fmt::joined(fmt::ratio(c.ratio, c.ci95));
+            format!("{wanted}: {} {ratio}", c.target)
         })
         .unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use schema::key::CellKey;
 use schema::record::Status;
 use serde::Serialize;
 use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
-use stats::metrics::Sample;
+use stats::metrics::{Better, Sample};
 use stats::tie::{apart_at_most, blocks_to_decide};
 
 /// One cell on its scenario's leading metric.
@@ -109,6 +109,38 @@ pub fn gap(cell: Option<&Cell>, leading: Option<MetricId>) -> Option<(&'static s
         )),
         None => Some(("no value", "the scenario names no metric".into())),
     }
+}
+
+/// Say in a few words why a cell has no number.
+pub fn why(cell: Option<&Cell>) -> String {
+    match cell {
+        Some(cell) if cell.status == Status::Ok => "no value".into(),
+        Some(cell) => status_words(cell.status).into(),
+        None => "not planned".into(),
+    }
+}
+
+/// Say which way is better.
+pub fn direction(better: Better) -> &'static str {
+    match better {
+        Better::Lower => "less is better",
+        Better::Higher => "more is better",
+        Better::Neither => "neither way is better",
+    }
+}
+
+/// Put ratios to the baseline, in words and in ascending order, behind a sentence: `; it is between
+/// 2× and 6× as good as the baseline x`. Empty without any.
+pub fn against_baseline(shown: &Shown, ratios: &[String]) -> String {
+    let words = match ratios {
+        [] => return String::new(),
+        [one] => one.clone(),
+        [least, .., most] => format!("between {least} and {most}"),
+    };
+    format!(
+        "; it is {words} as good as the baseline {}",
+        shown.baseline()
+    )
 }
 
 /// A verdict in words, and the class of its tone.

@@ -52,10 +52,8 @@ impl CasePairs<'_> {
     /// Label of the case, e.g. `Sustained load, 8 in flight`.
     pub fn label(&self, shown: &Shown) -> String {
         let value = self.case.axis_value(self.scenario.axis);
-        let title = shown
-            .text(self.scenario)
-            .map_or(self.scenario.id.as_str(), |t| t.title.as_str());
-        format!("{title}, {}", case_label(self.scenario.axis, value))
+        let label = case_label(self.scenario.axis, value);
+        format!("{}, {label}", shown.title(self.scenario))
     }
 }
 
@@ -204,13 +202,7 @@ pub fn overview(shown: &Shown, pairs: &AllPairs) -> ComparePage {
     let paged = pairs.paged();
     let left_out = pairs.targets.len() - paged.len();
     ComparePage {
-        frame: Frame::new(
-            shown.input,
-            Some(shown.run),
-            paths::COMPARE,
-            "Every target against every other",
-            &answer,
-        ),
+        frame: shown.frame(paths::COMPARE, "Every target against every other", &answer),
         answer,
         not_shown: not_shown(shown),
         family: family(pairs),
@@ -335,10 +327,9 @@ fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
         fmt::count(all.unknown + all.not)
     );
     if let Some((case, a, b, seen)) = widest {
-        let (ratio, interval) = fmt::ratio(seen.ratio, seen.ci95);
+        let ratio = fmt::joined(fmt::ratio(seen.ratio, seen.ci95));
         text.push_str(&format!(
-            "; the widest gap is {a} over {b}, {ratio} {} ({})",
-            interval.unwrap_or_default(),
+            "; the widest gap is {a} over {b}, {ratio} ({})",
             lower_first(&case.label(shown))
         ));
     }

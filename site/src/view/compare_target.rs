@@ -1,11 +1,11 @@
 //! The page of one target against every other: a forest plot of the cases that stand for their
 //! scenarios, and below it every case of every pair with its verdict.
 
-use super::cells::{status_words, swatch, verdict_between};
+use super::cells::{against_baseline, status_words, swatch, verdict_between};
 use super::compare::{AllPairs, CasePairs, not_shown, target_page_path};
 use super::disturbances::pair_flag;
 use super::frame::Frame;
-use super::tables::target_path;
+use super::place::target_path;
 use super::{Shown, maturity, noise};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::scale::Kind;
@@ -84,9 +84,7 @@ pub fn page(shown: &Shown, pairs: &AllPairs, target: &Target) -> TargetPage {
         notes.push(format!("{more} left out for length."));
     }
     TargetPage {
-        frame: Frame::new(
-            shown.input,
-            Some(shown.run),
+        frame: shown.frame(
             &target_page_path(&target.id),
             &format!("{} against every other", target.id),
             &answer,
@@ -219,27 +217,12 @@ fn sentence(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]
         .filter(|(_, c)| c.ratio.is_finite() && c.ci95.is_some())
         .collect();
     against.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
-    if let (Some(least), Some(most)) = (against.first(), against.last()) {
-        let words = |(case, compared): &(&CasePairs, Compared)| {
-            let (ratio, interval) = fmt::ratio(compared.ratio, compared.ci95);
-            format!(
-                "{ratio} {} ({})",
-                interval.unwrap_or_default(),
-                lower_first(&case.label(shown))
-            )
-        };
-        text.push_str(&match against.len() {
-            1 => format!(
-                "; it is {} as good as the baseline {baseline}",
-                words(least)
-            ),
-            _ => format!(
-                "; it is between {} and {} as good as the baseline {baseline}",
-                words(least),
-                words(most)
-            ),
-        });
-    }
+    let words = |(case, compared): &(&CasePairs, Compared)| {
+        let ratio = fmt::joined(fmt::ratio(compared.ratio, compared.ci95));
+        format!("{ratio} ({})", lower_first(&case.label(shown)))
+    };
+    let ratios: Vec<String> = against.iter().map(words).collect();
+    text.push_str(&against_baseline(shown, &ratios));
     text.push('.');
     text
 }

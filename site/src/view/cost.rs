@@ -15,7 +15,7 @@ use super::cost_prices::{
     Machine, Number, PriceTables, dollars, money, percent, tables, with_interval,
 };
 use super::frame::Frame;
-use super::tables::target_path;
+use super::place::target_path;
 use super::{Shown, paths};
 use crate::chart::Figure;
 use crate::export::on_gpu;
@@ -141,13 +141,7 @@ pub fn page(shown: &Shown) -> CostPage {
     let answer = sentence(&basis, &targets, within);
     let work = &basis.work;
     CostPage {
-        frame: Frame::new(
-            shown.input,
-            Some(shown.run),
-            paths::COST,
-            "What a token costs",
-            &answer,
-        ),
+        frame: shown.frame(paths::COST, "What a token costs", &answer),
         priced: basis.usd_per_h.is_some(),
         hour,
         has_energy: work.points.iter().any(|p| p.j_per_token.is_some()),

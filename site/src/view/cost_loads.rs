@@ -5,12 +5,12 @@ use super::cells::swatch;
 use super::cost_prices::{Number, dollars, money, with_interval};
 use super::{Shown, case_label};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
-use crate::chart::frontier::{Direction, Frontier, Point as Mark};
+use crate::chart::frontier::{Direction, Frontier, Point as Mark, undominated};
 use crate::chart::scale::Kind as AxisKind;
 use crate::chart::{Estimate, Figure};
 use crate::fmt;
 use crate::fmt::Unit;
-use crate::words::lower_first;
+use crate::words::{lower_first, plural};
 use schema::registry::Target;
 use serde::Serialize;
 use stats::cost::{Point, Range, Work, tokens_per_j, tokens_per_part_h, usd_per_m_tokens};
@@ -124,16 +124,13 @@ pub fn ranked<'a>(work: &'a Work, targets: &[&Target], within: bool) -> Vec<&'a 
 
 /// Make a row for each load, the cheapest first.
 pub fn points(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Vec<PointRow> {
-    let mut points: Vec<&Point> = basis
-        .work
-        .points
-        .iter()
-        .filter(|point| targets.iter().any(|target| target.id == point.target))
-        .collect();
+    let mut points = of_targets(&basis.work, targets);
     points.sort_by(|a, b| b.tok_per_s.value.total_cmp(&a.tok_per_s.value));
+    let front = on_frontier(&points);
     points
         .into_iter()
-        .map(|point| PointRow {
+        .zip(front)
+        .map(|(point, frontier)| PointRow {
             swatch: swatch(shown, &point.target),
             target: point.target.clone(),
             load: load(shown, point),
@@ -147,9 +144,29 @@ pub fn points(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Vec<PointRow
                 Some(false) => "broken",
                 None => "can’t be said",
             },
-            frontier: !point.dominated && point.user_tok_per_s.is_some(),
+            frontier,
         })
         .collect()
+}
+
+/// The loads of these targets, in plan order.
+fn of_targets<'a>(work: &'a Work, targets: &[&Target]) -> Vec<&'a Point> {
+    let is_shown = |point: &&Point| targets.iter().any(|target| target.id == point.target);
+    work.points.iter().filter(is_shown).collect()
+}
+
+/// Return for each load whether no other of them has at least its throughput and at least its speed
+/// for a user, and more of one; judged by the estimates, whatever their intervals. A load whose
+/// speed for a user isn't known is on no frontier.
+fn on_frontier(points: &[&Point]) -> Vec<bool> {
+    let values: Vec<(f64, f64)> = points
+        .iter()
+        .map(|point| {
+            let user = point.user_tok_per_s.map_or(f64::NAN, |user| user.value);
+            (user, point.tok_per_s.value)
+        })
+        .collect();
+    undominated(&values, true, true)
 }
 
 /// Compute the cost of a load at other prices and utilisations.
@@ -244,17 +261,18 @@ pub fn chart(
 /// Chart cost against speed for a user, for all loads whose speed is known; `None` with fewer than
 /// two, which leave no choice.
 pub fn frontier(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Option<Figure> {
-    let of_targets = |point: &&Point| targets.iter().any(|target| target.id == point.target);
     let (mut points, mut missing) = (Vec::new(), Vec::new());
-    let mut undominated = Vec::new();
-    for point in basis.work.points.iter().filter(of_targets) {
+    let mut unbeaten = Vec::new();
+    let loads = of_targets(&basis.work, targets);
+    let front = on_frontier(&loads);
+    for (point, is_on_front) in loads.into_iter().zip(front) {
         let name = point.target.clone();
         let Some((user, measure)) = point.user_tok_per_s.zip(basis.measure(point)) else {
             missing.push((name, "no end-to-end latency was measured".into()));
             continue;
         };
-        if !point.dominated && !undominated.contains(&name) {
-            undominated.push(name.clone());
+        if is_on_front && !unbeaten.contains(&name) {
+            unbeaten.push(name.clone());
         }
         points.push(Mark {
             name,
@@ -262,13 +280,13 @@ pub fn frontier(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Option<Fig
             style: shown.style(&point.target),
             x: estimate(user),
             y: estimate(measure),
-            rests_on: format!("{} launches", point.by_invocation.len()),
+            rests_on: plural(point.by_invocation.len() as u64, "launch", "launches"),
         });
     }
     if points.len() < 2 {
         return None;
     }
-    let best = undominated.join(", ");
+    let best = unbeaten.join(", ");
     let (finding, about, label) = match basis.usd_per_h.map(money) {
         Some(price) => (
             format!(
@@ -312,4 +330,43 @@ pub fn frontier(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Option<Fig
 
 fn estimate(range: Range) -> Estimate {
     Estimate::new(range.value, range.ci95)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_page_shows_beats_a_load() {
+        let load = |target: &str, tok_per_s: f64, user: Option<f64>| {
+            let range = |value| Range { value, ci95: None };
+            Point {
+                target: target.into(),
+                scenario: "sustained".into(),
+                case: "c4".into(),
+                axis_value: 4,
+                tok_per_s: range(tok_per_s),
+                requests_per_s: range(1.0),
+                user_tok_per_s: user.map(range),
+                j_per_token: None,
+                meets_slo: None,
+                by_invocation: vec![tok_per_s],
+            }
+        };
+        let work = Work {
+            points: vec![
+                load("cpu", 10.0, Some(2.0)),
+                load("gpu", 99.0, Some(9.0)),
+                load("cpu", 5.0, Some(1.0)),
+                load("cpu", 20.0, None),
+            ],
+            ..Work::default()
+        };
+        let cpu = Target {
+            id: "cpu".into(),
+            ..Target::default()
+        };
+        let shown = of_targets(&work, &[&cpu]);
+        assert_eq!(on_frontier(&shown), [true, false, false]);
+    }
 }

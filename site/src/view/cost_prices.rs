@@ -247,11 +247,7 @@ impl Number {
 
 /// Format a value with its interval: `12.3 tok/s [12.0, 12.6]`.
 pub fn with_interval(unit: Unit, range: Range) -> String {
-    let (value, interval) = fmt::with_interval(unit, range.value, range.ci95);
-    match interval {
-        Some(interval) => format!("{value} {interval}"),
-        None => value,
-    }
+    fmt::joined(fmt::with_interval(unit, range.value, range.ci95))
 }
 
 /// Format dollars with their interval: `$0.123 [0.120, 0.126]`.

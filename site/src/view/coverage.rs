@@ -7,7 +7,7 @@ use super::cells::{gap, status_words, swatch};
 use super::engine::verified_scope;
 use super::frame::Frame;
 use super::paths::{reason_id, reason_path};
-use super::tables::target_path;
+use super::place::target_path;
 use super::{Shown, architectures, case_label};
 use crate::chart::Figure;
 use crate::chart::heat::{Cell, Heat, Kind, Row};
@@ -136,13 +136,7 @@ pub fn page(shown: &Shown) -> CoveragePage {
         fmt::count(missing as u64)
     );
     CoveragePage {
-        frame: Frame::new(
-            shown.input,
-            Some(shown.run),
-            super::paths::COVERAGE,
-            "What was not measured",
-            &measured,
-        ),
+        frame: shown.frame(super::paths::COVERAGE, "What was not measured", &measured),
         map: map(shown),
         cells: matrix(shown),
         reasons: reasons(shown),

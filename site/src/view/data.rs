@@ -193,7 +193,7 @@ pub fn page(shown: &Shown, below: Option<&Shown>, downloads: &[Vec<Download>]) -
         run.header.id
     );
     DataPage {
-        frame: Frame::new(input, Some(run), paths::DATA, "The data", &answer),
+        frame: shown.frame(paths::DATA, "The data", &answer),
         files: listed
             .iter()
             .map(|download| DownloadRow::new(download))
@@ -212,11 +212,11 @@ pub fn page(shown: &Shown, below: Option<&Shown>, downloads: &[Vec<Download>]) -
     }
 }
 
-/// Count the record files and the timed requests in them.
+/// Count the record files, those of the micro suites too, and the timed requests in them.
 fn counts(run: &Run) -> (u64, u64) {
     let logs = || run.launches.iter().chain(&run.twins);
     let timed = logs().map(|log| log.requests.iter().filter(|r| !r.warmup).count() as u64);
-    (logs().count() as u64, timed.sum())
+    ((logs().count() + run.micro.len()) as u64, timed.sum())
 }
 
 fn run_row(run: &Run, shown: &Run, downloads: &[Download]) -> RunRow {

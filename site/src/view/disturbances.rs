@@ -2,6 +2,7 @@
 //! measuring itself cost.
 
 use super::Shown;
+use super::gpus::extreme;
 use crate::fmt::{self, Unit};
 use crate::words::plural;
 use serde::Serialize;
@@ -230,23 +231,11 @@ pub fn pair_flag(blocks: &[u32]) -> String {
 
 /// The largest value of every target on a metric, as (target, value).
 pub fn largest(shown: &Shown, id: MetricId) -> Vec<(String, String)> {
-    shown
-        .targets()
-        .iter()
+    let targets = shown.targets().iter();
+    targets
         .filter_map(|target| {
-            let largest = shown
-                .analysis
-                .cells
-                .iter()
-                .filter(|cell| cell.target == target.id)
-                .filter_map(|cell| cell.metric(id))
-                .map(|metric| metric.value)
-                .filter(|value| value.is_finite())
-                .max_by(f64::total_cmp)?;
-            Some((
-                target.id.clone(),
-                fmt::quantity(Unit::from_metric(id), largest),
-            ))
+            let largest = extreme(shown, &target.id, id, f64::max)?;
+            Some((target.id.clone(), largest))
         })
         .collect()
 }

@@ -19,7 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Serialize)]
 pub struct EnginePage {
     frame: Frame,
-    id: String,
     /// For which work the guide takes it; empty: for none.
     taken: String,
     answer: String,
@@ -88,8 +87,7 @@ pub fn page(shown: &Shown, below: Option<&Shown>, taken: String, id: &str) -> En
     };
     let versions = said(&|log| log.ready.iter().map(|r| r.version.clone()).collect());
     EnginePage {
-        frame: Frame::new(shown.input, Some(shown.run), &engine_path(id), name, &about),
-        id: id.to_owned(),
+        frame: shown.frame(&engine_path(id), name, &about),
         taken,
         answer: standing::of_engine(shown, id),
         below: below.map_or_else(Vec::new, |run| micro::below(run, id)),

@@ -1,8 +1,7 @@
 //! Charts that answer one scenario's own question: where the memory goes, and whether a target's
 //! samples are steady.
 
-use super::cells::rests_on;
-use super::figures::why;
+use super::cells::{rests_on, why};
 use super::primary::primary;
 use super::{Shown, case_label};
 use crate::chart::strip::{self, Strip};
@@ -111,8 +110,8 @@ pub fn memory(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
     rows.sort_by(|a, b| a.whole.value.total_cmp(&b.whole.value));
     let (least, most) = (rows.first()?, rows.last()?);
     let words = |row: &stack::Row| {
-        let (value, interval) = fmt::with_interval(Unit::Bytes, row.whole.value, row.whole.ci);
-        format!("{} ({value} {})", row.name, interval.unwrap_or_default())
+        let whole = fmt::with_interval(Unit::Bytes, row.whole.value, row.whole.ci);
+        format!("{} ({})", row.name, fmt::joined(whole))
     };
     let label = case_label(scenario.axis, case.axis_value(scenario.axis));
     Some(

@@ -1,6 +1,6 @@
 //! Makes the charts of pages: turns cells and comparisons into the data that `chart` draws.
 
-use super::cells::{rests_on, status_words};
+use super::cells::{direction, rests_on, why};
 use super::fits::{self, Law};
 use super::primary::primary;
 use super::{Shown, case_label, noise};
@@ -360,23 +360,6 @@ fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId)
     )
 }
 
-fn direction(better: Better) -> &'static str {
-    match better {
-        Better::Lower => "less is better",
-        Better::Higher => "more is better",
-        Better::Neither => "neither way is better",
-    }
-}
-
 fn estimate(metric: &Metric) -> Estimate {
     Estimate::new(metric.value, metric.ci95)
-}
-
-/// Say in a few words why a cell has no number.
-pub fn why(cell: Option<&Cell>) -> String {
-    match cell {
-        Some(cell) if cell.status == schema::record::Status::Ok => "no value".into(),
-        Some(cell) => status_words(cell.status).into(),
-        None => "not planned".into(),
-    }
 }

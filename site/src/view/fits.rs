@@ -158,10 +158,7 @@ fn curve(usl: &Usl, (low, high): (f64, f64)) -> Vec<(f64, f64)> {
 
 fn words(interval: Interval) -> String {
     let ci = Some((interval.low, interval.high));
-    match fmt::with_interval(fmt::Unit::Plain, interval.mean, ci) {
-        (value, Some(interval)) => format!("{value} {interval}"),
-        (value, None) => value,
-    }
+    fmt::joined(fmt::with_interval(fmt::Unit::Plain, interval.mean, ci))
 }
 
 /// The table of how throughput scales with concurrency.

@@ -6,20 +6,17 @@ use crate::fmt::{self, NONE, Unit};
 use serde::Serialize;
 use stats::analysis::MetricId;
 
-/// The columns, each a metric with the value to show of a target's cells.
-const COLUMNS: [(MetricId, Pick); 5] = [
-    (MetricId::GpuUtilizationPercent, Pick::Largest),
-    (MetricId::GpuMemoryUtilizationPercent, Pick::Largest),
-    (MetricId::GpuTemperatureCelsius, Pick::Largest),
-    (MetricId::GpuSmClockMhz, Pick::Least),
-    (MetricId::GpuThrottledPercent, Pick::Largest),
-];
+/// The larger or the smaller of two values.
+type Pick = fn(f64, f64) -> f64;
 
-#[derive(Clone, Copy)]
-enum Pick {
-    Least,
-    Largest,
-}
+/// The columns, each a metric with the value to show of a target's cells.
+const COLUMNS: [(MetricId, &str, Pick); 5] = [
+    (MetricId::GpuUtilizationPercent, "largest", f64::max),
+    (MetricId::GpuMemoryUtilizationPercent, "largest", f64::max),
+    (MetricId::GpuTemperatureCelsius, "largest", f64::max),
+    (MetricId::GpuSmClockMhz, "least", f64::min),
+    (MetricId::GpuThrottledPercent, "largest", f64::max),
+];
 
 /// The table of GPU readings.
 #[derive(Serialize)]
@@ -30,15 +27,10 @@ pub struct Gpus {
 
 /// Make the table from all cells of a run.
 pub fn view(shown: &Shown) -> Gpus {
-    let column = |(id, pick): (MetricId, Pick)| {
-        let which = match pick {
-            Pick::Least => "least",
-            Pick::Largest => "largest",
-        };
-        format!("{}, {which}", id.describe().title)
-    };
+    let column =
+        |(id, which, _): (MetricId, &str, Pick)| format!("{}, {which}", id.describe().title);
     let row = |target: &str| {
-        let values = COLUMNS.map(|(id, pick)| extreme(shown, target, id, pick));
+        let values = COLUMNS.map(|(id, _, pick)| extreme(shown, target, id, pick));
         let is_read = values.iter().any(Option::is_some);
         let texts = values.into_iter().map(|text| text.unwrap_or(NONE.into()));
         is_read.then(|| (target.to_owned(), texts.collect::<Vec<_>>()))
@@ -50,15 +42,11 @@ pub fn view(shown: &Shown) -> Gpus {
 }
 
 /// The least or largest value of a target's cells on a metric; `None` where no cell has it.
-fn extreme(shown: &Shown, target: &str, id: MetricId, pick: Pick) -> Option<String> {
+pub fn extreme(shown: &Shown, target: &str, id: MetricId, pick: Pick) -> Option<String> {
     let cells = shown.analysis.cells.iter();
     let values = cells
         .filter(|cell| cell.target == target)
         .filter_map(|cell| Some(cell.metric(id)?.value))
         .filter(|value| value.is_finite());
-    let value = match pick {
-        Pick::Least => values.reduce(f64::min),
-        Pick::Largest => values.reduce(f64::max),
-    };
-    Some(fmt::quantity(Unit::from_metric(id), value?))
+    Some(fmt::quantity(Unit::from_metric(id), values.reduce(pick)?))
 }

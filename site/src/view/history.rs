@@ -68,18 +68,15 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
                         "launches",
                     ),
                 }),
-                None => of.missing.push((x, super::figures::why(cell))),
+                None => of.missing.push((x, super::cells::why(cell))),
             }
         }
         if let [first, .., last] = of.points.as_slice() {
             let change = last.y.value / first.y.value;
             let far = change.ln().abs();
             if far.is_finite() && best.as_ref().is_none_or(|(known, _)| far > *known) {
-                let word = |point: &Point| fmt::ratio(point.y.value, point.y.ci);
-                let said = |(value, ci): (String, Option<String>)| {
-                    format!("{value} {}", ci.unwrap_or_default())
-                };
-                let (from, to) = (said(word(first)), said(word(last)));
+                let word = |point: &Point| fmt::joined(fmt::ratio(point.y.value, point.y.ci));
+                let (from, to) = (word(first), word(last));
                 best = Some((
                     far,
                     format!("{} moved most, from {from} to {to}", target.id),

@@ -55,8 +55,6 @@ struct RowView {
 struct FindingView {
     run_path: String,
     place: String,
-    verdict: &'static str,
-    tone: &'static str,
     measured: String,
     interval: String,
     of: String,
@@ -252,7 +250,6 @@ fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> Fi
         }),
     }
     let count = |wanted| evidence.iter().filter(|e| e.verdict == wanted).count() as u64;
-    let (words, tone) = words(finding.verdict);
     let decisive = evidence.first().map(|e| evidence_view(shown, e));
     let mut tally = format!(
         "{} of {} within, {} outside",
@@ -269,8 +266,6 @@ fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> Fi
     FindingView {
         run_path: super::paths::run_path(&shown.run.header.id),
         place: place::place(shown),
-        verdict: words,
-        tone,
         measured: text(|e| e.measured.clone()),
         interval: text(|e| e.interval.clone()),
         of: text(|e| format!("{}, {}", e.of, e.case)),

@@ -11,8 +11,8 @@ use super::maturity::Other;
 use super::nav::engines_of;
 use super::paths::{ENGINES, INDEX, chart_prefix, engine_path, run_path, scenario_path};
 use super::place::machine;
+use super::place::target_path;
 use super::primary::{LegendEntry, legend};
-use super::tables::target_path;
 use super::{Shown, case_label, maturity, standing};
 use crate::Input;
 use crate::chart::{Figure, Table};
@@ -155,9 +155,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         .find(|target| target.id == shown.baseline())
         .map(|target| target.precision.clone());
     Index {
-        frame: Frame::new(
-            input,
-            Some(shown.run),
+        frame: shown.frame(
             INDEX,
             "Which LLM inference engine should a Rust team run?",
             &answer,
@@ -226,7 +224,7 @@ pub fn engines(shown: &Shown) -> Engines {
     let about = "What each engine is, how it was built, within which scope its outputs are \
                  verified, and all of its results.";
     Engines {
-        frame: Frame::new(shown.input, Some(shown.run), ENGINES, "The engines", about),
+        frame: shown.frame(ENGINES, "The engines", about),
         engines: engine_cards(shown),
         read: shown
             .input

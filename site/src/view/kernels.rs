@@ -4,7 +4,7 @@
 
 use super::cells::swatch;
 use super::frame::Frame;
-use super::tables::target_path;
+use super::place::target_path;
 use super::{Shown, case_label, paths};
 use crate::chart::Table;
 use crate::fmt::{self, NONE, Unit, quantity};
@@ -95,13 +95,7 @@ pub fn page(shown: &Shown) -> KernelsPage {
         plural(targets.len() as u64, "engine is", "engines are")
     );
     KernelsPage {
-        frame: Frame::new(
-            shown.input,
-            Some(shown.run),
-            paths::KERNELS,
-            "Kernels",
-            &about,
-        ),
+        frame: shown.frame(paths::KERNELS, "Kernels", &about),
         targets,
         untraced: untraced(shown),
     }
@@ -240,9 +234,9 @@ fn phases(analysis: &KernelAnalysis) -> Table {
     };
     let ns = |value: Option<f64>| value.map_or(NONE.into(), |v| quantity(Unit::Ns, v));
     let share = |value: Option<f64>| value.map_or(NONE.into(), fmt::percent);
-    Table {
-        head: ["Quantity", "Prefill", "Decode"].map(str::to_owned).into(),
-        rows: vec![
+    Table::new(
+        ["Quantity", "Prefill", "Decode"],
+        vec![
             row("Kernels per token", &|p| {
                 let kernels = p.kernels_per_token();
                 kernels.map_or(NONE.into(), |v| quantity(Unit::Plain, v))
@@ -257,7 +251,7 @@ fn phases(analysis: &KernelAnalysis) -> Table {
             row("Longest gap", &|p| ns(p.gaps.map(|g| g.longest_ns as f64))),
             row("Gaps counted", &|p| fmt::count(p.gaps.map_or(0, |g| g.n))),
         ],
-    }
+    )
 }
 
 fn top(kernel: &KernelTime, all_ns: u64) -> TopKernel {

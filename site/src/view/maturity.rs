@@ -95,10 +95,14 @@ fn releases(dossier: &Dossier, versions: &[String], started: &str) -> String {
         package => format!("{package}: "),
     };
     let mut words = format!(
-        "{package}first {}, newest {}; {} stable releases in the year before.",
+        "{package}first {}, newest {}; {} in the year before.",
         of_date(first),
         of_date(latest),
-        dossier.releases_last_year
+        plural(
+            u64::from(dossier.releases_last_year),
+            "stable release",
+            "stable releases"
+        )
     );
     let measured = versions.iter().filter_map(|said| dossier.release_of(said));
     let measured: Vec<String> = measured.map(|release| aged(release, started)).collect();
@@ -208,10 +212,7 @@ pub fn table(shown: &Shown, engines: &[String]) -> Option<Table> {
         "Releases in a year",
         "Measured in this run",
     ];
-    (!rows.is_empty()).then(|| Table {
-        head: head.map(str::to_owned).into(),
-        rows,
-    })
+    (!rows.is_empty()).then(|| Table::new(head, rows))
 }
 
 const HEAD: [&str; 8] = [
@@ -232,10 +233,7 @@ pub fn cost_table(shown: &Shown, engine: &str) -> Option<Table> {
         .filter(|(_, cost)| cost.engine == engine)
         .map(|(program, cost)| cost_row(program, cost))
         .collect();
-    (!rows.is_empty()).then(|| Table {
-        head: HEAD.map(str::to_owned).into(),
-        rows,
-    })
+    (!rows.is_empty()).then(|| Table::new(HEAD, rows))
 }
 
 fn cost_row(program: &str, cost: &Adoption) -> Vec<String> {

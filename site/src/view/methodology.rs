@@ -134,10 +134,10 @@ pub struct SimulationView {
     experiments: String,
     difference: String,
     rows: Vec<Row>,
-    power: Vec<Power>,
+    power: Vec<Vec<String>>,
     shapes_difference: String,
-    shapes: Vec<Shape>,
-    until: Vec<Until>,
+    shapes: Vec<Vec<String>>,
+    until: Vec<Vec<String>>,
 }
 
 #[derive(Serialize)]
@@ -148,39 +148,6 @@ struct Row {
     coverage: String,
     false_positive_test: String,
     false_positive: String,
-}
-
-#[derive(Serialize)]
-struct Power {
-    cv: String,
-    launches: u32,
-    power_test: String,
-    power: String,
-    equal: String,
-    false_equal: String,
-}
-
-#[derive(Serialize)]
-struct Shape {
-    about: String,
-    launches: u32,
-    coverage: String,
-    false_positive_test: String,
-    false_positive: String,
-    power: String,
-}
-
-#[derive(Serialize)]
-struct Until {
-    cells: String,
-    percent: String,
-    cv: String,
-    from: u32,
-    blocks: String,
-    gave_up: String,
-    coverage: String,
-    coverage_widest: String,
-    power: String,
 }
 
 /// Describe the simulation, and list its results.
@@ -234,43 +201,46 @@ fn row(row: &SimulationRow) -> Row {
     }
 }
 
-fn power(row: &PowerRow) -> Power {
-    Power {
-        cv: fmt::percent(row.launch_log_stddev),
-        launches: row.invocations,
-        power_test: fmt::percent(row.found.power_test),
-        power: fmt::percent(row.found.power),
-        equal: fmt::percent(row.found.equal),
-        false_equal: fmt::percent(row.found.false_equal),
-    }
+fn power(row: &PowerRow) -> Vec<String> {
+    let found = &row.found;
+    vec![
+        fmt::percent(row.launch_log_stddev),
+        row.invocations.to_string(),
+        fmt::percent(found.power_test),
+        fmt::percent(found.power),
+        fmt::percent(found.equal),
+        fmt::percent(found.false_equal),
+    ]
 }
 
-fn shape(row: &ShapeRow) -> Shape {
-    Shape {
-        about: row.shape.clone(),
-        launches: row.invocations,
-        coverage: fmt::percent(row.found.coverage),
-        false_positive_test: fmt::percent(row.found.false_positive_test),
-        false_positive: fmt::percent(row.found.false_positive),
-        power: fmt::percent(row.found.power),
-    }
+fn shape(row: &ShapeRow) -> Vec<String> {
+    let found = &row.found;
+    vec![
+        row.shape.clone(),
+        row.invocations.to_string(),
+        fmt::percent(found.coverage),
+        fmt::percent(found.false_positive_test),
+        fmt::percent(found.false_positive),
+        fmt::percent(found.power),
+    ]
 }
 
-fn until(row: &UntilRow) -> Until {
-    Until {
-        cells: match row.compared {
+fn until(row: &UntilRow) -> Vec<String> {
+    let found = &row.found;
+    vec![
+        format!("±{} %", row.percent),
+        match row.compared {
             true => format!("{} compared", row.cells),
             false => row.cells.to_string(),
         },
-        percent: format!("±{} %", row.percent),
-        cv: fmt::percent(row.launch_log_stddev),
-        from: row.invocations,
-        blocks: format!("{:.1}", row.found.blocks),
-        gave_up: fmt::percent(row.found.gave_up),
-        coverage: fmt::percent(row.found.coverage),
-        coverage_widest: fmt::percent(row.found.coverage_widest),
-        power: row.found.power.map_or(fmt::NONE.into(), fmt::percent),
-    }
+        fmt::percent(row.launch_log_stddev),
+        row.invocations.to_string(),
+        format!("{:.1}", found.blocks),
+        fmt::percent(found.gave_up),
+        fmt::percent(found.coverage),
+        fmt::percent(found.coverage_widest),
+        found.power.map_or(fmt::NONE.into(), fmt::percent),
+    ]
 }
 
 /// A page that consists of a text alone.

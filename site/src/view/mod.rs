@@ -51,6 +51,7 @@ pub mod tables;
 
 use crate::Input;
 use crate::chart::style::Style;
+use frame::Frame;
 use schema::key::{CaseKey, CellKey};
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
@@ -92,6 +93,11 @@ impl<'a> Shown<'a> {
             cells,
             styles: styles(&run.header.plan.targets),
         }
+    }
+
+    /// Make the frame of the page at `path` about the run.
+    pub fn frame(&self, path: &str, title: &str, about: &str) -> Frame {
+        Frame::new(self.input, Some(self.run), path, title, about)
     }
 
     /// The planned targets, in the registry's order.

@@ -1,8 +1,7 @@
 //! The chart of memory against the model's size: the peak of the same case in runs of several
 //! models on one machine.
 
-use super::cells::rests_on;
-use super::figures::why;
+use super::cells::{rests_on, why};
 use super::place::{machine, parameters, representative_runs};
 use super::{Shown, case_label};
 use crate::chart::lines::{Lines, Point, Series};

@@ -150,7 +150,7 @@ fn results(input: &Input, run: &Run) -> Vec<(String, String)> {
     pages.push((paths::COMPARE.into(), "Compare".into()));
     pages.push((paths::COST.into(), "Cost".into()));
     if paths::micro_run(input.runs).is_some() {
-        pages.push((paths::MICRO.into(), "Below the engines".into()));
+        pages.push((paths::MICRO.into(), "Micro-benchmarks".into()));
     }
     if paths::has_kernels(run) {
         pages.push((paths::KERNELS.into(), "Kernels".into()));

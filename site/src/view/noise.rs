@@ -61,18 +61,14 @@ pub fn pairs(here: &[&TwinPair]) -> String {
     let said: Vec<String> = here
         .iter()
         .map(|pair| {
-            let (ratio, interval) = fmt::ratio(pair.ratio, pair.ci95);
+            let ratio = fmt::joined(fmt::ratio(pair.ratio, pair.ci95));
             let mark = match pair.is_different {
                 true => {
                     " (⚠ called different: something besides the engine makes a difference here)"
                 }
                 false => "",
             };
-            format!(
-                "{} {ratio} {}{mark}",
-                pair.target,
-                interval.unwrap_or_default()
-            )
+            format!("{} {ratio}{mark}", pair.target)
         })
         .collect();
     format!(

@@ -3,6 +3,7 @@
 //! optimise, never promises.
 
 use super::cells::swatch;
+use super::eligible::PARAMETERS_MIN;
 use super::frame::Frame;
 use super::paths::{self, run_path};
 use super::place::{self, RunLine, case_path, target_path};
@@ -115,14 +116,13 @@ fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
         };
     };
     let (measured, interval) = measured(top);
-    let (gain, gain_interval) = fmt::ratio(top.gain, top.gain_ci95);
+    let gain = fmt::joined(fmt::ratio(top.gain, top.gain_ci95));
     let (before, after) = what(top.kind);
     format!(
-        "Of the gaps to a limit measured on {}, the widest is that of {}, which {before} {measured} {interval}{after}. At the limit its {} would be at most {gain} {} better; it may not be reachable.",
+        "Of the gaps to a limit measured on {}, the widest is that of {}, which {before} {measured} {interval}{after}. At the limit its {} would be at most {gain} better; it may not be reachable.",
         place::machine_and_model(shown),
         top.target,
         gains(top.kind),
-        gain_interval.unwrap_or_default(),
     )
 }
 
@@ -159,16 +159,12 @@ fn by_arithmetic(shown: &Shown, top: &Opportunity) -> String {
 
 fn section(shown: &Shown, all: &[Opportunity]) -> Section {
     let id = &shown.run.header.id;
-    let small = place::parameters(shown).is_none_or(|n| n < 1_000_000_000);
     Section {
         anchor: slug(id),
         run: id.clone(),
         run_path: run_path(id),
         place: place::place(shown),
-        caution: match small {
-            true => "With a model this small most of a request is overhead: these gaps say where an engine spends time around the work, and don’t carry over to a model of real size.".into(),
-            false => String::new(),
-        },
+        caution: caution(place::parameters(shown)).into(),
         chart: chart(shown, all),
         rows: all
             .iter()
@@ -178,9 +174,25 @@ fn section(shown: &Shown, all: &[Opportunity]) -> Section {
             .collect(),
         more: match all.len().saturating_sub(LISTED) as u64 {
             0 => String::new(),
-            n => format!("{} not listed.", plural(n, "smaller gap is", "smaller gaps are")),
+            n => format!(
+                "{} not listed.",
+                plural(n, "smaller gap is", "smaller gaps are")
+            ),
         },
         unbounded: unbounded(shown, all),
+    }
+}
+
+/// Say what the gaps with a model of so many parameters don't show; empty where it is of real size.
+fn caution(parameters: Option<u64>) -> &'static str {
+    match parameters {
+        Some(n) if n >= PARAMETERS_MIN => "",
+        Some(_) => {
+            "With a model this small most of a request is overhead: these gaps say where an engine spends time around the work, and don’t carry over to a model of real size."
+        }
+        None => {
+            "The size of this run’s model is not known: were it small, most of a request would be overhead, and these gaps wouldn’t carry over to a model of real size."
+        }
     }
 }
 
@@ -407,15 +419,14 @@ fn chart(shown: &Shown, all: &[Opportunity]) -> Option<Figure> {
     if groups.is_empty() {
         return None;
     }
-    let (gain, interval) = fmt::ratio(top.gain, top.gain_ci95);
+    let gain = fmt::joined(fmt::ratio(top.gain, top.gain_ci95));
     Some(
         Forest {
             id: format!("gaps-{}", slug(&shown.run.header.id)),
             finding: format!(
-                "The widest gap of any kind is in {}: {}, at most {gain} {}",
+                "The widest gap of any kind is in {}: {}, at most {gain}",
                 title(top.kind).to_lowercase(),
-                top.target,
-                interval.unwrap_or_default()
+                top.target
             ),
             reading: "Of each engine the target with the widest gap of a kind. Marker: how many times better the bounded metric would be at the limit; whiskers: 95 % interval, from that of what was measured. The dashed line is the limit itself (1×). The axis is logarithmic. Different kinds bound different work: they don’t multiply.".into(),
             axis_label: "times better at the limit, at most".into(),

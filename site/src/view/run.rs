@@ -13,10 +13,12 @@ use crate::chart::Figure;
 use crate::fmt;
 use crate::words::plural;
 use schema::launch_log::LaunchLog;
-use schema::record::Status;
+use schema::micro::MicroLog;
+use schema::record::{End, Status};
 use serde::Serialize;
 use stats::alone::alone;
 use stats::analysis::{Exceeded, MetricId};
+use std::path::Path;
 
 /// The page of a run.
 #[derive(Serialize)]
@@ -67,6 +69,20 @@ struct FileRow {
     reason: String,
 }
 
+impl FileRow {
+    fn new(file: &Path, sha256: &str, end: Option<&End>, requests: String) -> Self {
+        let status = end.map(|end| end.status);
+        Self {
+            file: file.to_string_lossy().into_owned(),
+            sha256: sha256.to_owned(),
+            status: status.map_or("cut short", status_words),
+            ok: status == Some(Status::Ok),
+            requests,
+            reason: end.map(|end| end.reason.clone()).unwrap_or_default(),
+        }
+    }
+}
+
 /// Make the page of one run with its `downloads`; `latest` where it is the run that the report
 /// shows.
 pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
@@ -78,11 +94,11 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
         rows: map.clone().into_iter().collect(),
     };
     let command = command(&header.argv);
-    let records = || shown.run.launches.iter().chain(&shown.run.twins);
+    let records = shown.run.launches.iter().chain(&shown.run.twins);
+    let suites = shown.run.micro.iter().map(suite_row);
+    let files: Vec<FileRow> = records.map(file_row).chain(suites).collect();
     RunPage {
-        frame: Frame::new(
-            shown.input,
-            Some(shown.run),
+        frame: shown.frame(
             &run_path(&header.id),
             &format!("Run {}", header.id),
             "Results, environment, command, hashes, parity and record files of one run.",
@@ -116,8 +132,8 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
         isa: pins::instruction_limits(shown),
         commands: commands(shown),
         order: order(shown),
-        files: records().map(file_row).collect(),
-        files_summary: plural(records().count() as u64, "record file", "record files"),
+        files_summary: plural(files.len() as u64, "record file", "record files"),
+        files,
         downloads: downloads.iter().map(DownloadRow::new).collect(),
     }
 }
@@ -127,10 +143,10 @@ fn alone_rows(shown: &Shown) -> Vec<(String, String)> {
     let all = alone(&shown.run.header.plan.scenarios, &shown.analysis.cells);
     all.into_iter()
         .map(|found| {
-            let (ratio, interval) = fmt::ratio(found.ratio.ratio, found.ratio.ci95);
+            let ratio = fmt::ratio(found.ratio.ratio, found.ratio.ci95);
             let cases = format!("{} ÷ {}", found.alone, found.in_turns);
             let label = format!("{} ({cases})", found.target);
-            (label, format!("{ratio} {}", interval.unwrap_or_default()))
+            (label, fmt::joined(ratio))
         })
         .collect()
 }
@@ -277,19 +293,13 @@ fn order(shown: &Shown) -> Vec<(String, String)> {
 }
 
 fn file_row(log: &LaunchLog) -> FileRow {
-    let status = log.end.as_ref().map(|end| end.status);
-    FileRow {
-        file: log.file.to_string_lossy().into_owned(),
-        sha256: log.sha256.clone(),
-        status: status.map_or("cut short", status_words),
-        ok: status == Some(Status::Ok),
-        requests: fmt::count(log.requests.iter().filter(|r| !r.warmup).count() as u64),
-        reason: log
-            .end
-            .as_ref()
-            .map(|end| end.reason.clone())
-            .unwrap_or_default(),
-    }
+    let timed = log.requests.iter().filter(|r| !r.warmup).count() as u64;
+    FileRow::new(&log.file, &log.sha256, log.end.as_ref(), fmt::count(timed))
+}
+
+/// A micro suite's launch times calls and sends no request.
+fn suite_row(log: &MicroLog) -> FileRow {
+    FileRow::new(&log.file, &log.sha256, log.end.as_ref(), fmt::NONE.into())
 }
 
 /// The command that made a run, as one would type it in a checkout. A record has only the harness's

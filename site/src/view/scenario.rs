@@ -1,6 +1,7 @@
 //! A scenario's page: its question, what its numbers mean, charts along its axis, and all metrics
 //! and comparisons of every case.
 
+use super::cells::direction;
 use super::figures::{along_axis, distribution};
 use super::fits::ScalingTable;
 use super::frame::Frame;
@@ -21,7 +22,7 @@ use schema::record::Status;
 use schema::scenario::LoadShape;
 use serde::Serialize;
 use stats::analysis::MetricId;
-use stats::metrics::{Better, Sample};
+use stats::metrics::Sample;
 use stats::witness::Audit;
 
 /// A scenario's page.
@@ -94,11 +95,7 @@ pub fn words(id: MetricId) -> MetricWords {
         title: about.title,
         id: about.name,
         definition: about.definition,
-        better: match about.better {
-            Better::Lower => "less is better",
-            Better::Higher => "more is better",
-            Better::Neither => "neither way is better",
-        },
+        better: direction(about.better),
         counts: match about.sample {
             Sample::Request => "requests",
             Sample::Gap => "gaps between tokens",
@@ -116,13 +113,7 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
     let question = text.map(|text| text.question.clone()).unwrap_or_default();
     let metrics = shown.metrics(scenario);
     ScenarioPage {
-        frame: Frame::new(
-            shown.input,
-            Some(shown.run),
-            &scenario_path(&scenario.id),
-            title,
-            &question,
-        ),
+        frame: shown.frame(&scenario_path(&scenario.id), title, &question),
         id: scenario.id.clone(),
         version: scenario.version,
         answer: standing::of_scenario(shown, scenario),

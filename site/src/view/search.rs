@@ -56,9 +56,7 @@ pub fn page(shown: &Shown, pairs: &compare::AllPairs) -> SearchPage {
         )
     }));
     SearchPage {
-        frame: Frame::new(
-            shown.input,
-            Some(shown.run),
+        frame: shown.frame(
             paths::SEARCH,
             "Search",
             "Every engine, target, scenario, comparison, metric and term of these pages.",

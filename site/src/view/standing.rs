@@ -163,17 +163,12 @@ pub fn of_engine(shown: &Shown, engine: &str) -> String {
     };
     best.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
     let words = |(title, c): &(&str, &Comparison)| {
-        let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+        let ratio = fmt::joined(fmt::ratio(c.ratio, c.ci95));
         let tie = match c.verdict.is_tie() {
             true => ", no detectable difference",
             false => "",
         };
-        let interval = interval.unwrap_or_default();
-        format!(
-            "{ratio} {interval} ({} in {}{tie})",
-            c.target,
-            title.to_lowercase()
-        )
+        format!("{ratio} ({} in {}{tie})", c.target, title.to_lowercase())
     };
     match best.as_slice() {
         [] => format!(
@@ -209,12 +204,11 @@ fn saturation(cell: &Cell) -> Option<String> {
     let (shortfall, ci95) = value(MetricId::ShortfallPercent)?;
     let (offered, _) = value(MetricId::OfferedPerS)?;
     over_saturated(cell)?.then(|| {
-        let (shortfall, interval) = fmt::with_interval(Unit::Percent, shortfall, ci95);
+        let shortfall = fmt::joined(fmt::with_interval(Unit::Percent, shortfall, ci95));
         format!(
-            "Over-saturated: {} was offered {} and left {shortfall} {} of it for later, so its queue grew and its latencies depend on how long the case lasted.",
+            "Over-saturated: {} was offered {} and left {shortfall} of it for later, so its queue grew and its latencies depend on how long the case lasted.",
             cell.target,
-            fmt::quantity(Unit::RequestsPerS, offered),
-            interval.unwrap_or_default()
+            fmt::quantity(Unit::RequestsPerS, offered)
         )
     })
 }
@@ -254,38 +248,22 @@ fn objective(shown: &Shown, cells: &[&Cell]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schema::record::Status;
+    use schema::key::CellKey;
     use stats::analysis::Metric;
 
     fn cell(shortfall_ci95: Option<(f64, f64)>) -> Cell {
         let metric = |id, value, ci95| Metric {
-            id,
-            n: 5,
-            value,
             ci95,
-            cv_invocations: None,
-            by_invocation: vec![value; 5],
-            shape: None,
-            course: None,
+            ..Metric::of(id, value, vec![value; 5])
         };
         Cell {
-            target: "x.cpu.f32".into(),
-            scenario: "open_loop".into(),
-            case: "r110".into(),
-            axis_value: 110,
-            status: Status::Ok,
-            reason: String::new(),
             requests: 100,
             invocations: 5,
             metrics: vec![
                 metric(MetricId::OfferedPerS, 12.5, None),
                 metric(MetricId::ShortfallPercent, 9.0, shortfall_ci95),
             ],
-            rank: None,
-            disturbances: Vec::new(),
-            unwatched: 0,
-            unseen: 0,
-            audit: None,
+            ..Cell::new(CellKey::new("x.cpu.f32", "open_loop", "r110"), 110)
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::cells::{self, swatch, verdict};
 use super::disturbances::{flag, pair_flag};
-use super::paths::{engine_path, reason_path};
+use super::paths::reason_path;
 use super::{Shown, noise};
 use crate::fmt::{self, Unit};
 use schema::key::CaseKey;
@@ -84,8 +84,6 @@ pub struct FailedRow {
 /// A row: one target compared with the baseline or the leader.
 #[derive(Clone, Debug, Serialize)]
 pub struct ComparisonRow {
-    /// The target's marker.
-    pub swatch: String,
     /// Target id.
     pub target: String,
     /// How many times better it is.
@@ -281,7 +279,6 @@ pub fn comparisons(shown: &Shown, at: &CaseKey) -> Vec<ComparisonGroup> {
                     let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
                     let (verdict, tone) = verdict(c);
                     ComparisonRow {
-                        swatch: swatch(shown, &c.target),
                         target: c.target.clone(),
                         ratio,
                         interval: interval.unwrap_or_else(|| fmt::NONE.into()),
@@ -308,14 +305,4 @@ fn effect_size(delta: f64) -> &'static str {
         d if d < 0.474 => "medium",
         _ => "large",
     }
-}
-
-/// Path of a target's section on its engine's page.
-pub fn target_path(shown: &Shown, target: &str) -> String {
-    let engine = shown
-        .targets()
-        .iter()
-        .find(|t| t.id == target)
-        .map_or("", |t| t.engine.as_str());
-    format!("{}#{}", engine_path(engine), crate::html::slug(target))
 }

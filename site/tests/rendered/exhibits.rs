@@ -4,19 +4,18 @@
 //! charts along an axis that begins at 0.
 
 use crate::common::provenance::{add_facts, add_limits};
-use crate::common::{World, run, world};
-use crate::html;
+use crate::common::{World, render, run, world};
+use crate::html::{html_of, page, words};
 use schema::run::Run;
 use schema::scenario::Axis;
 
-fn page(runs: Vec<Run>, path: &str) -> String {
-    let pages = site::render(&world(runs).input()).expect("renders");
-    String::from_utf8(pages[path].clone()).expect("UTF-8")
+fn of(runs: Vec<Run>, path: &str) -> String {
+    page(&world(runs), path)
 }
 
 #[test]
 fn a_scenario_has_its_fit_its_strips_and_each_engines_best_at_first() {
-    let text = page(vec![run("cpu", 5, 22)], "scenario/single_request.html");
+    let text = of(vec![run("cpu", 5, 22)], "scenario/single_request.html");
     for part in [
         r#"id="fig-by-case-ttft_ns""#,
         "Growth exponent",
@@ -33,7 +32,7 @@ fn a_scenario_has_its_fit_its_strips_and_each_engines_best_at_first() {
 
 #[test]
 fn memory_is_shown_in_its_parts() {
-    let text = page(vec![run("cpu", 5, 22)], "scenario/memory.html");
+    let text = of(vec![run("cpu", 5, 22)], "scenario/memory.html");
     for part in ["fig-memory-stack", "KV cache", "everything else"] {
         assert!(text.contains(part), "{part}");
     }
@@ -43,11 +42,11 @@ const NO_LIMIT: &str = "no limit of its device was measured";
 
 #[test]
 fn a_roof_is_drawn_only_where_it_was_measured() {
-    let without = page(vec![run("cpu", 5, 22)], "scenario/single_request.html");
+    let without = of(vec![run("cpu", 5, 22)], "scenario/single_request.html");
     assert!(!without.contains("fig-roofline"));
     let mut measured = run("cpu", 5, 22);
     add_limits(&mut measured);
-    let with = page(vec![measured.clone()], "scenario/single_request.html");
+    let with = of(vec![measured.clone()], "scenario/single_request.html");
     assert!(with.contains("fig-roofline") && with.contains(", decode"));
     assert!(!with.contains(NO_LIMIT));
 
@@ -59,15 +58,15 @@ fn a_roof_is_drawn_only_where_it_was_measured() {
         }
     };
     set(&mut measured, false);
-    let mixed = page(vec![measured.clone()], "scenario/single_request.html");
+    let mixed = of(vec![measured.clone()], "scenario/single_request.html");
     assert!(mixed.contains("fig-roofline") && mixed.contains(NO_LIMIT));
     assert!(!mixed.contains("pytorch.cpu.f32, decode"));
-    let roadmap = page(vec![measured.clone()], "roadmap.html");
+    let roadmap = of(vec![measured.clone()], "roadmap.html");
     assert!(roadmap.contains("on devices whose limits were not measured"));
     set(&mut measured, true);
-    let gpu = page(vec![measured.clone()], "scenario/single_request.html");
+    let gpu = of(vec![measured.clone()], "scenario/single_request.html");
     assert!(!gpu.contains("fig-roofline"));
-    let roadmap = page(vec![measured.clone()], "roadmap.html");
+    let roadmap = of(vec![measured.clone()], "roadmap.html");
     assert!(roadmap.contains("No limit of the device that computes was measured."));
     assert!(!roadmap.contains("on devices whose limits were not measured"));
 
@@ -78,26 +77,26 @@ fn a_roof_is_drawn_only_where_it_was_measured() {
         ("cuda_last_level_cache_bytes", "1000"),
     ];
     add_facts(&mut measured, &of_gpu);
-    let gpu = page(vec![measured.clone()], "scenario/single_request.html");
+    let gpu = of(vec![measured.clone()], "scenario/single_request.html");
     assert!(gpu.contains("fig-roofline") && gpu.contains("what the GPU can do"));
-    let roadmap = page(vec![measured], "roadmap.html");
+    let roadmap = of(vec![measured], "roadmap.html");
     assert!(!roadmap.contains("No limit of the device that computes was measured."));
 }
 
 #[test]
 fn runs_that_compare_have_a_history_and_one_run_has_none() {
-    let alone = page(vec![run("cpu", 5, 22), run("smoke", 1, 5)], "index.html");
+    let alone = of(vec![run("cpu", 5, 22), run("smoke", 1, 5)], "index.html");
     assert!(
         !alone.contains("fig-history"),
         "another profile doesn't compare"
     );
     let mut older = run("cpu", 5, 22);
     older.header.id = "20980102-030405-cpu-older".into();
-    let both = page(vec![run("cpu", 5, 22), older.clone()], "index.html");
+    let both = of(vec![run("cpu", 5, 22), older.clone()], "index.html");
     assert!(both.contains("fig-history") && both.contains("20980102-030405-cpu-older"));
     let facts = &mut older.header.provenance.facts;
     facts.insert("cpu_flags".into(), "avx2".into());
-    let elsewhere = page(vec![run("cpu", 5, 22), older], "index.html");
+    let elsewhere = of(vec![run("cpu", 5, 22), older], "index.html");
     assert!(!elsewhere.contains("fig-history"), "on another machine");
 }
 
@@ -112,7 +111,7 @@ fn the_map_of_coverage_has_a_sign_for_every_cell() {
         .map(|s| s.cases.len())
         .sum();
     let cells = cases * run.header.plan.targets.len();
-    let text = page(vec![run], "coverage.html");
+    let text = of(vec![run], "coverage.html");
     let map = text.split("id=\"fig-coverage\"").nth(1).unwrap();
     let map = map.split("</svg>").next().unwrap();
     assert_eq!(map.matches("h-").count(), cells);
@@ -130,8 +129,7 @@ fn a_matrix_says_which_engine_runs_which_architecture() {
     let (name, alone) = (first.name.clone(), first.targets[0].clone());
     let alone = format!("{}.{}.{}", first.id, alone.backend, alone.precision);
     let any = second.name.clone();
-    let pages = site::render(&world.input()).expect("renders");
-    let text = String::from_utf8(pages["coverage.html"].clone()).expect("UTF-8");
+    let text = page(&world, "coverage.html");
     let matrix = text
         .split("Architectures by engine")
         .nth(1)
@@ -176,17 +174,11 @@ fn with_reuse() -> World {
     world
 }
 
-fn page_of(world: &World, path: &str) -> (String, String) {
-    let files = site::render(&world.input()).expect("renders");
-    let raw = String::from_utf8(files[path].clone()).expect("UTF-8");
-    let text = html::read(path, &raw).text;
-    (raw, text.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
 #[test]
 fn a_target_that_keeps_prompts_is_held_against_itself() {
     let world = with_reuse();
-    let (raw, text) = page_of(&world, "scenario/long_context.html");
+    let path = "scenario/long_context.html";
+    let (raw, text) = (page(&world, path), words(&world, path));
     let (_, table) = text
         .split_once("each target against itself where they share nothing")
         .expect("there is a table");
@@ -225,23 +217,22 @@ fn a_target_that_keeps_prompts_is_held_against_itself() {
 #[test]
 fn a_scenario_that_keeps_nothing_has_no_such_table() {
     let world = world(vec![run("cpu", 5, 22)]);
-    let (_, text) = page_of(&world, "scenario/long_context.html");
+    let text = words(&world, "scenario/long_context.html");
     assert!(!text.contains("Sooner by"));
 }
 
 #[test]
 fn nobody_is_held_against_a_baseline_that_keeps_no_prompts() {
     let world = with_reuse();
-    let (_, index) = page_of(&world, "index.html");
+    let index = words(&world, "index.html");
     assert!(!index.contains("baseline has no value"), "{index}");
     assert!(index.contains("Long context"));
 }
 
 #[test]
 fn what_a_project_claims_stands_beside_what_the_run_found() {
-    let pages = site::render(&world(vec![run("cpu", 5, 22)]).input()).expect("renders");
-    let text = |path: &str| String::from_utf8(pages[path].clone()).unwrap();
-    let page = text("engine/candle.html");
+    let pages = render(&world(vec![run("cpu", 5, 22)]));
+    let page = html_of(&pages, "engine/candle.html");
     for words in [
         "Read on 2026-01-03.",
         "Twice as fast (synthetic).",
@@ -255,7 +246,7 @@ fn what_a_project_claims_stands_beside_what_the_run_found() {
         assert!(page.contains(words), "{words}: {page}");
     }
     assert!(!page.contains("Not measured together."));
-    let other = text("engine/lmrs.html");
+    let other = html_of(&pages, "engine/lmrs.html");
     assert!(!other.contains("What its project says"));
 }
 
@@ -263,8 +254,7 @@ fn what_a_project_claims_stands_beside_what_the_run_found() {
 fn a_claim_whose_targets_were_not_measured_together_says_so() {
     let mut world = world(vec![run("cpu", 5, 22)]);
     world.claims.claims[0].here[0].against = "candle.cuda.f32".into();
-    let pages = site::render(&world.input()).expect("renders");
-    let page = String::from_utf8(pages["engine/candle.html"].clone()).unwrap();
+    let page = page(&world, "engine/candle.html");
     assert!(page.contains("Twice as fast (synthetic)."));
     assert!(page.contains("Not measured together."), "{page}");
 }

@@ -2,6 +2,7 @@
 //! where it was not; and which targets met a profile's limits on latency.
 
 use crate::common::{self, World, run};
+use crate::html::page;
 use schema::calibration::{Calibration, LatencyError, Level, ScheduleLag};
 use schema::capacity::Capacity;
 use schema::profile::Slo;
@@ -9,11 +10,6 @@ use schema::record::Status;
 
 fn world() -> World {
     common::world(vec![run("cpu", 5, 22)])
-}
-
-fn page(world: &World, path: &str) -> String {
-    let pages = site::render(&world.input()).expect("renders");
-    String::from_utf8(pages[path].clone()).expect("UTF-8")
 }
 
 fn run_page(world: &World) -> String {

@@ -1,19 +1,15 @@
 //! The pages of the micro suites: every planned variant stands on its suite's page, with its
 //! numbers or the reason why there are none, and on the page of the engine it belongs to.
 
-use crate::common::{micro::with_micro, run, world};
+use crate::common::{micro::with_micro, render, run, world};
+use crate::html::{html_of, page};
 use schema::micro::record::MicroFailed;
 use schema::record::Status;
 
-fn page<'a>(pages: &'a std::collections::BTreeMap<String, Vec<u8>>, path: &str) -> &'a str {
-    let bytes = pages.get(path).unwrap_or_else(|| panic!("no {path}"));
-    std::str::from_utf8(bytes).expect("UTF-8")
-}
-
 #[test]
 fn every_variant_is_on_its_suite_s_page() {
-    let pages = site::render(&world(vec![with_micro(run("cpu", 5, 24))]).input()).unwrap();
-    let suite = page(&pages, "micro/adding.html");
+    let pages = render(&world(vec![with_micro(run("cpu", 5, 24))]));
+    let suite = html_of(&pages, "micro/adding.html");
     for words in [
         "How long does a sum take?",
         "10 numbers",
@@ -38,13 +34,13 @@ fn every_variant_is_on_its_suite_s_page() {
         suite.contains("better"),
         "a difference of that size is seen"
     );
-    let index = page(&pages, "micro.html");
+    let index = html_of(&pages, "micro.html");
     assert!(index.contains("micro/adding.html") && index.contains("Largest advantage over plain"));
-    let engine = page(&pages, "engine/candle.html");
+    let engine = html_of(&pages, "engine/candle.html");
     assert!(engine.contains("micro/adding.html") && engine.contains("What lies below"));
-    assert!(!page(&pages, "engine/lmrs.html").contains("What lies below"));
+    assert!(!html_of(&pages, "engine/lmrs.html").contains("What lies below"));
     assert!(
-        page(&pages, "index.html").contains("micro.html"),
+        html_of(&pages, "index.html").contains("micro.html"),
         "the way to it"
     );
 }
@@ -55,13 +51,18 @@ fn the_suites_rows_are_a_file_of_the_run_that_their_pages_speak_of() {
     first.header.id = "20990103-030405-cpu-first".into();
     let second = with_micro(run("cpu", 5, 24));
     let dir = format!("data/{}", second.header.id);
-    let pages = site::render(&world(vec![first, second]).input()).unwrap();
-    let csv = page(&pages, &format!("{dir}/micro.csv"));
+    let pages = render(&world(vec![first, second]));
+    let csv = html_of(&pages, &format!("{dir}/micro.csv"));
     assert!(csv.contains("micro/adding,many,call_ns,") && csv.contains(",wrong_output,"));
-    assert!(page(&pages, "data.html").contains(&format!("{dir}/micro.csv")));
-    let others = page(&pages, "data/20990103-030405-cpu-first/results.csv");
+    assert!(html_of(&pages, "data.html").contains(&format!("{dir}/micro.csv")));
+    // Its records are files of the run like any other.
+    let hashes = html_of(&pages, &format!("{dir}/records.sha256"));
+    let files = site::words::plural(hashes.lines().count() as u64, "record file", "record files");
+    let of_run = html_of(&pages, &format!("{}.html", dir.replace("data/", "run/")));
+    assert!(of_run.contains(&files) && of_run.contains("micro/adding/simd.i4.jsonl"));
+    let others = html_of(&pages, "data/20990103-030405-cpu-first/results.csv");
     assert!(!others.contains("micro/adding"));
-    assert!(page(&pages, "data.html").contains(&format!("{dir}/results.csv")));
+    assert!(html_of(&pages, "data.html").contains(&format!("{dir}/results.csv")));
 }
 
 #[test]
@@ -69,8 +70,7 @@ fn only_what_is_better_in_equal_precision_is_an_advantage() {
     let index = |change: fn(&mut schema::run::Run)| {
         let mut run = with_micro(run("cpu", 5, 24));
         change(&mut run);
-        let pages = site::render(&world(vec![run]).input()).unwrap();
-        page(&pages, "micro.html").to_owned()
+        page(&world(vec![run]), "micro.html")
     };
     assert!(index(|_| ()).contains("Largest advantage over plain: simd with"));
     // The same numbers in another precision are no advantage.
@@ -101,10 +101,7 @@ fn a_ratio_that_is_missing_says_what_of_the_baseline_is() {
                 }));
         }
     };
-    let suite = |run: schema::run::Run| {
-        let pages = site::render(&world(vec![run]).input()).unwrap();
-        page(&pages, "micro/adding.html").to_owned()
-    };
+    let suite = |run: schema::run::Run| page(&world(vec![run]), "micro/adding.html");
     let lost = |name: &str| {
         let mut run = with_micro(run("cpu", 5, 24));
         fail(&mut run, name);
@@ -124,7 +121,7 @@ fn a_ratio_that_is_missing_says_what_of_the_baseline_is() {
 
 #[test]
 fn a_run_without_suites_has_no_such_page() {
-    let pages = site::render(&world(vec![run("cpu", 5, 24)]).input()).unwrap();
+    let pages = render(&world(vec![run("cpu", 5, 24)]));
     assert!(!pages.keys().any(|path| path.contains("micro")));
 }
 
@@ -138,7 +135,7 @@ fn a_run_of_suites_alone_has_an_index() {
     alone.launches.clear();
     alone.verify.clear();
     alone.checks.clear();
-    let pages = site::render(&world(vec![alone]).input()).unwrap();
-    assert!(page(&pages, "index.html").contains("micro.html"));
-    assert!(page(&pages, "micro/adding.html").contains("plain"));
+    let pages = render(&world(vec![alone]));
+    assert!(html_of(&pages, "index.html").contains("micro.html"));
+    assert!(html_of(&pages, "micro/adding.html").contains("plain"));
 }

@@ -5,20 +5,16 @@
 //!
 //! A run of prompts that the user brought says which they were; any other run doesn't mention them.
 
-use crate::common::{World, run, world};
-use crate::html;
-use crate::html::check;
+use crate::common::{World, render, run, world};
+use crate::html::{Pages, check, page, text_of, texts};
 use schema::own_prompts::OwnPrompts;
 use schema::pins::{Pin, Pins};
 use schema::record::Telemetry;
 use schema::run::Run;
 use schema::scenario::{PromptSource, Scenario};
-use std::collections::BTreeMap;
 
 fn run_page(world: &World) -> String {
-    let pages = site::render(&world.input()).expect("renders");
-    let page = pages[&format!("run/{}.html", world.runs[0].header.id)].clone();
-    String::from_utf8(page).expect("UTF-8")
+    page(world, &format!("run/{}.html", world.runs[0].header.id))
 }
 
 const CHECKOUT: &str = "git checkout 0123456789abcdef0123456789abcdef01234567";
@@ -94,14 +90,10 @@ fn the_state_of_a_gpu_stands_there_where_it_was_read() {
 
 const TITLE: &str = "Your own prompts";
 
-fn render(world: &World) -> BTreeMap<String, Vec<u8>> {
-    let pages = site::render(&world.input()).expect("renders");
+fn checked(world: &World) -> Pages {
+    let pages = render(world);
     check(&pages);
     pages
-}
-
-fn words_of(pages: &BTreeMap<String, Vec<u8>>, path: &str) -> String {
-    html::read(path, std::str::from_utf8(&pages[path]).expect("UTF-8")).text
 }
 
 /// Add the text of the scenario with the user's own prompts to the world.
@@ -135,26 +127,25 @@ fn own() -> Run {
 
 #[test]
 fn the_page_says_which_prompts_and_how_often_each_was_asked() {
-    let pages = render(&world(vec![own()]));
-    let page = words_of(&pages, "scenario/concurrent.html");
+    let pages = checked(&world(vec![own()]));
+    let page = text_of(&pages, "scenario/concurrent.html");
     let prompts = "Prompts: 3 prompts of mine.jsonl, 12 to 50 tokens long (median 30), each asked 36 or 37 times in each case.";
     assert!(page.contains(prompts), "{page}");
     let work = "up to 50 (on average 31) prompt tokens → 16 new tokens, 4 in flight";
     assert!(page.contains(work), "{page}");
-    let other = words_of(&pages, "scenario/sustained.html");
+    let other = text_of(&pages, "scenario/sustained.html");
     assert!(!other.contains("mine.jsonl"), "it asked others: {other}");
 }
 
 #[test]
 fn nobody_misses_prompts_that_nobody_brought() {
-    let pages = render(&with_scenario(world(vec![run("cpu", 5, 22)])));
-    let coverage = words_of(&pages, "coverage.html");
+    let pages = checked(&with_scenario(world(vec![run("cpu", 5, 22)])));
+    let coverage = text_of(&pages, "coverage.html");
     assert!(!coverage.contains(TITLE), "{coverage}");
-    for (path, bytes) in pages.iter().filter(|(path, _)| path.ends_with(".html")) {
-        let page = std::str::from_utf8(bytes).expect("UTF-8");
+    for (path, page) in texts(&pages) {
         assert!(!page.contains(TITLE), "{path}");
     }
     // Without a run, the scenario is listed among all scenarios.
-    let empty = render(&with_scenario(world(vec![])));
-    assert!(words_of(&empty, "index.html").contains(TITLE));
+    let empty = checked(&with_scenario(world(vec![])));
+    assert!(text_of(&empty, "index.html").contains(TITLE));
 }

@@ -1,7 +1,7 @@
 //! The pages about several runs: predictions, guide and roadmap. What they may say, on which run it
 //! rests, and what they say where nothing was measured.
 
-use crate::common::{World, run, world};
+use crate::common::{World, render, run, world};
 use crate::html;
 use schema::model::Model;
 use schema::profile::Sizes;
@@ -9,33 +9,12 @@ use schema::run::Run;
 use std::collections::BTreeMap;
 
 /// Every text file of the site.
-pub(crate) fn pages(world: &World) -> BTreeMap<String, String> {
-    let files = site::render(&world.input()).expect("renders");
+fn pages(world: &World) -> BTreeMap<String, String> {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    files
+    render(world)
         .into_iter()
         .map(|(path, bytes)| (path, text(bytes)))
         .collect()
-}
-
-/// Check that every link within the site leads somewhere, and that no page is too large.
-fn check_links(pages: &BTreeMap<String, String>) {
-    let read: BTreeMap<&str, html::Page> = pages
-        .iter()
-        .filter(|(path, _)| path.ends_with(".html"))
-        .map(|(path, text)| (path.as_str(), html::read(path, text)))
-        .collect();
-    for (path, page) in &read {
-        assert!(pages[*path].len() <= 300_000, "{path}");
-        for link in page.links().filter(|link| !link.contains(':')) {
-            let (to, fragment) = html::resolve(path, link);
-            assert!(pages.contains_key(&to), "{path}: {link} leads nowhere");
-            if let Some(fragment) = fragment {
-                let there = read[to.as_str()].ids(&to);
-                assert!(there.contains(fragment.as_str()), "{path}: {link}");
-            }
-        }
-    }
 }
 
 /// The text of a page.
@@ -142,7 +121,7 @@ fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
     ]);
     large(&mut world, 1);
     let pages = pages(&world);
-    check_links(&pages);
+    html::check(&render(&world));
     let guide = html::read("guide.html", &pages["guide.html"]).text;
     let batch = part(&guide, "Much text to work through", "Long prompts");
     // The synthetic leader of sustained load, from its own analysis.
@@ -203,11 +182,11 @@ fn an_engine_of_our_own_is_no_candidate_and_stands_beside() {
     let choice = taken(&text);
     assert_ne!(of(&choice), of(&leader), "{text}");
     let beside = format!(
-        "Ahead of it is this project’s own engine, which was not written to be deployed: {leader} ("
+        "This project’s own engine, which has no server, tokeniser or sampling, is ahead of it: {leader} ("
     );
     assert!(text.contains(&beside), "{text}");
     let index = html::read("index.html", &pages["index.html"]).text;
-    let lead = "Ahead of them is this project’s own engine, which was not written to be deployed: ";
+    let lead = "This project’s own engine, which has no server, tokeniser or sampling, is ahead: ";
     assert!(index.contains(&format!("{lead}{leader} for ")), "{index}");
     let engine = html::read("engine", &pages[&format!("engine/{}.html", of(&choice))]).text;
     assert!(
@@ -368,6 +347,10 @@ fn the_roadmap_ranks_gaps_and_says_which_limits_it_lacks() {
     assert!(text.contains("No limit of this machine was measured in this run"));
     large(&mut world, 0);
     assert!(!page(&world, "roadmap.html").contains("With a model this small"));
+    world.models.models.clear();
+    let unknown = page(&world, "roadmap.html");
+    assert!(!unknown.contains("With a model this small"));
+    assert!(unknown.contains("The size of this run’s model is not known"));
 }
 
 #[test]

@@ -2,30 +2,13 @@
 //! more, no run is presented as advice that it can't give, and no page claims an origin that its
 //! numbers don't have.
 
-use crate::common::{self, World, run, world};
-use crate::html;
+use crate::common::{self, World, render, run, world};
+use crate::html::{html_of, page, words};
 use schema::profile::Slo;
 use schema::run::Run;
 use schema::scenario::{Axis, LoadShape};
-use std::collections::BTreeMap;
 
 const OPEN: &str = "sustained";
-
-fn pages(world: &World) -> BTreeMap<String, String> {
-    let files = site::render(&world.input()).expect("renders");
-    let pages = files
-        .into_iter()
-        .filter(|(path, _)| path.ends_with(".html"));
-    pages
-        .map(|(path, bytes)| (path, String::from_utf8(bytes).expect("UTF-8")))
-        .collect()
-}
-
-/// The text of a page, with whitespace between tags reduced to one space.
-fn page(world: &World, path: &str) -> String {
-    let text = html::read(path, &pages(world)[path]).text;
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
 
 /// The synthetic world with sustained load as an open loop, at shares of each target's own
 /// capacity.
@@ -58,7 +41,7 @@ fn with_open_loop() -> World {
 #[test]
 fn nobody_leads_where_each_target_has_a_load_of_its_own() {
     let world = with_open_loop();
-    let scenario = page(&world, "scenario/sustained.html");
+    let scenario = words(&world, "scenario/sustained.html");
     assert!(
         scenario.contains("Loads differ by target, so none leads; 8 of 8 targets were planned."),
         "{scenario}"
@@ -70,21 +53,21 @@ fn nobody_leads_where_each_target_has_a_load_of_its_own() {
     for said in ["Against the leader", "Against the baseline"] {
         assert!(!scenario.contains(said), "{said}");
     }
-    let index = page(&world, "index.html");
+    let index = words(&world, "index.html");
     assert!(index.contains("of 4 ranked scenarios"), "{index}");
     assert!(
         index.contains("Sustained load , not ranked: At 90 %"),
         "{index}"
     );
     assert!(!index.contains("leads sustained load") && index.contains("loads differ by target"));
-    let compare = page(&world, "compare.html");
+    let compare = words(&world, "compare.html");
     let left_out = "Left out: sustained load, where each target is offered a share";
     assert!(compare.contains(left_out), "{compare}");
-    let pair = page(&world, "compare/candle.cpu.f32.html");
+    let pair = words(&world, "compare/candle.cpu.f32.html");
     assert!(!pair.contains("% of its own capacity"), "{pair}");
-    let engine = page(&world, "engine/candle.html");
+    let engine = words(&world, "engine/candle.html");
     assert!(engine.contains("Single request – ") && !engine.contains("Sustained load – "));
-    let closed = page(&common::world(vec![run("cpu", 5, 22)]), "index.html");
+    let closed = words(&common::world(vec![run("cpu", 5, 22)]), "index.html");
     assert!(closed.contains("of 5 ranked scenarios"), "{closed}");
 }
 
@@ -95,7 +78,7 @@ fn who_was_measured_alone_is_not_the_best_of_many() {
     let planned = run.header.plan.scenarios.iter_mut();
     let planned = planned.into_iter().find(|s| s.id == OPEN).unwrap();
     planned.targets = vec!["candle.cpu.f32".into()];
-    let text = page(&world, "scenario/sustained.html");
+    let text = words(&world, "scenario/sustained.html");
     let said = "at 90 % of its own capacity only candle.cpu.f32 was measured: ";
     assert!(text.contains(said), "{text}");
     assert!(text.contains("1 of 8 targets was planned."), "{text}");
@@ -106,20 +89,20 @@ fn a_run_that_may_carry_no_recommendation_says_so_before_it_names_a_leader() {
     let mut world = world(vec![run("cpu", 5, 22)]);
     let cant = "The run on this page can’t say: its model has 1\u{202f}234\u{202f}567 parameters, \
                 and a choice rests on none under 1\u{a0}B. In it ";
-    assert!(pages(&world)["index.html"].contains(cant));
+    assert!(page(&world, "index.html").contains(cant));
     world.models.models[0].parameters = 2_000_000_000;
-    assert!(!page(&world, "index.html").contains("The run on this page can’t say"));
+    assert!(!words(&world, "index.html").contains("The run on this page can’t say"));
 }
 
 #[test]
 fn an_engine_of_our_own_is_called_ours_where_it_leads() {
     let mut world = world(vec![run("cpu", 5, 22)]);
     let ours = "(this project’s own engine)";
-    assert!(!page(&world, "index.html").contains(ours));
+    assert!(!words(&world, "index.html").contains(ours));
     for engine in &mut world.registry.engines {
         engine.ours = true;
     }
-    let index = page(&world, "index.html");
+    let index = words(&world, "index.html");
     assert!(index.contains(&format!("{ours} leads ")), "{index}");
     assert!(index.contains("Of this project’s own engine: "), "{index}");
 }
@@ -129,7 +112,7 @@ fn the_index_says_which_size_it_shows() {
     let said = "at the size that the most targets had time for, the largest if several tie";
     let smallest = "; here that is the smallest size of every scenario";
     let mut world = world(vec![run("cpu", 5, 22)]);
-    let index = page(&world, "index.html");
+    let index = words(&world, "index.html");
     assert!(index.contains(said) && !index.contains(smallest), "{index}");
     let places = [
         ", 8 users",
@@ -161,12 +144,12 @@ fn the_index_says_which_size_it_shows() {
         over,
         ..Default::default()
     });
-    assert!(page(&world, "index.html").contains(smallest));
+    assert!(words(&world, "index.html").contains(smallest));
 }
 
 #[test]
 fn a_pair_of_a_disturbed_launch_is_counted_beside_the_answer() {
-    let count = |run: Run| page(&world(vec![run]), "index.html").contains("disturbed");
+    let count = |run: Run| words(&world(vec![run]), "index.html").contains("disturbed");
     assert!(!count(run("cpu", 5, 22)));
     let mut run = run("cpu", 5, 22);
     let of = |log: &&mut schema::launch_log::LaunchLog| {
@@ -182,26 +165,27 @@ fn a_pair_of_a_disturbed_launch_is_counted_beside_the_answer() {
         gpu_lost: Some("the GPU was lost: synthetic".into()),
         ..Default::default()
     }];
-    let index = page(&world(vec![run]), "index.html");
+    let index = words(&world(vec![run]), "index.html");
     assert!(index.contains("⚠ 1 comparison disturbed"), "{index}");
 }
 
 #[test]
 fn what_no_run_gave_claims_no_run() {
-    let pages = pages(&world(vec![run("cpu", 5, 22)]));
+    let pages = render(&world(vec![run("cpu", 5, 22)]));
     let claim = "very number on this page comes from run";
     for path in ["methodology.html", "glossary.html", "changelog.html"] {
-        assert!(!pages[path].contains(claim), "{path}");
+        assert!(!html_of(&pages, path).contains(claim), "{path}");
     }
-    assert!(pages["index.html"].contains(claim));
-    assert!(pages["methodology.html"].contains("data/parity.toml</code>, not from a run"));
+    assert!(html_of(&pages, "index.html").contains(claim));
+    let methodology = html_of(&pages, "methodology.html");
+    assert!(methodology.contains("data/parity.toml</code>, not from a run"));
 }
 
 #[test]
 fn an_interval_that_reaches_under_zero_is_explained_where_it_stands() {
     let note = "An interval that reaches under 0 says";
     let mut world = world(vec![run("cpu", 5, 22)]);
-    assert!(!page(&world, "scenario/single_request.html").contains(note));
+    assert!(!words(&world, "scenario/single_request.html").contains(note));
     // One launch waits a thousand times as long for its first tokens as the others.
     let logs = world.runs[0].launches.iter_mut();
     let of = |log: &&mut schema::launch_log::LaunchLog| {
@@ -225,13 +209,13 @@ fn an_interval_that_reaches_under_zero_is_explained_where_it_stands() {
             end.end_ns += late;
         }
     }
-    assert!(page(&world, "scenario/single_request.html").contains(note));
+    assert!(words(&world, "scenario/single_request.html").contains(note));
 }
 
 #[test]
 fn arithmetic_alone_says_nothing_of_where_time_is_left() {
     let mut world = world(vec![run("cpu", 5, 22)]);
-    let roadmap = page(&world, "roadmap.html");
+    let roadmap = words(&world, "roadmap.html");
     for said in [
         "No limit of this machine was measured in this run",
         "so nothing can be said of where time is left. By arithmetic alone, the target furthest \
@@ -243,14 +227,13 @@ fn arithmetic_alone_says_nothing_of_where_time_is_left() {
     }
     assert!(!roadmap.contains("it may not be reachable"));
     common::provenance::add_limits(&mut world.runs[0]);
-    assert!(page(&world, "roadmap.html").contains("it may not be reachable"));
+    assert!(words(&world, "roadmap.html").contains("it may not be reachable"));
 }
 
 #[test]
 fn the_most_telling_cell_of_a_prediction_stands_first() {
     let world = world(vec![run("cpu", 5, 22)]);
-    let pages = pages(&world);
-    let text = &pages["hypotheses.html"];
+    let text = page(&world, "hypotheses.html");
     assert!(text.contains("Within, corrected") && !text.contains(">Alone<"));
     let of = "The cells behind “Synthetic prediction narrow.”";
     let rows = text.split(of).nth(1).expect("it has cells");

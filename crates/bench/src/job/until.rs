@@ -185,14 +185,8 @@ mod tests {
         let key = CellKey::new(target, "s", "c");
         Cell {
             metrics: vec![Metric {
-                id: MetricId::TtftNs,
-                n: 100,
-                value: 10.0,
                 ci95: Some((5.0, 15.0)),
-                cv_invocations: None,
-                by_invocation: vec![10.0; 3],
-                shape: None,
-                course: None,
+                ..Metric::of(MetricId::TtftNs, 10.0, vec![10.0; 3])
             }],
             ..Cell::new(key, 1)
         }

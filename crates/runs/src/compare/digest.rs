@@ -8,7 +8,8 @@ use base::text;
 use harness::environment::{Difference, Kind};
 use site::fmt::{self, Unit};
 use stats::agreement::Agreement;
-use stats::between::{Change, Verdict};
+use stats::analysis::Verdict;
+use stats::between::Change;
 use stats::tie::apart_at_most;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -35,8 +36,8 @@ pub(super) fn verdict(comparison: &Comparison) -> String {
         (n > 0).then(|| format!("{words} in {n}"))
     };
     let differs = [
-        of(Verdict::Slower, ("slower", "larger"), count.slower),
-        of(Verdict::Faster, ("faster", "smaller"), count.faster),
+        of(Verdict::Worse, ("slower", "larger"), count.slower),
+        of(Verdict::Better, ("faster", "smaller"), count.faster),
     ];
     let differs: Vec<String> = differs.into_iter().flatten().collect();
     let rest = match (differs.is_empty(), judged) {
@@ -72,12 +73,11 @@ pub(super) fn shown(changes: &[Change], all: bool) -> Vec<&Change> {
     if all {
         return changes.iter().collect();
     }
-    let is_changed =
-        |c: &&Change| c.broken || matches!(c.verdict, Verdict::Faster | Verdict::Slower);
+    let is_changed = |c: &&Change| c.broken || c.verdict.is_difference();
     let mut changed: Vec<&Change> = changes.iter().filter(is_changed).collect();
     let size = |c: &Change| c.ratio.map_or(0.0, |ratio| ratio.ln().abs());
     changed.sort_by(|a, b| {
-        let rank = |c: &Change| (!c.broken, c.verdict == Verdict::Faster);
+        let rank = |c: &Change| (!c.broken, c.verdict == Verdict::Better);
         rank(a).cmp(&rank(b)).then(size(b).total_cmp(&size(a)))
     });
     changed
@@ -133,12 +133,12 @@ fn words(change: &Change) -> String {
     let words = match change.verdict {
         Verdict::Equal => return format!("equal within {}", apart()),
         Verdict::Undecided => return format!("undecided, up to {} apart", apart()),
-        Verdict::Faster if is_bytes(change) => "smaller",
-        Verdict::Slower if is_bytes(change) => "larger",
-        Verdict::Faster => "faster",
-        Verdict::Slower => "slower",
-        Verdict::NotComparable if change.broken => "fails",
-        Verdict::NotComparable => "not comparable",
+        Verdict::Better if is_bytes(change) => "smaller",
+        Verdict::Worse if is_bytes(change) => "larger",
+        Verdict::Better => "faster",
+        Verdict::Worse => "slower",
+        Verdict::Unknown if change.broken => "fails",
+        Verdict::Unknown => "not comparable",
     };
     words.into()
 }
@@ -147,7 +147,7 @@ fn words(change: &Change) -> String {
 /// none. Cells at which only B fails are left out, because they count as changed.
 pub(super) fn gaps(comparison: &Comparison) -> Option<(String, Vec<(usize, String)>)> {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
-    let is_gap = |c: &&Change| c.verdict == Verdict::NotComparable && !c.broken;
+    let is_gap = |c: &&Change| c.verdict == Verdict::Unknown && !c.broken;
     for change in comparison.changes.iter().filter(is_gap) {
         let reason = sides(comparison, &change.reason);
         *kinds.entry(kind(&reason)).or_default() += 1;

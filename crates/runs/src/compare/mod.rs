@@ -18,8 +18,8 @@ use harness::environment::{self, Difference};
 use schema::run::Run;
 use schema::scenario::Scenario;
 use stats::agreement::Agreement;
-use stats::analysis::MetricId;
-use stats::between::{Between, Change, Verdict, between};
+use stats::analysis::{MetricId, Verdict};
+use stats::between::{Between, Change, between};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -164,11 +164,11 @@ impl Comparison {
         let of = |verdict| self.changes.iter().filter(|c| c.verdict == verdict).count();
         Count {
             cells: self.changes.len(),
-            faster: of(Verdict::Faster),
-            slower: of(Verdict::Slower),
+            faster: of(Verdict::Better),
+            slower: of(Verdict::Worse),
             equal: of(Verdict::Equal),
             undecided: of(Verdict::Undecided),
-            not_comparable: of(Verdict::NotComparable),
+            not_comparable: of(Verdict::Unknown),
             broken: self.changes.iter().filter(|c| c.broken).count(),
             regressions: self.changes.iter().filter(|c| c.is_regression()).count(),
         }

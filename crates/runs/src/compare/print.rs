@@ -12,7 +12,8 @@ use anyhow::Result;
 use base::text::{aligned, line, markdown_code};
 use serde_json::{Value, json};
 use stats::agreement::Agreement;
-use stats::between::{Change, Verdict};
+use stats::analysis::Verdict;
+use stats::between::Change;
 
 pub(super) fn text(comparison: &Comparison, all: bool) -> String {
     let Comparison {
@@ -214,10 +215,10 @@ fn cell(change: &Change) -> Value {
 
 fn id(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Faster => "faster",
-        Verdict::Slower => "slower",
+        Verdict::Better => "faster",
+        Verdict::Worse => "slower",
         Verdict::Equal => "equal",
         Verdict::Undecided => "undecided",
-        Verdict::NotComparable => "not_comparable",
+        Verdict::Unknown => "not_comparable",
     }
 }

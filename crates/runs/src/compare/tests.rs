@@ -37,9 +37,9 @@ fn gap(n: usize, reason: &str) -> Change {
         ratio: None,
         ci95: None,
         p_holm: None,
-        verdict: Verdict::NotComparable,
+        verdict: Verdict::Unknown,
         reason: reason.into(),
-        ..change(n, Verdict::NotComparable, 1.0)
+        ..change(n, Verdict::Unknown, 1.0)
     }
 }
 
@@ -133,10 +133,10 @@ fn what_changed_is_there_the_worst_first() {
         ..gap(0, "crashed in 20260101-a2: signal 6")
     };
     let changed = comparison(vec![
-        change(1, Verdict::Faster, 1.1),
+        change(1, Verdict::Better, 1.1),
         change(2, Verdict::Undecided, 1.0),
-        change(3, Verdict::Slower, 0.9),
-        change(4, Verdict::Slower, 0.5),
+        change(3, Verdict::Worse, 0.9),
+        change(4, Verdict::Worse, 0.5),
         broken,
     ]);
     let said = print::text(&changed, false);
@@ -159,7 +159,7 @@ fn what_changed_is_there_the_worst_first() {
         .find(|id| id.describe().unit == "bytes");
     let memory = Change {
         metric: bytes,
-        ..change(0, Verdict::Slower, 0.5)
+        ..change(0, Verdict::Worse, 0.5)
     };
     let said = print::text(&comparison(vec![memory]), false);
     assert!(
@@ -214,7 +214,7 @@ fn a_comment_has_room_for_it_whatever_the_run() {
             target: format!("{name}{i}"),
             scenario: name.clone(),
             reason: name.repeat(9),
-            ..change(i, Verdict::Slower, 0.5)
+            ..change(i, Verdict::Worse, 0.5)
         });
         let spent = (0..40).map(|i| gap(i, &format!("{i}{name}")));
         let mut comparison = comparison(changes.chain(spent).collect());
@@ -262,7 +262,7 @@ fn a_comment_says_what_the_terminal_says() {
     ] {
         assert!(said.lines().any(|known| known == line), "{line:?}: {said}");
     }
-    let said = print::markdown(&comparison(vec![change(7, Verdict::Slower, 0.5)]), false);
+    let said = print::markdown(&comparison(vec![change(7, Verdict::Worse, 0.5)]), false);
     let row = "| `single_request/p1000` | `engine7.cpu.q8_0` | `ttft_ns` | 12.3 ms | 24.7 ms | 0.500× | [0.495, 0.505] | slower |";
     assert!(said.lines().any(|line| line == row), "{said}");
 }

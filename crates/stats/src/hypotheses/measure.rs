@@ -143,7 +143,7 @@ pub(super) fn items<'a>(
             Some(name) => MetricId::from_id(name),
             None => scenarios
                 .iter()
-                .find(|s| s.id == scenario.id)
+                .find(|s| s.id == scenario.id && s.version == scenario.version)
                 .and_then(leading_metric),
         };
         let Some(metric) = metric else { continue };

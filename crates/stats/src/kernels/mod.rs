@@ -43,8 +43,6 @@ pub struct Phase {
     pub kernels: u64,
     /// Number of these kernels that a CUDA graph launched.
     pub kernels_of_graphs: u64,
-    /// Sum of the kernels' durations (ns); more than `busy_ns` where they overlap.
-    pub kernel_ns: u64,
     /// Gaps between kernels, in which none ran; `None` where there are none.
     pub gaps: Option<Gaps>,
 }
@@ -260,7 +258,6 @@ fn add(
         let ns = kernel.end_ns - kernel.start_ns;
         phase.kernels += 1;
         phase.kernels_of_graphs += u64::from(kernel.graph_node != 0);
-        phase.kernel_ns += ns;
         let time = times.entry(kernel.name).or_default();
         *time = (time.0 + 1, time.1 + ns);
     }

@@ -80,7 +80,6 @@ fn a_small_trace_by_hand() {
     let decode = &found.decode;
     assert_eq!((decode.tokens, decode.wall_ns, decode.kernels), (2, 200, 5));
     assert_eq!(decode.kernels_of_graphs, 2);
-    assert_eq!(decode.kernel_ns, 40 + 20 + 10 + 50 + 20);
     assert_eq!(decode.busy_ns, 50 + 10 + 50 + 10);
     assert_eq!(decode.kernels_per_token(), Some(2.5));
     assert_eq!(decode.busy_fraction(), Some(0.6));

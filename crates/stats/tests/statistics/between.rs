@@ -6,8 +6,8 @@ use schema::key::{Twin, TwinRole, twin_name};
 use schema::own_prompts::OwnPrompts;
 use schema::record::Status;
 use schema::scenario::{Axis, LoadShape, PromptSource};
-use stats::analysis::MetricId;
-use stats::between::{Change, Verdict, between};
+use stats::analysis::{MetricId, Verdict};
+use stats::between::{Change, between};
 use std::collections::BTreeMap;
 
 /// Make ten targets, the first of them slower by `factor`; `chance` seeds how launches vary.
@@ -66,7 +66,7 @@ fn verdicts(changes: &[Change]) -> Vec<Verdict> {
 fn an_engine_slowed_by_a_tenth_is_found_and_no_other_is_called_changed() {
     let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
     let changes = compare(&a, &b);
-    assert_eq!(verdicts(&changes)[0], Verdict::Slower);
+    assert_eq!(verdicts(&changes)[0], Verdict::Worse);
     assert!(changes[0].is_regression());
     // The first token comes 3.03 ms after its request is due, against 3.33 ms.
     let ratio = changes[0].ratio.unwrap();
@@ -86,7 +86,7 @@ fn an_engine_slowed_by_a_tenth_is_found_and_no_other_is_called_changed() {
 fn the_other_way_round_it_is_faster_by_the_same_ratio() {
     let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
     let (there, back) = (compare(&a, &b), compare(&b, &a));
-    assert_eq!(back[0].verdict, Verdict::Faster);
+    assert_eq!(back[0].verdict, Verdict::Better);
     assert!(!back[0].is_regression());
     common::assert_close(there[0].ratio.unwrap() * back[0].ratio.unwrap(), 1.0);
 }
@@ -95,7 +95,7 @@ fn the_other_way_round_it_is_faster_by_the_same_ratio() {
 fn a_metric_of_which_more_is_better_keeps_the_sense() {
     let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
     let changes = compare_on(&a, &b, Some(MetricId::OutputTokPerS));
-    assert_eq!(changes[0].verdict, Verdict::Slower);
+    assert_eq!(changes[0].verdict, Verdict::Worse);
     assert!(changes[0].ratio.unwrap() < 1.0);
 }
 
@@ -143,7 +143,7 @@ fn with_twin(mut made: Made, times: f64) -> Made {
 fn errors_are_as_large_as_the_pairs_of_either_run_say() {
     let (a, b) = (|| ten("a", 1.0, 1), || ten("b", 1.06, 500_000));
     let without = &compare(&a(), &b())[0];
-    assert_eq!(without.verdict, Verdict::Slower, "found without pairs");
+    assert_eq!(without.verdict, Verdict::Worse, "found without pairs");
     assert_eq!(without.inflation, None);
     let off = [
         compare(&with_twin(a(), 1.5), &b()),
@@ -178,7 +178,7 @@ fn the_whole_table_is_one_family() {
 /// is broken.
 fn refused(a: &Made, b: &Made) -> (String, bool) {
     let changes = compare(a, b);
-    assert_eq!(changes[0].verdict, Verdict::NotComparable);
+    assert_eq!(changes[0].verdict, Verdict::Unknown);
     assert_eq!((changes[0].p_holm, changes[0].ratio), (None, None));
     let others = &changes[1..];
     assert!(others.iter().all(|c| c.p_holm.is_some()), "{others:?}");
@@ -244,7 +244,7 @@ fn other_questions_are_not_compared() {
         change(&mut b);
         let changes = compare(&a, &b);
         let all: Vec<Verdict> = verdicts(&changes);
-        assert_eq!(all, [Verdict::NotComparable; 10]);
+        assert_eq!(all, [Verdict::Unknown; 10]);
         changes[4].reason.clone()
     };
     let model = reasons(&|b| b.run.header.plan.model = "other".into());
@@ -289,7 +289,7 @@ fn other_questions_are_not_compared() {
     let mut drawn = ten("b", 1.0, 2);
     hashed(&mut drawn, "0123456789abcdef", "q");
     drawn.run.header.plan.prompt_seed = Some(7);
-    assert_ne!(compare(&a, &drawn)[0].verdict, Verdict::NotComparable);
+    assert_ne!(compare(&a, &drawn)[0].verdict, Verdict::Unknown);
     // With equal seeds, prompts can only differ by their text or tokenizer.
     drawn.run.header.plan.prompt_seed = Some(a.run.header.plan.seed);
     let reason = compare(&a, &drawn)[0].reason.clone();
@@ -322,7 +322,7 @@ fn an_open_loop_is_compared_only_under_the_same_load() {
     let other_load = compare(&before, &run("after", 15.0));
     assert!(!other_load.is_empty());
     for change in other_load {
-        assert_eq!(change.verdict, Verdict::NotComparable);
+        assert_eq!(change.verdict, Verdict::Unknown);
         let said = "another load: offered 5.00 requests/s in before, 7.50 requests/s in after";
         assert_eq!(change.reason, said);
     }
@@ -347,7 +347,7 @@ fn prompts_of_the_users_compare_where_they_are_the_same_tokens() {
     let a = run("a", "one.jsonl", &[1, 2]);
     let other = compare(&a, &run("b", "two.jsonl", &[1, 3]));
     for change in &other {
-        assert_eq!(change.verdict, Verdict::NotComparable);
+        assert_eq!(change.verdict, Verdict::Unknown);
         assert!(
             change.reason.starts_with("other prompts: one.jsonl (")
                 && change.reason.contains(" in a, two.jsonl ("),
@@ -356,6 +356,6 @@ fn prompts_of_the_users_compare_where_they_are_the_same_tokens() {
         );
     }
     for change in compare(&a, &run("b", "copy.jsonl", &[1, 2])) {
-        assert_ne!(change.verdict, Verdict::NotComparable, "{}", change.reason);
+        assert_ne!(change.verdict, Verdict::Unknown, "{}", change.reason);
     }
 }

@@ -140,7 +140,7 @@ fn without_variance_equal_is_a_tie_and_different_is_certain() {
     let ttft = common::metric(cell, MetricId::TtftNs);
     assert_eq!(ttft.ci95, Some((ttft.value, ttft.value)));
     assert_eq!(ttft.cv_invocations, Some(0.0));
-    assert_eq!(ttft.shape.as_ref().unwrap().stddev, 0.0);
+    assert_eq!(ttft.shape.as_ref().unwrap().mad, 0.0);
 }
 
 #[test]
@@ -186,6 +186,14 @@ fn nobody_is_ranked_by_what_is_neither_good_nor_bad() {
         assert!(analysis.cells.iter().all(|c| c.rank.is_none()));
         assert!(analysis.cells.iter().all(|c| !c.metrics.is_empty()));
     }
+}
+
+#[test]
+fn the_metric_that_leads_is_of_the_version_that_was_measured() {
+    let mut made = made(&trio(), 5, 22);
+    assert!(!made.analyse().comparisons.is_empty());
+    made.scenarios[0].version = 2;
+    assert!(made.analyse().comparisons.is_empty());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use schema::micro::{
 use schema::record::Status;
 use schema::run::Run;
 use stats::analysis::{MetricId, Role, Verdict};
-use stats::between::{Verdict as Change, between};
+use stats::between::between;
 use stats::hypotheses::{Verdict as Judged, evaluate};
 use stats::micro::analyse;
 use std::collections::BTreeMap;
@@ -248,19 +248,19 @@ fn two_runs_are_compared_cell_by_cell() {
     {
         log.cases[0].ns.iter_mut().for_each(|ns| *ns *= 2);
     }
-    let verdicts = |a: &Run, b: &Run| -> Vec<(String, Change)> {
+    let verdicts = |a: &Run, b: &Run| -> Vec<(String, Verdict)> {
         let changes = between(a, b, &[], None).changes.into_iter();
         let of_suite = changes.filter(|change| change.scenario == "micro/s");
         of_suite
             .map(|change| (change.target, change.verdict))
             .collect()
     };
-    let same = Change::Equal;
+    let same = Verdict::Equal;
     assert_eq!(
         verdicts(&a, &b),
         [
             ("base".into(), same),
-            ("fast".into(), Change::Slower),
+            ("fast".into(), Verdict::Worse),
             ("alike".into(), same)
         ]
     );
@@ -269,7 +269,7 @@ fn two_runs_are_compared_cell_by_cell() {
     assert!(
         verdicts(&a, &b)
             .iter()
-            .all(|(_, verdict)| *verdict == Change::NotComparable)
+            .all(|(_, verdict)| *verdict == Verdict::Unknown)
     );
 }
 

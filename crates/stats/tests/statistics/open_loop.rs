@@ -120,7 +120,6 @@ fn a_slow_beginning_is_not_in_the_window() {
     let all: Vec<_> = requests.iter().collect();
     let flow = Flow::new(&all).unwrap();
     assert_eq!(flow.start_ns, 400 * MS);
-    assert!(flow.settled);
 }
 
 #[test]
@@ -128,7 +127,7 @@ fn a_queue_that_only_grows_never_settles() {
     let dues: Vec<f64> = (0..200).map(|i| 10.0 * f64::from(i)).collect();
     let requests = serve(&dues, |_| 12.0);
     let flow = Flow::new(&requests.iter().collect::<Vec<_>>()).unwrap();
-    assert!(!flow.settled);
+    assert_eq!(flow.start_ns, 1000 * MS, "half of it is left out");
     // 12 ms of work come every 10 ms: a sixth is left for later.
     assert!((flow.shortfall_percent() - 100.0 / 6.0).abs() < 2.0);
 }

@@ -1,7 +1,8 @@
-//! Tests of the basics against published values and against NumPy 2.4.6 and SciPy 1.17.1.
+//! Tests of the basics against published values, of their edge cases, and of unpaired ratios against
+//! SciPy 1.17.1. `scipy.rs` compares everything else with NumPy and SciPy.
 //!
-//! Each constant names its source; those of NumPy and SciPy came from the call
-//! quoted beside them, printed with `repr`.
+//! Each constant names its source; those of SciPy came from the call quoted beside them, printed
+//! with `repr`.
 
 use crate::common::assert_close;
 use stats::ci::{mean_interval, t_quantile, t_two_sided_p};
@@ -9,27 +10,6 @@ use stats::describe::{cv, describe, mean, median, stddev};
 use stats::family::holm;
 use stats::percentile::{POINTS_MAX, percentile, printable, quantiles_of_sorted, sorted};
 use stats::ratio::{cliffs_delta, paired_ratio, unpaired_ratio};
-
-const X: [f64; 11] = [15.2, 3.1, 8.8, 8.8, 120.4, 0.5, 42.0, 7.7, 9.1, 3.3, 64.25];
-
-#[test]
-fn description_agrees_with_numpy() {
-    // np.mean(x), np.std(x, ddof=1), np.median(x),
-    // scipy.stats.median_abs_deviation(x, scale=1)
-    let d = describe(&X).unwrap();
-    assert_eq!(d.n, 11);
-    assert_close(d.mean, 25.740909090909096);
-    assert_close(d.stddev, 36.943814219580915);
-    assert_close(d.median, 8.8);
-    assert_close(d.mad, 5.700000000000001);
-    assert_eq!((d.min, d.max), (0.5, 120.4));
-    // The same calls for x[:-1]: an even number of values.
-    let d = describe(&X[..10]).unwrap();
-    assert_close(d.mean, 21.890000000000004);
-    assert_close(d.stddev, 36.54101044640726);
-    assert_close(d.median, 8.8);
-    assert_close(d.mad, 5.600000000000001);
-}
 
 #[test]
 fn description_agrees_with_nist() {
@@ -46,26 +26,10 @@ fn description_agrees_with_nist() {
 }
 
 #[test]
-fn percentiles_agree_with_numpy() {
-    // np.percentile(x, p)
-    for (p, want) in [
-        (0.0, 0.5),
-        (2.5, 1.15),
-        (10.0, 3.1),
-        (25.0, 5.5),
-        (33.3, 8.063),
-        (50.0, 8.8),
-        (75.0, 28.6),
-        (90.0, 64.25),
-        (95.0, 92.325),
-        (99.0, 114.78500000000003),
-        (100.0, 120.4),
-    ] {
-        assert_close(percentile(&X, p).unwrap(), want);
+fn a_percentile_is_of_0_to_100() {
+    for p in [-0.1, 100.1, f64::NAN] {
+        assert_eq!(percentile(&[1.0, 2.0], p), None);
     }
-    assert_eq!(percentile(&X, -0.1), None);
-    assert_eq!(percentile(&X, 100.1), None);
-    assert_eq!(percentile(&X, f64::NAN), None);
 }
 
 #[test]
@@ -78,22 +42,7 @@ fn a_percentile_is_printed_only_with_ten_requests_beyond_it() {
 }
 
 #[test]
-fn t_quantiles_agree_with_scipy() {
-    // scipy.stats.t.ppf(p, df)
-    for (p, df, want) in [
-        (0.975, 1.0, 12.706204736174694),
-        (0.975, 2.0, 4.302652729749462),
-        (0.975, 4.0, 2.7764451051977934),
-        (0.975, 9.0, 2.262157162798205),
-        (0.975, 30.0, 2.0422724563012378),
-        (0.975, 1000.0, 1.9623390808264083),
-        (0.995, 4.0, 4.604094871349992),
-        (0.025, 4.0, -2.7764451051977943),
-        (0.6, 3.0, 0.2766706623326898),
-        (0.9999, 4.0, 13.033671720896821),
-    ] {
-        assert_close(t_quantile(p, df).unwrap(), want);
-    }
+fn a_t_quantile_needs_a_probability_and_degrees_of_freedom() {
     for (p, df) in [
         (0.0, 4.0),
         (1.0, 4.0),
@@ -106,52 +55,9 @@ fn t_quantiles_agree_with_scipy() {
 }
 
 #[test]
-fn t_tails_agree_with_scipy() {
-    // 2 * scipy.stats.t.sf(abs(t), df)
-    for (t, df, want) in [
-        (2.0, 4.0, 0.11611652351681556),
-        (-2.776445105, 4.0, 0.05000000001011946),
-        (0.0, 4.0, 1.0),
-        (0.1, 1.0, 0.936548965138893),
-        (12.0, 4.0, 0.000276428548502973),
-        (100.0, 9.0, 5.073089766208564e-15),
-        (0.001, 2.0, 0.9992928933955901),
-        (1e6, 4.0, 5.99999999996e-24),
-    ] {
-        assert_close(t_two_sided_p(t, df).unwrap(), want);
-    }
+fn a_t_tail_of_infinity_is_nothing() {
     assert_eq!(t_two_sided_p(f64::INFINITY, 4.0), Some(0.0));
     assert_eq!(t_two_sided_p(f64::NAN, 4.0), None);
-}
-
-#[test]
-fn the_interval_agrees_with_scipy() {
-    // scipy.stats.t.interval(.95, len(v)-1, loc=mean, scale=scipy.stats.sem(v)),
-    // scipy.stats.variation(v, ddof=1)
-    let v = [101.3, 99.8, 104.1, 100.2, 98.7];
-    let interval = mean_interval(&v).unwrap();
-    assert_close(interval.mean, 100.82);
-    assert_close(interval.low, 98.26717988673148);
-    assert_close(interval.high, 103.3728201132685);
-    assert_close(cv(&v).unwrap(), 0.020392451158540065);
-}
-
-#[test]
-fn the_paired_test_agrees_with_scipy() {
-    // r = scipy.stats.ttest_rel(np.log(a), np.log(b)); np.exp(np.mean(log a − log b)),
-    // r.pvalue, np.exp(r.confidence_interval(.95))
-    let a = [10.1, 9.7, 11.2, 10.4, 10.0];
-    let b = [12.0, 11.1, 13.5, 11.9, 12.4];
-    let r = paired_ratio(&a, &b).unwrap();
-    assert_close(r.ratio, 0.8447098647620863);
-    assert_close(r.p.unwrap(), 0.0004024767400874099);
-    assert_close(r.ci95.unwrap().0, 0.8091619335614562);
-    assert_close(r.ci95.unwrap().1, 0.8818194801698355);
-    let r = paired_ratio(&[10.1, 9.7, 11.2], &[10.0, 9.9, 11.0]).unwrap();
-    assert_close(r.ratio, 1.0025231660807268);
-    assert_close(r.p.unwrap(), 0.8494196139117289);
-    assert_close(r.ci95.unwrap().0, 0.9533100160607724);
-    assert_close(r.ci95.unwrap().1, 1.0542768685905146);
 }
 
 #[test]
@@ -200,35 +106,18 @@ fn holm_agrees_with_published_examples() {
 }
 
 #[test]
-fn cliffs_delta_agrees_with_scipy() {
-    // 2 * scipy.stats.mannwhitneyu(x, x[:6]).statistic / (11 * 6) − 1
-    assert_close(cliffs_delta(&X, &X[..6]).unwrap(), 0.09090909090909083);
+fn cliffs_delta_by_hand() {
     assert_eq!(cliffs_delta(&[2.0, 3.0], &[0.0, 1.0]), Some(1.0));
     assert_eq!(cliffs_delta(&[0.0, 1.0], &[2.0, 3.0]), Some(-1.0));
     assert_eq!(cliffs_delta(&[1.0, 1.0], &[1.0]), Some(0.0));
 }
 
 #[test]
-fn quantiles_agree_with_numpy() {
+fn of_many_values_there_are_only_so_many_quantiles() {
     let few: Vec<f64> = (0..POINTS_MAX).map(|i| i as f64).collect();
     assert_eq!(quantiles_of_sorted(&few), few);
-    // np.quantile([i * i for i in range(1000)], np.linspace(0, 1, 160))
-    let squares: Vec<f64> = (0..1000).map(|i| f64::from(i * i)).collect();
-    let q = quantiles_of_sorted(&squares);
-    assert_eq!(q.len(), POINTS_MAX);
-    for (index, want) in [
-        (0, 0.0),
-        (1, 39.67924528301887),
-        (80, 252648.71698113208),
-        (158, 985487.2075471699),
-        (159, 998001.0),
-    ] {
-        assert!(
-            (q[index] - want).abs() <= 1e-9 * want,
-            "{index}: {}",
-            q[index]
-        );
-    }
+    let many: Vec<f64> = (0..1000_u32).map(f64::from).collect();
+    assert_eq!(quantiles_of_sorted(&many).len(), POINTS_MAX);
 }
 
 #[test]

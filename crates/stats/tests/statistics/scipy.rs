@@ -7,7 +7,7 @@
 use crate::common::assert_close;
 use serde_json::Value;
 use stats::ci::{mean_interval, t_quantile, t_two_sided_p};
-use stats::describe::{cv, describe};
+use stats::describe::{cv, describe, mean};
 use stats::family::{holm, tie_ranks};
 use stats::percentile::{percentile, quantiles_of_sorted, sorted};
 use stats::ratio::{PairedRatio, cliffs_delta, paired_ratio};
@@ -69,7 +69,9 @@ fn assert_paired(got: &PairedRatio, want: &Value) {
 fn descriptions() {
     let fixture = fixture();
     for entry in fixture.part("describe") {
-        let d = describe(&fixture.sample(entry, "of")).unwrap();
+        let sample = fixture.sample(entry, "of");
+        let d = describe(&sample).unwrap();
+        assert_eq!(d.n, sample.len());
         assert_close(d.mean, number(&entry["mean"]));
         assert_close(d.median, number(&entry["median"]));
         assert_close(d.min, number(&entry["min"]));
@@ -127,8 +129,10 @@ fn students_t() {
 fn intervals_and_variation() {
     let fixture = fixture();
     for entry in fixture.part("mean_interval") {
-        let got = mean_interval(&fixture.sample(entry, "of")).unwrap();
+        let sample = fixture.sample(entry, "of");
+        let got = mean_interval(&sample).unwrap();
         let scale = got.low.abs().max(got.high.abs());
+        assert_close_on(scale, got.mean, mean(&sample).unwrap());
         assert_close_on(scale, got.low, number(&entry["low"]));
         assert_close_on(scale, got.high, number(&entry["high"]));
     }

@@ -21,7 +21,7 @@ pub(super) fn lead(workloads: &[WorkloadView]) -> String {
         let ours = grouped(ours.map(|(work, r)| (r.own_choice.clone(), work.clone())));
         if !ours.is_empty() {
             said.push_str(&format!(
-                " Ahead of them is this project’s own engine, which was not written to be deployed: {ours}."
+                " This project’s own engine, which has no server, tokeniser or sampling, is ahead: {ours}."
             ));
         }
         said
@@ -66,7 +66,7 @@ pub(super) fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> S
     let places = by_place(workloads, taken);
     let found: Vec<String> = places
         .into_iter()
-        .map(|(place, taken)| format!("On {place}, take for {}.", taken.join("; ")))
+        .map(|(place, taken)| format!("On {place}: {}.", taken.join("; ")))
         .collect();
     let open: Vec<String> = workloads
         .iter()
@@ -85,11 +85,7 @@ pub(super) fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> S
             "Of {of} here none may carry a recommendation: that takes measured cells of a model of 1\u{a0}B parameters or more, in a profile that may be published."
         ),
         (false, true) => found.join(" "),
-        (false, false) => format!(
-            "{} For {} no run here can say.",
-            found.join(" "),
-            join(&open)
-        ),
+        (false, false) => format!("{} No run here covers {}.", found.join(" "), join(&open)),
     }
 }
 

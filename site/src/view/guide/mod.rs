@@ -390,9 +390,8 @@ fn tied_with(decision: &Decision) -> String {
 /// `1.41× [1.31, 1.52] over candle.cpu.q8_0`.
 fn ahead(decision: &Decision) -> Option<String> {
     let c = decision.ahead_of.as_ref()?;
-    let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
-    let interval = interval.unwrap_or_default();
-    Some(format!("{ratio} {interval} over {}", c.against))
+    let ratio = fmt::joined(fmt::ratio(c.ratio, c.ci95));
+    Some(format!("{ratio} over {}", c.against))
 }
 
 /// All measured targets, best mean first.

@@ -147,10 +147,8 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
         MetricId::GpuEnergyPerTokenJ,
     ] {
         if let Some(found) = cell.metric(id) {
-            let (value, interval) =
-                fmt::with_interval(Unit::from_metric(id), found.value, found.ci95);
-            let interval = interval.unwrap_or_default();
-            all.push((id.describe().title.into(), format!("{value} {interval}")));
+            let value = fmt::with_interval(Unit::from_metric(id), found.value, found.ci95);
+            all.push((id.describe().title.into(), fmt::joined(value)));
         }
     }
     all

@@ -38,15 +38,14 @@ fn launches(asked: &Asked, decision: &Decision) -> u32 {
 pub fn certainty_sentences(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(c) = &decision.ahead_of {
-        let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
-        let interval = interval.unwrap_or_default();
+        let ratio = fmt::joined(fmt::ratio(c.ratio, c.ci95));
         let p = c.p_holm.map_or(NONE.into(), fmt::p_value);
         let verdict = match c.verdict {
             Verdict::Better => "detectably",
             _ => "not detectably",
         };
         parts.push(format!(
-            "It is {ratio} {interval} as good as the next, {}: {verdict} better (p {p}, Holm)",
+            "It is {ratio} as good as the next, {}: {verdict} better (p {p}, Holm)",
             c.against
         ));
     }

@@ -28,7 +28,7 @@ pub struct Workload {
 pub const WORKLOADS: [Workload; 5] = [
     Workload {
         id: "interactive",
-        title: "Interactive",
+        title: "Interactive use",
         about: "One person waits for one answer: a desktop assistant, an editor.",
         scenario: "single_request",
         largest: true,
@@ -37,7 +37,7 @@ pub const WORKLOADS: [Workload; 5] = [
     },
     Workload {
         id: "batch",
-        title: "Batch",
+        title: "Batch work",
         about: "Much text to work through, and no user who waits: extraction, labelling, evaluation.",
         scenario: "sustained",
         largest: true,

@@ -53,13 +53,7 @@ pub fn index(shown: &Shown) -> MicroIndex {
     let about = "What lies below the engines, measured by itself: the pieces that explain why one \
                  engine is faster than another.";
     MicroIndex {
-        frame: Frame::new(
-            shown.input,
-            Some(shown.run),
-            paths::MICRO,
-            "Below the engines",
-            about,
-        ),
+        frame: shown.frame(paths::MICRO, "Micro-benchmarks", about),
         suites: suites(shown)
             .map(|suite| Card {
                 title: suite.title().into(),
@@ -93,24 +87,21 @@ pub fn below(shown: &Shown, engine: &str) -> Vec<Below> {
             title: suite.title().into(),
             path: suite_path(&suite.planned.id),
             question: suite.question().into(),
-            table: Table {
-                head: [
-                    "Variant",
-                    "Case",
-                    "Time of a call",
-                    "95 % interval",
-                    "Times better",
-                ]
-                .map(String::from)
-                .into_iter()
-                .chain(["95 % interval".into(), "Verdict".into()])
-                .collect(),
-                rows,
-            },
+            table: Table::new(HEAD, rows),
         })
     };
     suites(shown).filter_map(of_engine).collect()
 }
+
+const HEAD: [&str; 7] = [
+    "Variant",
+    "Case",
+    "Time of a call",
+    "95 % interval",
+    "Times better",
+    "95 % interval",
+    "Verdict",
+];
 
 /// A suite of a run with its plan, analysis and text.
 struct SuiteView<'a> {
@@ -196,14 +187,13 @@ impl SuiteView<'_> {
                 false => format!("Too few launches to say what is better than {baseline}"),
             };
         };
-        let (ratio, interval) = fmt::ratio(best.ratio, best.ci95);
+        let ratio = fmt::joined(fmt::ratio(best.ratio, best.ci95));
         let mut cases = self.planned.cases.iter();
         let case = cases.find(|case| case.id == best.case);
         format!(
-            "Largest advantage over {baseline}: {} with {}, {ratio} {}",
+            "Largest advantage over {baseline}: {} with {}, {ratio}",
             best.target,
-            case.map_or(&best.case, |case| &case.label),
-            interval.unwrap_or_default()
+            case.map_or(&best.case, |case| &case.label)
         )
     }
 }

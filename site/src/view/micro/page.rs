@@ -8,12 +8,13 @@ use crate::chart::{Estimate, Figure, Table};
 use crate::fmt::{NONE, Unit, quantity};
 use crate::markdown;
 use crate::view::Shown;
-use crate::view::cells::{rests_on, status_words};
+use crate::view::cells::{rests_on, why};
 use crate::view::frame::Frame;
 use crate::view::noise;
-use schema::record::{IsaLimit, Status};
+use crate::words::plural;
+use schema::record::IsaLimit;
 use serde::Serialize;
-use stats::analysis::{Cell, MetricId};
+use stats::analysis::MetricId;
 
 /// The page of a suite.
 #[derive(Serialize)]
@@ -42,17 +43,21 @@ impl SuiteView<'_> {
         let path = suite_path(&planned.id);
         let question = self.question();
         MicroPage {
-            frame: Frame::new(shown.input, Some(shown.run), &path, self.title(), question),
+            frame: shown.frame(&path, self.title(), question),
             id: schema::micro::scenario_id(&planned.id),
             version: planned.version,
             question: question.into(),
             analysis,
             baseline: planned.baseline.clone(),
             protocol: format!(
-                "{} launches of each variant in randomised blocks; in each, {} readings of about {} \
-                 after {} of untimed calls",
-                shown.run.header.plan.invocations,
-                planned.samples,
+                "{} of each variant in randomised blocks; in each, {} of about {} after {} of untimed \
+                 calls",
+                plural(
+                    u64::from(shown.run.header.plan.invocations),
+                    "launch",
+                    "launches"
+                ),
+                plural(u64::from(planned.samples), "reading", "readings"),
                 quantity(Unit::Ns, planned.sample_ns as f64),
                 quantity(Unit::Ns, planned.warmup_ns as f64)
             ),
@@ -91,19 +96,15 @@ impl SuiteView<'_> {
                 notes(said(|r| r.notes.join("; ")), limit),
             ]
         });
-        Table {
-            head: [
-                "Variant",
-                "What it is",
-                "Backend",
-                "Precision",
-                "Version",
-                "Notes",
-            ]
-            .map(String::from)
-            .to_vec(),
-            rows: rows.collect(),
-        }
+        let head = [
+            "Variant",
+            "What it is",
+            "Backend",
+            "Precision",
+            "Version",
+            "Notes",
+        ];
+        Table::new(head, rows.collect())
     }
 
     fn chart(&self) -> Figure {
@@ -172,13 +173,5 @@ fn notes(said: Option<String>, limit: Option<&IsaLimit>) -> String {
     match all.is_empty() {
         true => NONE.into(),
         false => all.join("; "),
-    }
-}
-
-fn why(cell: Option<&Cell>) -> String {
-    match cell {
-        Some(cell) if cell.status == Status::Ok => "no value".into(),
-        Some(cell) => status_words(cell.status).into(),
-        None => "not planned".into(),
     }
 }

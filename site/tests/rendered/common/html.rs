@@ -3,6 +3,7 @@
 //! parser for HTML in general.
 #![allow(dead_code)] // Each test program uses its own part.
 
+use crate::common::{World, render};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -182,6 +183,17 @@ pub fn html_of<'a>(pages: &'a Pages, path: &str) -> &'a str {
 /// The text of a page, without tags.
 pub fn text_of(pages: &Pages, path: &str) -> String {
     read(path, html_of(pages, path)).text
+}
+
+/// The HTML of one page of the world's site.
+pub fn page(world: &World, path: &str) -> String {
+    html_of(&render(world), path).to_owned()
+}
+
+/// The text of one page of the world's site, with whitespace between tags reduced to one space.
+pub fn words(world: &World, path: &str) -> String {
+    let text = text_of(&render(world), path);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 pub fn texts(pages: &Pages) -> impl Iterator<Item = (&str, &str)> {
