@@ -114,7 +114,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
             renders_equal(repo, pages.path())
         })?;
         // These commands mostly wait; the browser uses the processors meanwhile.
-        let both = "the README's commands, with --profile smoke, and the site in a browser";
+        let both = "the documents' commands, with --profile smoke, and the site in a browser";
         step(both, &mut || {
             std::thread::scope(|scope| {
                 let browser = scope.spawn(|| browser(repo, pages.path()));

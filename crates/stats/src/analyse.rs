@@ -9,7 +9,7 @@ use crate::describe::{cv, describe_sorted, mean, median};
 use crate::disturbance;
 use crate::evidence::Evidence;
 use crate::judge::judge;
-use crate::metrics::{Sample, leading_metric};
+use crate::metrics::{Sample, leading_of};
 use crate::noise::noise;
 use crate::percentile::{percentile_of_sorted, printable, quantiles_of_sorted, sorted};
 use crate::samples::samples;
@@ -47,10 +47,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
     let mut contests = Vec::new();
     for scenario in &plan.scenarios {
         let first_of_scenario = analysis.cells.len();
-        let leading = scenarios
-            .iter()
-            .find(|s| s.id == scenario.id && s.version == scenario.version)
-            .and_then(leading_metric);
+        let leading = leading_of(scenario, scenarios);
         for case in &scenario.cases {
             let mut contenders = Vec::new();
             let first = analysis.cells.len();

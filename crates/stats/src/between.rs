@@ -11,7 +11,7 @@ use crate::analyse::analyse;
 use crate::analysis::{Analysis, Cell, MetricId, Noise, Verdict};
 use crate::compare::verdict;
 use crate::family::holm;
-use crate::metrics::{Better, leading_metric};
+use crate::metrics::{Better, leading_of};
 use crate::ratio::{UnpairedRatio, unpaired_ratio};
 use crate::sameness;
 use schema::key::{CaseKey, CellKey};
@@ -88,10 +88,13 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
         .cells()
         .chain(only_after)
         .map(|cell| {
-            let scenario = scenarios.iter().find(|s| s.id == cell.scenario);
+            let planned = [a, b]
+                .into_iter()
+                .flat_map(|run| &run.header.plan.scenarios);
+            let mut planned = planned.filter(|s| s.id == cell.scenario);
             let of_scenario = || match is_micro(&cell.scenario) {
                 true => Some(crate::micro::METRICS[0]),
-                false => scenario.and_then(leading_metric),
+                false => planned.find_map(|planned| leading_of(planned, scenarios)),
             };
             let metric = metric.or_else(of_scenario);
             let sides = (before.find(cell), after.find(cell));

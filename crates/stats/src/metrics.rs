@@ -4,7 +4,7 @@
 
 mod reports;
 
-pub use reports::{leading_metric, unknown_metrics, validate};
+pub use reports::{leading_metric, leading_of, unknown_metrics, validate};
 
 use crate::analysis::MetricId;
 

@@ -132,3 +132,26 @@ fn serve(mut slots: Slots<Llama>, inbox: &Receiver<Work>) {
         slots.step();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "llama.cpp's thread is gone")]
+    fn work_for_a_thread_that_is_gone_ends_the_process() {
+        let (work, inbox) = channel();
+        drop(inbox);
+        let engine = LlamaCpp {
+            work: Some(work),
+            thread: None,
+            vocabulary: 10,
+        };
+        let (reply, _logits) = channel();
+        engine.send(Work::Force(Forced {
+            prompt: vec![1],
+            forced: vec![2],
+            reply,
+        }));
+    }
+}

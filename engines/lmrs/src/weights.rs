@@ -257,7 +257,14 @@ fn from_safetensors(
     let (untied_embedding, output) = if config.tied {
         (None, embedding)
     } else {
-        (Some(embedding), matrix("lm_head", vocabulary, dim)?)
+        let head = matrix("lm_head", vocabulary, dim).map_err(|error| EngineError {
+            message: format!(
+                "{} (config.json doesn't tie it to the embeddings)",
+                error.message
+            ),
+            ..error
+        })?;
+        (Some(embedding), head)
     };
     Ok(Weights {
         untied_embedding,

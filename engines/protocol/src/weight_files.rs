@@ -48,7 +48,7 @@ pub fn only_safetensors(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>,
     if !file.ends_with(".safetensors") {
         let path = model_dir.join(weights);
         return Err(EngineError::unsupported(format!(
-            "{}: neither .safetensors nor its .index.json",
+            "{}: not read here; by its name it is neither .safetensors nor the .index.json of one",
             path.display()
         )));
     }

@@ -29,6 +29,9 @@ pub fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> String {
     {
         Some(answer) if !answer.leaders.is_empty() => lead(shown, &answer),
         Some(answer) => format!("There are no ranks here: {}.", answer.certainty),
+        None if shown.text(scenario).is_none() => {
+            "There are no ranks here: the scenario has changed since this run.".into()
+        }
         None => "There are no ranks here: the scenario names no metric.".into(),
     }
 }

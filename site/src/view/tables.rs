@@ -13,6 +13,7 @@ use serde::Serialize;
 use stats::analysis::{Bounded, Cell, Metric, MetricId, Role, Shape};
 use stats::metrics::{Better, Sample};
 use stats::stationarity::is_flagged;
+use std::collections::BTreeSet;
 
 /// The rows of one metric.
 #[derive(Clone, Debug, Serialize)]
@@ -52,7 +53,8 @@ pub struct MetricRow {
     pub unsteady: bool,
     /// The statistic of every launch, in order.
     pub by_invocation: String,
-    /// How many launches were disturbed, in words; empty for none.
+    /// How many launches were disturbed, in words, in the target's first row of all metrics; empty
+    /// for none, and in its other rows.
     pub disturbed: String,
     /// Autocorrelation at lag 1 within a launch, or a dash.
     pub lag1: String,
@@ -116,6 +118,7 @@ pub struct ComparisonGroup {
 /// Make the rows of every reported metric of a case that any target has.
 pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<MetricRows> {
     let mut all = Vec::new();
+    let mut flagged = BTreeSet::new();
     for id in shown.metrics(scenario) {
         let mut measured: Vec<(&Cell, &Metric)> = shown
             .targets()
@@ -144,7 +147,13 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
             noise: noise::suffix(shown, id),
             rows: measured
                 .into_iter()
-                .map(|(cell, metric)| metric_row(shown, cell, metric, id))
+                .map(|(cell, metric)| MetricRow {
+                    disturbed: match flagged.insert(&cell.target) {
+                        true => flag(cell),
+                        false => String::new(),
+                    },
+                    ..metric_row(shown, cell, metric, id)
+                })
                 .collect(),
         });
     }
@@ -202,7 +211,7 @@ fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> Metr
         drifts: drift.is_some_and(is_flagged),
         below_zero: unit.is_never_negative() && metric.ci95.is_some_and(|(low, _)| low < 0.0),
         by_invocation: by_invocation.join(", "),
-        disturbed: flag(cell),
+        disturbed: String::new(),
     }
 }
 

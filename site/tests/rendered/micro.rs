@@ -57,7 +57,10 @@ fn the_suites_rows_are_a_file_of_the_run_that_their_pages_speak_of() {
     assert!(html_of(&pages, "data.html").contains(&format!("{dir}/micro.csv")));
     // Its records are files of the run like any other.
     let hashes = html_of(&pages, &format!("{dir}/records.sha256"));
-    let files = site::words::plural(hashes.lines().count() as u64, "record file", "record files");
+    let count = hashes.lines().count();
+    let in_list = format!("<td class=\"num\">{count}</td>");
+    assert!(html_of(&pages, "data.html").contains(&in_list));
+    let files = site::words::plural(count as u64, "record file", "record files");
     let of_run = html_of(&pages, &format!("{}.html", dir.replace("data/", "run/")));
     assert!(of_run.contains(&files) && of_run.contains("micro/adding/simd.i4.jsonl"));
     let others = html_of(&pages, "data/20990103-030405-cpu-first/results.csv");

@@ -170,6 +170,18 @@ fn a_pair_of_a_disturbed_launch_is_counted_beside_the_answer() {
 }
 
 #[test]
+fn a_run_of_an_older_scenario_has_no_ranks_there() {
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    let text = world.scenarios.iter_mut().find(|s| s.id == OPEN).unwrap();
+    text.version += 1;
+    let page = words(&world, &format!("scenario/{OPEN}.html"));
+    assert!(
+        page.contains("There are no ranks here: the scenario has changed since this run."),
+        "{page}"
+    );
+}
+
+#[test]
 fn what_no_run_gave_claims_no_run() {
     let pages = render(&world(vec![run("cpu", 5, 22)]));
     let claim = "very number on this page comes from run";

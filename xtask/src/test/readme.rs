@@ -1,6 +1,6 @@
 //! Tests the commands of README.md and USAGE.md by running them as a reader would type them.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use base::repo::Repo;
 use std::time::Instant;
 use xshell::{Shell, cmd};
@@ -14,19 +14,19 @@ pub struct Readme(Vec<String>);
 impl Readme {
     /// Read the documents' commands. Benchmarks get the smoke profile.
     pub fn read(repo: &Repo) -> Result<Self> {
-        let mut text = String::new();
+        let mut all = Vec::new();
         for name in DOCUMENTS {
             let read = std::fs::read_to_string(repo.root.join(name));
-            text += &read.with_context(|| format!("{name} can't be read"))?;
+            let found = commands(&read.with_context(|| format!("{name} can't be read"))?);
+            ensure!(!found.is_empty(), "{name} has no command in a ```sh block");
+            all.extend(found);
         }
         let handicaps = repo.registry()?.handicaps;
         let one = handicaps.first().map(|handicap| handicap.of.as_str());
-        let mut commands: Vec<String> = commands(&text)
-            .iter()
-            .filter_map(|command| as_tested(command))
-            .collect();
+        let tested = all.iter().filter_map(|command| as_tested(command));
+        let mut commands: Vec<String> = tested.collect();
         let Some((first, later)) = commands.split_first_mut() else {
-            bail!("README.md has no command in a ```sh block");
+            bail!("no command of {} is tested", DOCUMENTS.join(" and "));
         };
         if !first.ends_with("--profile smoke") {
             bail!("README.md begins with `{first}`, which measures nothing");

@@ -17,7 +17,7 @@ use schema::plan::Until;
 use schema::registry::Registry;
 use schema::run::{Run, RunHeader};
 use stats::analysis::{Cell, Comparison, MetricId};
-use stats::metrics::leading_metric;
+use stats::metrics::leading_of;
 use std::collections::BTreeSet;
 
 /// The widest of the intervals that must become narrow.
@@ -92,8 +92,8 @@ fn widest(repo: &Repo, registry: &Registry, run: &Run, until: Until) -> Result<O
     let baseline = registry.baseline_of(&run.header.plan.targets);
     let analysis = stats::analyse(run, &scenarios, baseline);
     let leading = |scenario: &str| {
-        let scenario = scenarios.iter().find(|s| s.id == scenario);
-        scenario.and_then(leading_metric)
+        let planned = run.header.plan.scenarios.iter().find(|s| s.id == scenario);
+        planned.and_then(|planned| leading_of(planned, &scenarios))
     };
     let widths = widths(&analysis.comparisons, &analysis.cells, leading);
     let open = widths.iter().filter(|(_, p)| *p > until.percent).count();

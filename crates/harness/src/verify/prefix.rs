@@ -72,10 +72,12 @@ pub(super) fn check(
 
 /// The failure of the process without a cache that was to judge the outputs of the one with it.
 fn unjudged((mut failure, tail): (EngineFailure, String)) -> (EngineFailure, String) {
-    failure.reason = format!(
-        "with its prefix cache the outputs differ, and without it they couldn't be judged: {}",
-        failure.reason
-    );
+    if !failure.judges_nothing() {
+        failure.reason = format!(
+            "with its prefix cache the outputs differ, and without it they couldn't be judged: {}",
+            failure.reason
+        );
+    }
     (failure, tail)
 }
 

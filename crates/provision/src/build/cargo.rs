@@ -199,8 +199,9 @@ fn tee(mut from: impl Read, mut to: impl Write) -> Said {
 /// Copy `from` to `to` where they differ. The old file is replaced and not overwritten, because it
 /// may be running.
 fn keep(from: &Path, to: &Path) -> io::Result<()> {
-    let made = std::fs::read(from)?;
-    if std::fs::read(to).is_ok_and(|kept| kept == made) {
+    let length = |path: &Path| path.metadata().map(|about| about.len());
+    let made = length(from)?;
+    if length(to).is_ok_and(|kept| kept == made) && std::fs::read(from)? == std::fs::read(to)? {
         return Ok(());
     }
     if let Some(dir) = to.parent() {

@@ -6,7 +6,7 @@ use crate::analysis::{Analysis, Cell, Metric, MetricId};
 use crate::ci::{CONFIDENCE, mean_interval_at};
 use crate::describe::{cv, cv_interval, times_more_varied};
 use crate::hypotheses;
-use crate::metrics::{Better, leading_metric};
+use crate::metrics::{Better, leading_of};
 use crate::ratio::paired_ratio_at;
 use schema::hypothesis::{CaseSelector, Claim, Hypothesis, NamedCases, Place, Selector};
 use schema::plan::{Case, PlannedScenario};
@@ -141,10 +141,7 @@ pub(super) fn items<'a>(
     for scenario in plan.scenarios.iter().filter(named) {
         let metric = match &hypothesis.metric {
             Some(name) => MetricId::from_id(name),
-            None => scenarios
-                .iter()
-                .find(|s| s.id == scenario.id && s.version == scenario.version)
-                .and_then(leading_metric),
+            None => leading_of(scenario, scenarios),
         };
         let Some(metric) = metric else { continue };
         let scope = Scope {

@@ -1,12 +1,21 @@
 //! The names in a scenario's `reports`: which metric leads, and which names are unknown.
 
 use crate::analysis::MetricId;
+use schema::plan::PlannedScenario;
 use schema::scenario::Scenario;
 
 /// Return the metric that a scenario is ranked by: the first that it reports. `None` where that
 /// name is unknown.
 pub fn leading_metric(scenario: &Scenario) -> Option<MetricId> {
     MetricId::from_id(scenario.reports.first()?)
+}
+
+/// Return the metric that a planned scenario is ranked by. `None` also where the scenario's text is
+/// gone or has another version, because its words might not be true of what was measured.
+pub fn leading_of(planned: &PlannedScenario, scenarios: &[Scenario]) -> Option<MetricId> {
+    let mut all = scenarios.iter();
+    let text = all.find(|text| text.id == planned.id && text.version == planned.version)?;
+    leading_metric(text)
 }
 
 /// Return the names in a scenario's `reports` that are no metric, in order.
