@@ -84,11 +84,9 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// The text of a scenario; `None` where its file is gone or has another version than the run's,
-    /// because its words might not be true of the run.
+    /// The text of a planned scenario, if there is one ([`PlannedScenario::text`]).
     pub fn text(&self, planned: &PlannedScenario) -> Option<&'a Scenario> {
-        let mut all = self.scenarios.iter();
-        all.find(|text| text.id == planned.id && text.version == planned.version)
+        planned.text(self.scenarios)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a record says of the audit of a case: sums over the looks at the tokens that an engine has
 //! committed.
 
+use crate::lines::is_zero;
 use serde::{Deserialize, Serialize};
 
 /// The result of an audit, which looks at the tokens that an engine has committed and compares them
@@ -31,10 +32,6 @@ pub struct AuditResult {
     /// Number of tokens of answers that had never been committed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub uncommitted: u64,
-}
-
-pub(crate) fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// A comparison of tokens' stamps with commits, summed over looks.

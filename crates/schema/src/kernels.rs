@@ -5,11 +5,10 @@
 //! A trace comes from a launch of its own that is never timed. Its requests, with the
 //! engine's token stamps, lie beside it in the format of every other launch.
 
-use crate::audit::is_zero;
 use crate::error::DataError;
 use crate::hash::sha256_hex;
 use crate::launch_log::LaunchLog;
-use crate::lines::read_log;
+use crate::lines::{is_zero, read_log};
 use crate::run_files::RunFiles;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -7,6 +7,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
+/// Whether a count is left out of a line, because it is 0.
+pub(crate) fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// The record of a launch, built event by event: while its file is read, or while it is written.
 pub trait Log: Sized {
     /// The type of a line of the file.

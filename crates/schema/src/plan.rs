@@ -7,7 +7,7 @@ use crate::micro::MicroPlan;
 use crate::own_prompts::OwnPrompts;
 use crate::profile::{MATTERS_PERCENT, Slo, matters_percent};
 use crate::registry::Target;
-use crate::scenario::{Axis, LoadShape, PromptSource};
+use crate::scenario::{Axis, LoadShape, PromptSource, Scenario};
 use serde::{Deserialize, Serialize};
 
 /// The plan of a run: everything that will be measured.
@@ -214,6 +214,13 @@ impl PlannedScenario {
     /// Return the key of a target's cell in one of its cases.
     pub fn cell_key(&self, case: &Case, target: &str) -> CellKey {
         self.case_key(case).cell(target)
+    }
+
+    /// Find this scenario's text; `None` where it is gone or has another version, because its words
+    /// might not be true of what was planned.
+    pub fn text<'a>(&self, texts: &'a [Scenario]) -> Option<&'a Scenario> {
+        let mut texts = texts.iter();
+        texts.find(|text| text.id == self.id && text.version == self.version)
     }
 
     /// Whether a target runs this scenario.

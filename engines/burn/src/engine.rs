@@ -8,7 +8,7 @@ use crate::model::Llama;
 use crate::weights::Files;
 use burn::tensor::Tensor;
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
+use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 use shape::{Computes, Shape};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,12 +48,7 @@ impl Burn {
             )));
         }
         // On a GPU, an index outside the table would read arbitrary memory.
-        if let Some(id) = ids.iter().find(|id| **id as usize >= self.vocabulary) {
-            return Err(EngineError::new(
-                FailureKind::BadRequest,
-                format!("token id {id}; the vocabulary has {}", self.vocabulary),
-            ));
-        }
+        protocol::check_ids(ids, self.vocabulary)?;
         let forward = || {
             let (logits, next) = match (&mut self.captured, ids) {
                 (Some(one), ids) if rows == 1 && self.position == 0 => one.prefill(ids),

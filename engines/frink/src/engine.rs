@@ -63,14 +63,7 @@ impl Frink {
 
     /// Check that the model has an embedding of each id: for another one Frink would panic.
     fn check(&self, ids: &[u32]) -> Result<(), EngineError> {
-        let vocabulary = self.decoder.embedding.rows();
-        match ids.iter().find(|id| **id as usize >= vocabulary) {
-            None => Ok(()),
-            Some(id) => Err(EngineError::new(
-                FailureKind::BadRequest,
-                format!("token id {id}; the vocabulary has {vocabulary}"),
-            )),
-        }
+        protocol::check_ids(ids, self.decoder.embedding.rows())
     }
 
     fn greedy(&self) -> Vec<u32> {

@@ -4,9 +4,10 @@
 use crate::describe;
 use crate::llama::{self, Llama};
 use crate::slots::{Forced, Slots, Work};
+use protocol::check_ids;
 use protocol::engine::EngineError;
 use protocol::scheduler::{Job, Scheduler};
-use protocol::wire::{FailureKind, Hello, Load, Loaded};
+use protocol::wire::{Hello, Load, Loaded};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -63,7 +64,7 @@ impl Scheduler for LlamaCpp {
 
     fn submit(&mut self, job: Job) {
         // An id outside the vocabulary would fail every request that shares the step.
-        match self.check(job.prompt_ids()) {
+        match check_ids(job.prompt_ids(), self.vocabulary) {
             Ok(()) => self.send(Work::Generate(job)),
             Err(error) => job.failed(error),
         }
@@ -74,8 +75,8 @@ impl Scheduler for LlamaCpp {
         prompt: &[u32],
         forced: &[u32],
     ) -> Result<Vec<Vec<f32>>, EngineError> {
-        self.check(prompt)?;
-        self.check(forced)?;
+        check_ids(prompt, self.vocabulary)?;
+        check_ids(forced, self.vocabulary)?;
         let (reply, logits) = channel();
         self.send(Work::Force(Forced {
             prompt: prompt.to_vec(),
@@ -87,14 +88,6 @@ impl Scheduler for LlamaCpp {
 }
 
 impl LlamaCpp {
-    fn check(&self, ids: &[u32]) -> Result<(), EngineError> {
-        let Some(id) = ids.iter().find(|&&id| id as usize >= self.vocabulary) else {
-            return Ok(());
-        };
-        let message = format!("id {id} is outside the vocabulary of {}", self.vocabulary);
-        Err(EngineError::new(FailureKind::BadRequest, message))
-    }
-
     /// Pass work to llama.cpp's thread.
     ///
     /// # Panics

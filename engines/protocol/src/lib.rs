@@ -24,6 +24,7 @@ mod argmax;
 pub mod clock;
 pub mod engine;
 pub mod error_log;
+mod ids;
 pub mod micro;
 mod model_config;
 pub mod panicked;
@@ -34,6 +35,7 @@ pub mod wire;
 pub mod witness;
 
 pub use argmax::argmax;
+pub use ids::check_ids;
 pub use model_config::{architecture, sliding_window, window_gap};
 pub use precision::{check_precision, main_type};
 pub use weight_files::{only_safetensors, safetensors_files};

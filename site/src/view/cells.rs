@@ -129,6 +129,16 @@ pub fn direction(better: Better) -> &'static str {
     }
 }
 
+/// Say what a metric's n counts.
+pub fn counts(sample: Sample) -> &'static str {
+    match sample {
+        Sample::Request => "requests",
+        Sample::Gap => "gaps between tokens",
+        Sample::Invocation => "launches",
+        Sample::Reading => "readings",
+    }
+}
+
 /// Put ratios to the baseline, in words and in ascending order, behind a sentence: `; it is between
 /// 2× and 6× as good as the baseline x`. Empty without any.
 pub fn against_baseline(shown: &Shown, ratios: &[String]) -> String {

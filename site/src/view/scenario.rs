@@ -1,7 +1,7 @@
 //! A scenario's page: its question, what its numbers mean, charts along its axis, and all metrics
 //! and comparisons of every case.
 
-use super::cells::direction;
+use super::cells::{counts, direction};
 use super::figures::{along_axis, distribution};
 use super::fits::ScalingTable;
 use super::frame::Frame;
@@ -22,7 +22,6 @@ use schema::record::Status;
 use schema::scenario::LoadShape;
 use serde::Serialize;
 use stats::analysis::MetricId;
-use stats::metrics::Sample;
 use stats::witness::Audit;
 
 /// A scenario's page.
@@ -96,12 +95,7 @@ pub fn words(id: MetricId) -> MetricWords {
         id: about.name,
         definition: about.definition,
         better: direction(about.better),
-        counts: match about.sample {
-            Sample::Request => "requests",
-            Sample::Gap => "gaps between tokens",
-            Sample::Invocation => "launches",
-            Sample::Reading => "readings",
-        },
+        counts: counts(about.sample),
     }
 }
 

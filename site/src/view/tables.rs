@@ -1,7 +1,7 @@
 //! The tables of a case: every reported metric of every target, and the verdicts on their
 //! differences.
 
-use super::cells::{self, swatch, verdict};
+use super::cells::{self, counts, swatch, verdict};
 use super::disturbances::{flag, pair_flag};
 use super::paths::reason_path;
 use super::{Shown, noise};
@@ -11,7 +11,7 @@ use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use serde::Serialize;
 use stats::analysis::{Bounded, Cell, Metric, MetricId, Role, Shape};
-use stats::metrics::{Better, Sample};
+use stats::metrics::Better;
 use stats::stationarity::is_flagged;
 use std::collections::BTreeSet;
 
@@ -138,21 +138,13 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
         all.push(MetricRows {
             title: about.title.into(),
             id: about.name,
-            counts: match about.sample {
-                Sample::Request => "requests",
-                Sample::Gap => "gaps between tokens",
-                Sample::Invocation => "launches",
-                Sample::Reading => "readings",
-            },
+            counts: counts(about.sample),
             noise: noise::suffix(shown, id),
             rows: measured
                 .into_iter()
-                .map(|(cell, metric)| MetricRow {
-                    disturbed: match flagged.insert(&cell.target) {
-                        true => flag(cell),
-                        false => String::new(),
-                    },
-                    ..metric_row(shown, cell, metric, id)
+                .map(|(cell, metric)| {
+                    let is_first = flagged.insert(&cell.target);
+                    metric_row(shown, cell, metric, id, is_first)
                 })
                 .collect(),
         });
@@ -176,7 +168,14 @@ impl Printed {
     }
 }
 
-fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> MetricRow {
+/// Make a row; `is_first`: of the cell's rows, the one that flags disturbed launches.
+fn metric_row(
+    shown: &Shown,
+    cell: &Cell,
+    metric: &Metric,
+    id: MetricId,
+    is_first: bool,
+) -> MetricRow {
     let unit = Unit::from_metric(id);
     let (value, interval) = fmt::with_interval(unit, metric.value, metric.ci95);
     let shape = match &metric.shape {
@@ -211,7 +210,10 @@ fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> Metr
         drifts: drift.is_some_and(is_flagged),
         below_zero: unit.is_never_negative() && metric.ci95.is_some_and(|(low, _)| low < 0.0),
         by_invocation: by_invocation.join(", "),
-        disturbed: String::new(),
+        disturbed: match is_first {
+            true => flag(cell),
+            false => String::new(),
+        },
     }
 }
 

@@ -230,19 +230,12 @@ fn suites(plan: &Plan, logs: &[MicroLog], ours: impl Fn(u32) -> bool) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use harness::plan::example::plan;
+    use harness::plan::example::{plan, target};
 
     #[test]
     fn cells_launches_and_samples_are_counted() {
         let mut plan = plan();
-        plan.targets = vec![schema::registry::Target {
-            id: "t".into(),
-            engine: "t".into(),
-            backend: "cpu".into(),
-            precision: "f32".into(),
-            weights: "w".into(),
-            ..schema::registry::Target::default()
-        }];
+        plan.targets = vec![target("t")];
         let launches: Vec<&Launch> = plan.launches.iter().collect();
         // Two cases of 20 requests each, in two blocks.
         assert_eq!(

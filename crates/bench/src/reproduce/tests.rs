@@ -2,22 +2,10 @@
 
 use super::*;
 use base::files::write_json;
-use harness::plan::example::plan;
+use harness::plan::example::{plan, target};
 use runs::publish::pack;
 use schema::budget::{OverBudget, Pilot};
 use schema::key::{CaseKey, Twin, TwinRole};
-use schema::registry::Target;
-
-fn target(id: &str) -> Target {
-    Target {
-        id: id.into(),
-        engine: id.into(),
-        backend: "cpu".into(),
-        precision: "f32".into(),
-        weights: "w".into(),
-        ..Target::default()
-    }
-}
 
 /// A plan of the targets `t` and `u`, in which `s` is measured for the scenario `later` too.
 fn shared() -> Plan {

@@ -3,7 +3,7 @@
 use super::Program;
 use super::load::load_request;
 use super::session::{Session, Timeouts};
-use schema::registry::Target;
+use crate::plan::example::target;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,16 +23,7 @@ pub(crate) fn session(score: bool, script: &str, answer_within: Duration) -> Ses
     let script = format!("score={score}{PRELUDE}{script}");
     let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
     let program = Program::new(argv, vec![], Path::new("/"), Path::new("/"));
-    let target = Target {
-        id: "scripted.cpu.f32".into(),
-        engine: "scripted".into(),
-        variant: String::new(),
-        backend: "cpu".into(),
-        precision: "f32".into(),
-        weights: String::new(),
-        hidden: false,
-    };
-    let load = load_request(&target, Path::new("/"), 1, 16, 1);
+    let load = load_request(&target("scripted"), Path::new("/"), 1, 16, 1);
     let timeouts = Timeouts::outside_a_run(Duration::from_secs(10), answer_within);
     Session::open(&program, &load, &timeouts)
         .unwrap_or_else(|(failure, stderr)| panic!("{failure}\n{stderr}"))

@@ -1,6 +1,7 @@
 //! A small plan for the tests of this crate and of those that depend on it.
 
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
+use schema::registry::Target;
 use schema::scenario::{Axis, LoadShape};
 
 /// A plan with one target, a serial scenario with two cases, and two blocks.
@@ -39,5 +40,17 @@ pub fn plan() -> Plan {
         }],
         launches: vec![launch(0), launch(1)],
         ..Plan::default()
+    }
+}
+
+/// The target of an engine of that name, in f32 on a processor.
+pub fn target(id: &str) -> Target {
+    Target {
+        id: id.into(),
+        engine: id.into(),
+        backend: "cpu".into(),
+        precision: "f32".into(),
+        weights: "w".into(),
+        ..Target::default()
     }
 }

@@ -374,6 +374,7 @@ fn open_cells(run: &Run, has_judge: bool) -> Vec<OpenCell<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::example::target;
 
     fn record(equal: u64, wrong: u64, unchecked: u64, method: &str) -> CheckRecord {
         CheckRecord {
@@ -402,14 +403,7 @@ mod tests {
 
     #[test]
     fn what_a_judge_found_is_kept_where_there_is_none_any_more() {
-        let target = Target {
-            id: "t".into(),
-            engine: "t".into(),
-            backend: "cpu".into(),
-            precision: "f32".into(),
-            weights: "w".into(),
-            ..Target::default()
-        };
+        let target = target("t");
         let cell = |earlier| OpenCell {
             name: "t".into(),
             target: &target,

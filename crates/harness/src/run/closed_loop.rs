@@ -114,13 +114,7 @@ impl<'a> Issuer<'a> {
     /// Send `count` requests at once.
     fn send(&mut self, count: u32, scheduled_ns: u64, timed: bool) -> Result<(), CaseError> {
         for _ in 0..count {
-            let next = if timed {
-                self.prompts.timed.take()
-            } else {
-                self.prompts.untimed.rotate()
-            };
-            let (prompt, ids) =
-                next.expect("callers look before they take, and a case has an untimed prompt");
+            let (prompt, ids) = self.prompts.next(timed);
             let (id, sent_ns) = self.session.send_one_of(count, ids, self.case.new_tokens)?;
             if timed {
                 self.window.get_or_insert(Window {

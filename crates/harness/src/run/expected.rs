@@ -92,9 +92,8 @@ fn of_launch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::example::plan;
+    use crate::plan::example::{plan, target};
     use schema::budget::Round;
-    use schema::registry::Target;
 
     fn pilot(target: &str) -> Pilot {
         let cases = plan().scenarios.remove(0).cases;
@@ -162,14 +161,7 @@ mod tests {
     fn a_process_that_stays_is_loaded_once_a_block() {
         let mut plan = plan();
         plan.one_process = true;
-        plan.targets = vec![Target {
-            id: "t".into(),
-            engine: "t".into(),
-            backend: "cpu".into(),
-            precision: "f32".into(),
-            weights: "w".into(),
-            ..Target::default()
-        }];
+        plan.targets = vec![target("t")];
         let mut second = plan.scenarios[0].clone();
         second.id = "another".into();
         plan.scenarios.push(second);

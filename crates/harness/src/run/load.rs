@@ -53,6 +53,18 @@ pub struct CasePrompts {
     pub timed: PromptQueue,
 }
 
+impl CasePrompts {
+    /// Take the next prompt of a timed or an untimed request. Callers count the timed ones before
+    /// they take one, and a case has an untimed prompt.
+    pub(super) fn next(&mut self, timed: bool) -> (u64, Vec<u32>) {
+        let next = match timed {
+            true => self.timed.take(),
+            false => self.untimed.rotate(),
+        };
+        next.expect("callers look before they take, and a case has an untimed prompt")
+    }
+}
+
 /// The timed part of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {

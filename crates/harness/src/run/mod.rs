@@ -297,18 +297,14 @@ pub fn scenario<'a>(plan: &'a Plan, id: &str) -> &'a PlannedScenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::example::plan;
+    use crate::plan::example::{self, plan};
 
     #[test]
     fn who_takes_turns_is_measured_together_and_who_uses_a_gpu_alone() {
         let mut plan = plan();
         let target = |(id, backend): (&str, &str)| Target {
-            id: id.into(),
-            engine: id.into(),
             backend: backend.into(),
-            precision: "f32".into(),
-            weights: "model.safetensors".into(),
-            ..Target::default()
+            ..example::target(id)
         };
         plan.targets = [("a", "cpu"), ("gpu", "vulkan"), ("b", "cpu")]
             .map(target)

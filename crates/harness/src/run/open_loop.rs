@@ -107,16 +107,7 @@ fn make_ready(
     (0..counts.all())
         .map(|index| {
             let timed = counts.is_timed(index);
-            let (prompt, ids) = match timed {
-                true => prompts
-                    .timed
-                    .take()
-                    .expect("no more are counted than there are"),
-                false => prompts
-                    .untimed
-                    .rotate()
-                    .expect("a case has an untimed prompt"),
-            };
+            let (prompt, ids) = prompts.next(timed);
             let encoded = session.encode_generate(ids, case.new_tokens);
             Scheduled {
                 id: encoded.id,

@@ -214,9 +214,8 @@ fn words(pilot: &Pilot) -> String {
 mod tests {
     use super::super::pending::tests::verified;
     use super::*;
-    use crate::plan::example::plan;
+    use crate::plan::example::{plan, target};
     use schema::plan::PlannedScenario;
-    use schema::registry::Target;
     use schema::scenario::Axis;
 
     #[test]
@@ -241,16 +240,5 @@ mod tests {
         plan.scenarios.remove(0);
         let asked = answerable(&plan, &verify).targets;
         assert_eq!(asked, [target("t")]);
-    }
-
-    fn target(id: &str) -> Target {
-        Target {
-            id: id.into(),
-            engine: id.into(),
-            backend: "cpu".into(),
-            precision: "f32".into(),
-            weights: "w".into(),
-            ..Target::default()
-        }
     }
 }

@@ -140,18 +140,14 @@ pub(super) fn is_needed_again<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::example::plan;
+    use crate::plan::example::{self, plan};
     use schema::plan::Launch;
     use schema::scenario::LoadShape;
 
     fn target(backend: &str) -> Target {
         Target {
-            id: "t".into(),
-            engine: "t".into(),
             backend: backend.into(),
-            precision: "f32".into(),
-            weights: "model.safetensors".into(),
-            ..Target::default()
+            ..example::target("t")
         }
     }
 

@@ -273,7 +273,7 @@ fn each_fault_fails_its_own_check_and_says_what_to_do() {
 
 #[test]
 fn every_published_run_is_small_enough() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/results");
+    let dir = Repo::find().unwrap().published_dir();
     for entry in std::fs::read_dir(dir).unwrap() {
         let entry = entry.unwrap();
         let bytes = entry.metadata().unwrap().len();

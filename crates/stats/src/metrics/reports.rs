@@ -10,12 +10,10 @@ pub fn leading_metric(scenario: &Scenario) -> Option<MetricId> {
     MetricId::from_id(scenario.reports.first()?)
 }
 
-/// Return the metric that a planned scenario is ranked by. `None` also where the scenario's text is
-/// gone or has another version, because its words might not be true of what was measured.
+/// Return the metric that a planned scenario is ranked by; `None` also without its text
+/// ([`PlannedScenario::text`]).
 pub fn leading_of(planned: &PlannedScenario, scenarios: &[Scenario]) -> Option<MetricId> {
-    let mut all = scenarios.iter();
-    let text = all.find(|text| text.id == planned.id && text.version == planned.version)?;
-    leading_metric(text)
+    leading_metric(planned.text(scenarios)?)
 }
 
 /// Return the names in a scenario's `reports` that are no metric, in order.
