@@ -81,7 +81,9 @@ class OnnxRuntime(Engine):
             kv_bytes_per_token=kv_bytes_per_token(config),
             runtime={"providers": " ".join(running.get_providers()), "kv_cache_precision": "f32"},
         )
-        batch = session.Session(running, ort.OrtValue.ortvalue_from_numpy, config, load.max_context)
+        batch = session.Session(
+            running, ort.OrtValue.ortvalue_from_numpy, config, load.max_batch, load.max_context
+        )
         return cls(batch, config.vocabulary), loaded
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,22 +16,35 @@ class Session:
     token of each row. Keys and values are written where they are read, and logits are looked at
     where they were written."""
 
-    def __init__(self, session: Any, ortvalue_of: Any, config: Config, max_context: int) -> None:
+    def __init__(
+        self, session: Any, ortvalue_of: Any, config: Config, max_batch: int, max_context: int
+    ) -> None:
         self._session, self._ortvalue_of, self._config = session, ortvalue_of, config
         self._max_context = max_context
+        # For the largest batch: a smaller one uses the beginning of each. What is never written
+        # takes no memory.
+        values = max_batch * config.kv_heads * max_context * config.head_dim
+        self._caches = [
+            (f"{part}.{layer}", np.zeros(values, dtype=np.float32))
+            for layer in range(config.layers)
+            for part in ("key", "value")
+        ]
+        self._all_logits = np.zeros((max_batch, 1, config.vocabulary), dtype=np.float32)
+        self._bindings: dict[int, Any] = {}  # by the number of rows
         self._rows = 0
         self._position = 0
-        self._binding: Any = None
         self._logits: Any = None  # rows × 1 × vocabulary, after the last position
 
     def begin(self, prompts: list[list[int]]) -> list[int]:
-        if len(prompts) != self._rows:
-            self._bind(len(prompts))
+        self._rows = len(prompts)
+        if self._rows not in self._bindings:
+            self._bindings[self._rows] = self._bound(self._rows)
+        self._logits = self._all_logits[: self._rows]
         self._position = 0
         return self.feed(prompts)
 
     def feed(self, ids: list[list[int]]) -> list[int]:
-        binding = self._binding
+        binding = self._bindings[self._rows]
         self._position += len(ids[0])
         last = np.full(self._rows, self._position - 1, dtype=np.int32)
         binding.bind_cpu_input("input_ids", np.array(ids, dtype=np.int64))
@@ -43,16 +57,14 @@ class Session:
     def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
         return opinion_of_array(self._logits[row, 0], ask, top)
 
-    def _bind(self, rows: int) -> None:
-        """Buffers for so many rows. The runtime reads and writes the arrays themselves."""
+    def _bound(self, rows: int) -> Any:
+        """So many rows of the buffers. The runtime reads and writes the arrays themselves."""
         config = self._config
-        self._rows = rows
-        self._binding = self._session.io_binding()
-        cache = (rows, config.kv_heads, self._max_context, config.head_dim)
-        for layer in range(config.layers):
-            for part in ("key", "value"):
-                buffer = self._ortvalue_of(np.zeros(cache, dtype=np.float32))
-                self._binding.bind_ortvalue_input(f"past_{part}.{layer}", buffer)
-                self._binding.bind_ortvalue_output(f"present_{part}.{layer}", buffer)
-        self._logits = np.zeros((rows, 1, config.vocabulary), dtype=np.float32)
-        self._binding.bind_ortvalue_output("logits", self._ortvalue_of(self._logits))
+        binding = self._session.io_binding()
+        shape = (rows, config.kv_heads, self._max_context, config.head_dim)
+        for name, cache in self._caches:
+            buffer = self._ortvalue_of(cache[: math.prod(shape)].reshape(shape))
+            binding.bind_ortvalue_input(f"past_{name}", buffer)
+            binding.bind_ortvalue_output(f"present_{name}", buffer)
+        binding.bind_ortvalue_output("logits", self._ortvalue_of(self._all_logits[:rows]))
+        return binding

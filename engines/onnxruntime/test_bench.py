@@ -165,6 +165,7 @@ class Computation(unittest.TestCase):
             bench.started(ort, graph.make(self.config, weights.Weights(tensors, True), 64), 1),
             ort.OrtValue.ortvalue_from_numpy,
             self.config,
+            2,
             64,
         )
 
@@ -224,6 +225,9 @@ class Computation(unittest.TestCase):
         session.begin([[5, 5]])
         session.begin([[3, 1, 4]])
         self.assertEqual(session.opinion(0, [0, 1], 1), first)
+        # Again as many rows as at first.
+        session.begin(prompts)
+        self.assertEqual(session.feed([[9], [8]]), chosen)
 
     def test_in_f32(self) -> None:
         self.agree(self.weights(self.plain), 1e-4)

@@ -21,6 +21,8 @@ const REPETITIONS: usize = 3;
 const STEPS: usize = 1 << 14;
 /// Memory read in a repetition (bytes), about 60 µs.
 const READ_BYTES: usize = 1 << 20;
+/// Size of a page of memory (bytes).
+const PAGE_BYTES: usize = 4096;
 /// Size of the buffer that is read (bytes): more than the caches of a desktop hold.
 const BUFFER_BYTES: usize = 128 << 20;
 /// How often a cache line goes to and fro in a repetition.
@@ -76,7 +78,7 @@ impl Canary {
             one_core_ns: products(1),
             all_cores_ns: several.then(|| products(self.threads)).flatten(),
             cache_line_ns: several.then(bounce).flatten(),
-            memory_ns: nanoseconds(&parallel::time(1, REPETITIONS, |_| self.read())),
+            memory_ns: self.read_memory(),
         };
         *self.done() = Some(Instant::now());
         reading
@@ -85,6 +87,20 @@ impl Canary {
     fn done(&self) -> MutexGuard<'_, Option<Instant>> {
         // An `Instant` is never half written.
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Read the next parts of the buffer, each of whose pages is touched beforehand: a hypervisor may
+    /// have taken pages away that nobody used for minutes, and giving them back took 40 times as
+    /// long as reading them.
+    fn read_memory(&self) -> Option<u32> {
+        let part = READ_BYTES / size_of::<u64>();
+        let all = self.memory.touched();
+        let at = self.at.load(Ordering::Relaxed) * part;
+        let parts = (REPETITIONS + 1) * part;
+        for word in (at..at + parts).step_by(PAGE_BYTES / size_of::<u64>()) {
+            black_box(all[word % all.len()]);
+        }
+        nanoseconds(&parallel::time(1, REPETITIONS, |_| self.read()))
     }
 
     fn read(&self) {

@@ -41,6 +41,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
         scalings: Vec::new(),
         noise: Vec::new(),
         exceeded: Vec::new(),
+        unfelt: bands.unfelt.clone(),
         matters: plan.matters(),
     };
     let mut twins = Vec::new();

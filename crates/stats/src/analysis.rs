@@ -1,6 +1,7 @@
 //! The results of analysing a run: the types that the site and `export` read. Everything here is
 //! derived from records and can be computed again at any time.
 
+use crate::canary::Unfelt;
 use crate::ci::Interval;
 use crate::disturbance::Disturbance;
 use crate::ratio::PairedRatio;
@@ -25,6 +26,9 @@ pub struct Analysis {
     pub noise: Vec<Noise>,
     /// Measured limits of a device that a target exceeded; no cell on it has a share of these.
     pub exceeded: Vec<Exceeded>,
+    /// Known work that was slow beside launches without the engines being slower, which is no
+    /// disturbance.
+    pub unfelt: Vec<Unfelt>,
     /// The smallest difference that matters to the verdicts, as a ratio.
     pub matters: f64,
 }
@@ -78,7 +82,10 @@ pub struct Noise {
     pub metric: MetricId,
     /// Factor by which the errors of comparisons are larger than launches show, 1 or more.
     pub inflation: f64,
-    /// A/A pairs that the factor is computed from.
+    /// Number of A/A pairs that the factor is computed from: those of `pairs` that have launches of
+    /// their own.
+    pub measured: usize,
+    /// A/A pairs, by case.
     pub pairs: Vec<TwinPair>,
 }
 

@@ -7,10 +7,12 @@
 //! spread around it (1.4826 times the median absolute deviation, which for a normal distribution is
 //! its standard deviation) says how far chance and the machine's common states go. A kind of work
 //! is out of its band where it took longer than usual by both [`SLOWER_MIN`] and [`SPREADS`] of
-//! these spreads. Faster work is no disturbance.
+//! these spreads. Faster work is no disturbance, and neither is slow work that the run's engines
+//! didn't feel: see [`Unfelt`].
 
 use crate::describe::describe;
 use crate::evidence::Attempt;
+use crate::slowdown::{Launch, Slowdown, slowdown};
 use schema::record::{CanaryReading, CaseEnd};
 use schema::run::Run;
 
@@ -72,9 +74,23 @@ pub struct Slow {
     pub usual_ns: f64,
 }
 
+/// A kind of work that was slow beside launches that took no longer for it, by less than
+/// [`SLOWER_MIN`]: the work was disturbed, and not what was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unfelt {
+    /// Kind of work.
+    pub work: Work,
+    /// Effect on the launches; its 95 % interval lies under 1 + [`SLOWER_MIN`].
+    pub slowdown: Slowdown,
+}
+
 /// The bands of a run: the usual duration of each kind of work, and the longest that isn't slow.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bands(Vec<Band>);
+pub(crate) struct Bands {
+    all: Vec<Band>,
+    /// Kinds of work that were slow and that no engine felt.
+    pub(crate) unfelt: Vec<Unfelt>,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Band {
@@ -86,23 +102,34 @@ struct Band {
 impl Bands {
     /// Compute the bands from all invocations of all cases.
     pub(crate) fn new(run: &Run) -> Self {
-        let logs = run.launches.iter().chain(&run.twins);
-        let ends: Vec<&CaseEnd> = logs.flat_map(|log| &log.case_ends).collect();
-        let band = |&work: &Work| {
-            let all: Vec<f64> = ends.iter().filter_map(|end| value(work, end)).collect();
-            Band::new(work, &all)
-        };
-        Self(Work::ALL.iter().filter_map(band).collect())
+        let logs = || run.launches.iter().chain(&run.twins);
+        let ends = || logs().flat_map(|log| log.case_ends.iter().map(move |end| (log, end)));
+        let mut bands = Self::default();
+        for work in Work::ALL {
+            let all: Vec<f64> = ends().filter_map(|(_, end)| value(work, end)).collect();
+            let Some(band) = Band::new(work, &all) else {
+                continue;
+            };
+            let beside = |(log, end)| Launch::new(log, end, value(work, end)? > band.most_ns);
+            let launches: Vec<Launch> = ends().filter_map(beside).collect();
+            let slowdown = slowdown(&launches).filter(|of| of.ci95.1 < 1.0 + SLOWER_MIN);
+            bands
+                .unfelt
+                .extend(slowdown.map(|slowdown| Unfelt { work, slowdown }));
+            bands.all.push(band);
+        }
+        bands
     }
 
     /// Return the work that was slow beside an invocation. `None` where the machine's speed wasn't
     /// measured, or where there is nothing to compare it with.
     pub(crate) fn slow(&self, attempt: &Attempt) -> Option<Vec<Slow>> {
         let seen = |band: &Band| Some((*band, value(band.work, attempt.end)?));
-        let seen: Vec<(Band, f64)> = self.0.iter().filter_map(seen).collect();
+        let seen: Vec<(Band, f64)> = self.all.iter().filter_map(seen).collect();
+        let is_felt = |work: Work| self.unfelt.iter().all(|unfelt| unfelt.work != work);
         (!seen.is_empty()).then(|| {
             seen.into_iter()
-                .filter(|(band, ns)| *ns > band.most_ns)
+                .filter(|(band, ns)| *ns > band.most_ns && is_felt(band.work))
                 .map(|(band, ns)| Slow {
                     work: band.work,
                     ns,

@@ -42,6 +42,7 @@ mod scaling;
 pub mod sequence;
 pub mod simulate;
 pub mod simulate_until;
+pub mod slowdown;
 pub mod stationarity;
 pub mod tie;
 pub mod timing;

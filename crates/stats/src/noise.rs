@@ -60,11 +60,19 @@ pub(crate) fn noise(cells: &[Cell], twins: &[Cell], matters: f64) -> Vec<Noise> 
     }
     let of_metric = |&metric: &MetricId| {
         let pairs = || pairs.iter().filter(|pair| pair.metric == metric);
-        let ratios: Vec<PairedRatio> = pairs().map(|pair| pair.plain).collect();
+        // Where one scenario measures for another, its launches count once.
+        let mut measured: Vec<&Both> = Vec::new();
+        for pair in pairs() {
+            if !measured.iter().any(|other| other.same_launches(pair)) {
+                measured.push(pair);
+            }
+        }
+        let ratios: Vec<PairedRatio> = measured.iter().map(|pair| pair.plain).collect();
         let inflation = inflation(&ratios)?;
         Some(Noise {
             metric,
             inflation,
+            measured: measured.len(),
             pairs: pairs()
                 .map(|pair| pair.judged(inflation, matters))
                 .collect(),
@@ -74,6 +82,10 @@ pub(crate) fn noise(cells: &[Cell], twins: &[Cell], matters: f64) -> Vec<Noise> 
 }
 
 impl Both<'_> {
+    fn same_launches(&self, other: &Both) -> bool {
+        (self.first, self.second) == (other.first, other.second)
+    }
+
     /// Judge the pair as a comparison with enlarged errors would.
     fn judged(&self, inflation: f64, matters: f64) -> TwinPair {
         let judged = paired_ratio_at(self.first, self.second, CONFIDENCE, inflation);
@@ -114,6 +126,40 @@ pub fn inflation(pairs: &[PairedRatio]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::Metric;
+    use schema::key::{CellKey, twin_name};
+
+    fn cell(target: &str, case: &str, values: [f64; 3]) -> Cell {
+        Cell {
+            metrics: vec![Metric::of(MetricId::TtftNs, 0.0, values.to_vec())],
+            ..Cell::new(CellKey::new(target, "s", case), 50)
+        }
+    }
+
+    #[test]
+    fn launches_that_stand_for_two_cases_count_once() {
+        let at = |name: &str| {
+            [
+                cell(name, "a", [10.0, 10.2, 10.1]),
+                cell(name, "b", [10.0, 10.2, 10.1]),
+                cell(name, "c", [10.0, 10.1, 10.1]),
+            ]
+        };
+        let (first, mut second) = (at("t"), at(&twin_name("t")));
+        for (cell, values) in
+            second
+                .iter_mut()
+                .zip([[12.0, 12.1, 12.2], [12.0, 12.1, 12.2], [10.1, 10.0, 10.2]])
+        {
+            cell.metrics[0].by_invocation = values.to_vec();
+        }
+        let both = noise(&first, &second, 1.03).remove(0);
+        assert_eq!((both.measured, both.pairs.len()), (2, 3));
+        let [a, _, c] = &first;
+        let [once, _, other] = second;
+        let same = noise(&[a.clone(), c.clone()], &[once, other], 1.03).remove(0);
+        assert_eq!((same.measured, same.inflation), (2, both.inflation));
+    }
 
     fn pair(blocks: usize, log: f64, error: f64) -> PairedRatio {
         PairedRatio {

@@ -199,10 +199,12 @@ mod tests {
             comparisons: vec![],
             scalings: vec![],
             exceeded: vec![],
+            unfelt: vec![],
             noise: inflation
                 .map(|inflation| Noise {
                     metric: MetricId::TtftNs,
                     inflation,
+                    measured: 0,
                     pairs: vec![],
                 })
                 .into_iter()

@@ -7,6 +7,7 @@ use crate::fmt::{self, Unit};
 use crate::words::plural;
 use serde::Serialize;
 use stats::analysis::{Cell, MetricId};
+use stats::canary::Unfelt;
 use stats::describe::REPRODUCIBLE_MAX;
 use stats::disturbance::Cause;
 
@@ -44,7 +45,7 @@ pub fn view(shown: &Shown) -> Disturbances {
             unwatched: sum(|cell| cell.unwatched),
             unseen: sum(|cell| cell.unseen),
             disturbed: rows.len() as u64,
-        }),
+        }) + &unfelt(&shown.analysis.unfelt),
         steadiness: steadiness(&Steadiness::new(shown)),
         rows,
         overhead: largest(shown, MetricId::SamplerCpuPercent),
@@ -110,6 +111,21 @@ fn finding(counts: Counts) -> String {
     text
 }
 
+/// Say which known work was slow without the engines being slower.
+fn unfelt(all: &[Unfelt]) -> String {
+    let sentence = |Unfelt { work, slowdown }: &Unfelt| {
+        format!(
+            " Beside {} of {} launches (counted by case) {} took longer than usual; these took {} as \
+             long as other launches of the same cells, so it isn’t counted as a disturbance.",
+            fmt::count(slowdown.slow as u64),
+            fmt::count(slowdown.looked as u64),
+            work.words(),
+            fmt::joined(fmt::ratio(slowdown.ratio, Some(slowdown.ci95))),
+        )
+    };
+    all.iter().map(sentence).collect()
+}
+
 /// How many cells vary little from launch to launch, and how often the machine was slow.
 #[derive(Default)]
 struct Steadiness {
@@ -120,7 +136,7 @@ struct Steadiness {
     /// Number of measured cases, counted once a launch, beside which the machine's speed was
     /// measured.
     seen: u64,
-    /// Cases in `seen` in which the machine was slower than in the rest of the run.
+    /// Cases in `seen` beside which work that engines may have felt was slower than usual.
     slow: u64,
 }
 
@@ -170,8 +186,8 @@ fn steadiness(found: &Steadiness) -> String {
     let machine = match found.seen {
         0 => "the machine’s speed was not measured beside them".to_owned(),
         seen => format!(
-            "in {} of {} beside which the harness did its known work, the machine was slower than \
-             in the rest of the run",
+            "in {} of {} beside which the harness did its known work, that was slower than usual \
+             and the engines may have felt it",
             fmt::count(found.slow),
             plural(seen, "measured case", "measured cases")
         ),

@@ -27,6 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Index {
     frame: Frame,
     answer: String,
+    /// What stands beside the answer.
+    beside: Vec<String>,
     /// What the run of this page says, where the answer rests on other runs; else empty.
     of_this_run: String,
     workloads: Vec<WorkloadView>,
@@ -160,6 +162,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
             &answer,
         ),
         answer,
+        beside: guide.beside(),
         of_this_run,
         workloads: guide.workloads().to_vec(),
         sizes: sizes(shown),

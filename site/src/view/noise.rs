@@ -79,7 +79,7 @@ pub fn pairs(here: &[&TwinPair]) -> String {
 
 /// Say by how much the errors of comparisons are enlarged, and by how many pairs.
 pub fn enlarged(noise: &Noise) -> String {
-    let pairs = plural(noise.pairs.len() as u64, "A/A pair", "A/A pairs");
+    let pairs = plural(noise.measured as u64, "A/A pair", "A/A pairs");
     match noise.inflation {
         1.0 => format!(
             "By {pairs} of all cases (a target run twice under two names) errors are no larger than \

@@ -234,6 +234,7 @@ fn nothing_measured_is_still_a_site() {
         scalings: vec![],
         noise: vec![],
         exceeded: vec![],
+        unfelt: vec![],
         matters: 1.02,
         comparisons: Vec::new(),
     };

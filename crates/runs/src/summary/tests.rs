@@ -234,6 +234,7 @@ fn the_leader_is_that_of_the_case_that_most_had_time_for() {
         scalings: vec![],
         noise: vec![],
         exceeded: vec![],
+        unfelt: vec![],
         matters: 1.02,
     };
     let all = [scenario];

@@ -199,6 +199,7 @@ fn the_best_load_is_the_one_that_keeps_the_limits() {
         scalings: vec![],
         noise: vec![],
         exceeded: vec![],
+        unfelt: vec![],
         matters: 1.02,
     };
     let slo = Slo {
@@ -243,6 +244,7 @@ fn prompts_of_mixed_lengths_are_no_load_that_a_price_is_of() {
         scalings: vec![],
         noise: vec![],
         exceeded: vec![],
+        unfelt: vec![],
         matters: 1.02,
     };
     assert_eq!(super::work(&plan, &analysis, None), Work::default());

@@ -262,6 +262,7 @@ fn one(planned: &PlannedSuite, suite: SuiteAnalysis) -> Suite {
             scalings: Vec::new(),
             noise: suite.noise,
             exceeded: Vec::new(),
+            unfelt: Vec::new(),
             matters: suite.matters,
         },
     }

@@ -10,6 +10,11 @@ use stats::disturbance::Cause;
 /// Analyse two targets in 15 invocations, so that there is a band; `change` gets a log's target,
 /// invocation and the reading beside its case.
 fn beside(change: impl Fn(&str, u32, &mut CanaryReading)) -> Analysis {
+    beside_slower(change, 0)
+}
+
+/// Analyse the same, with requests that take longer by so many ns in every third invocation.
+fn beside_slower(change: impl Fn(&str, u32, &mut CanaryReading), longer_ns: u64) -> Analysis {
     let mut made = made(&[slow("base.cpu.f32"), slow("other.cpu.f32")], 15, 20);
     for log in &mut made.run.launches {
         let mut reading = CanaryReading {
@@ -21,6 +26,11 @@ fn beside(change: impl Fn(&str, u32, &mut CanaryReading)) -> Analysis {
         };
         change(&log.launch.target, log.launch.invocation, &mut reading);
         log.case_ends[0].canary = vec![reading];
+        let is_slow = log.launch.invocation.is_multiple_of(3);
+        for request in log.requests.iter_mut().filter(|_| is_slow) {
+            *request.token_ns.last_mut().unwrap() += longer_ns;
+            request.answered_ns += longer_ns;
+        }
     }
     made.analyse()
 }
@@ -76,6 +86,31 @@ fn a_state_that_the_machine_is_often_in_is_usual() {
             .iter()
             .all(|cell| cell.disturbances.is_empty())
     );
+}
+
+#[test]
+fn slow_work_is_a_disturbance_where_engines_felt_it() {
+    let bounced = |_: &str, invocation: u32, reading: &mut CanaryReading| {
+        let is_slow = invocation.is_multiple_of(3);
+        reading.cache_line_ns = Some(if is_slow { 170 } else { 31 });
+    };
+    let disturbed = |analysis: &Analysis| -> usize {
+        let cells = analysis.cells.iter();
+        cells.map(|cell| cell.disturbances.len()).sum()
+    };
+    let unmoved = beside_slower(bounced, 0);
+    assert_eq!(disturbed(&unmoved), 0);
+    assert!(unmoved.cells.iter().all(|cell| cell.unseen == 0));
+    let [unfelt] = &unmoved.unfelt[..] else {
+        panic!("{:?}", unmoved.unfelt)
+    };
+    assert_eq!(unfelt.work, Work::CacheLine);
+    assert_eq!((unfelt.slowdown.slow, unfelt.slowdown.looked), (10, 30));
+    let (low, high) = unfelt.slowdown.ci95;
+    assert!((low..=high).contains(&1.0) && high < 1.05, "{unfelt:?}");
+
+    let slower = beside_slower(bounced, 100_000_000);
+    assert_eq!((disturbed(&slower), &slower.unfelt[..]), (10, &[][..]));
 }
 
 #[test]

@@ -277,6 +277,7 @@ fn the_lowest_is_ahead_of_each_by_more_than_what_matters() {
     lost.analysis.noise.push(Noise {
         metric: MetricId::TtftNs,
         inflation: f64::INFINITY,
+        measured: 0,
         pairs: vec![],
     });
     assert_eq!(lost.judge(&lowest()).verdict, Verdict::Inconclusive);

@@ -10,23 +10,41 @@ use crate::words::{join, plural};
 pub(super) fn lead(workloads: &[WorkloadView]) -> String {
     let places = by_place(workloads, |work, r| (work.title.to_lowercase(), r));
     let sentences = places.into_iter().map(|(place, taken)| {
-        let chosen = taken.iter().map(|(work, r)| (r.choice.clone(), work.clone()));
-        let mut said = format!("On {place}, take {}.", grouped(chosen));
-        let in_rust = taken.iter().filter(|(_, r)| !r.rust_choice.is_empty());
-        let in_rust = grouped(in_rust.map(|(work, r)| (r.rust_choice.clone(), work.clone())));
-        if !in_rust.is_empty() {
-            said.push_str(&format!(" Of engines in Rust: {in_rust}."));
-        }
-        let ours = taken.iter().filter(|(_, r)| !r.own_choice.is_empty());
-        let ours = grouped(ours.map(|(work, r)| (r.own_choice.clone(), work.clone())));
-        if !ours.is_empty() {
-            said.push_str(&format!(
-                " This project’s own engine, which has no server, tokeniser or sampling, is ahead: {ours}."
-            ));
-        }
-        said
+        let chosen = taken
+            .iter()
+            .map(|(work, r)| (r.choice.clone(), work.clone()));
+        format!("On {place}, take {}.", grouped(chosen))
     });
     sentences.collect::<Vec<_>>().join(" ")
+}
+
+/// Say what stands beside these choices: the best engines in Rust where others are taken, and where
+/// this project's own engine is ahead. The place is named only where there are several.
+pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
+    let places = by_place(workloads, |work, r| (work.title.to_lowercase(), r));
+    let named = places.len() > 1;
+    let sentences = places.into_iter().flat_map(|(place, taken)| {
+        let of = |pick: fn(&Recommendation) -> &String| {
+            let some = taken.iter().filter(|(_, r)| !pick(r).is_empty());
+            grouped(some.map(|(work, r)| (pick(r).clone(), work.clone())))
+        };
+        let on = if named {
+            format!("On {place}: ")
+        } else {
+            String::new()
+        };
+        let sentence = |start: &str, found: String| {
+            (!found.is_empty()).then(|| format!("{on}{start}: {found}."))
+        };
+        [
+            sentence("Of engines in Rust", of(|r| &r.rust_choice)),
+            sentence(
+                "This project’s own engine, which has no server, tokeniser or sampling, is ahead",
+                of(|r| &r.own_choice),
+            ),
+        ]
+    });
+    sentences.flatten().collect()
 }
 
 /// Say place by place for which kinds of work an engine is taken; empty where for none.

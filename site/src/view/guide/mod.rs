@@ -149,6 +149,11 @@ impl GuidePage {
         lead::lead(&self.workloads)
     }
 
+    /// Say what stands beside these choices; see [`lead::beside`].
+    pub fn beside(&self) -> Vec<String> {
+        lead::beside(&self.workloads)
+    }
+
     /// Say for which kinds of work an engine is taken, a sentence per place; empty where for none.
     pub fn taken(&self, engine: &str) -> String {
         lead::taken(&self.workloads, engine)
