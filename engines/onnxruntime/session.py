@@ -29,17 +29,14 @@ class Session:
             for layer in range(config.layers)
             for part in ("key", "value")
         ]
-        self._all_logits = np.zeros((max_batch, 1, config.vocabulary), dtype=np.float32)
-        self._bindings: dict[int, Any] = {}  # by the number of rows
+        # Rows × 1 × vocabulary, after the last position.
+        self._logits = np.zeros((max_batch, 1, config.vocabulary), dtype=np.float32)
+        self._bindings = {rows: self._bound(rows) for rows in range(1, max_batch + 1)}
         self._rows = 0
         self._position = 0
-        self._logits: Any = None  # rows × 1 × vocabulary, after the last position
 
     def begin(self, prompts: list[list[int]]) -> list[int]:
         self._rows = len(prompts)
-        if self._rows not in self._bindings:
-            self._bindings[self._rows] = self._bound(self._rows)
-        self._logits = self._all_logits[: self._rows]
         self._position = 0
         return self.feed(prompts)
 
@@ -52,7 +49,7 @@ class Session:
         binding.bind_cpu_input("length", np.array(self._position, dtype=np.int32))
         self._session.run_with_iobinding(binding)
         # The first of equals, which is the lowest id.
-        return self._logits[:, 0].argmax(axis=-1).tolist()
+        return self._logits[: self._rows, 0].argmax(axis=-1).tolist()
 
     def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
         return opinion_of_array(self._logits[row, 0], ask, top)
@@ -66,5 +63,5 @@ class Session:
             buffer = self._ortvalue_of(cache[: math.prod(shape)].reshape(shape))
             binding.bind_ortvalue_input(f"past_{name}", buffer)
             binding.bind_ortvalue_output(f"present_{name}", buffer)
-        binding.bind_ortvalue_output("logits", self._ortvalue_of(self._all_logits[:rows]))
+        binding.bind_ortvalue_output("logits", self._ortvalue_of(self._logits[:rows]))
         return binding

@@ -93,21 +93,29 @@ impl Canary {
     /// have taken pages away that nobody used for minutes, and giving them back took 40 times as
     /// long as reading them.
     fn read_memory(&self) -> Option<u32> {
-        let part = READ_BYTES / size_of::<u64>();
-        let all = self.memory.touched();
-        let at = self.at.load(Ordering::Relaxed) * part;
-        let parts = (REPETITIONS + 1) * part;
-        for word in (at..at + parts).step_by(PAGE_BYTES / size_of::<u64>()) {
-            black_box(all[word % all.len()]);
+        let at = self.at.load(Ordering::Relaxed);
+        for number in at..=at + REPETITIONS {
+            for word in self
+                .part(number)
+                .iter()
+                .step_by(PAGE_BYTES / size_of::<u64>())
+            {
+                black_box(*word);
+            }
         }
         nanoseconds(&parallel::time(1, REPETITIONS, |_| self.read()))
     }
 
     fn read(&self) {
-        let part = READ_BYTES / size_of::<u64>();
+        let number = self.at.fetch_add(1, Ordering::Relaxed);
+        black_box(memory::sum(self.part(number)));
+    }
+
+    /// The part of the buffer that repetition `number` reads.
+    fn part(&self, number: usize) -> &[u64] {
+        let len = READ_BYTES / size_of::<u64>();
         let all = self.memory.touched();
-        let at = self.at.fetch_add(1, Ordering::Relaxed) % (all.len() / part);
-        black_box(memory::sum(&all[at * part..][..part]));
+        &all[number % (all.len() / len) * len..][..len]
     }
 }
 
@@ -181,10 +189,12 @@ mod tests {
     fn memory_is_read_part_after_part_and_round() {
         let canary = Canary::new(1, None);
         let parts = canary.memory.touched().len() / (READ_BYTES / size_of::<u64>());
-        for _ in 0..=parts {
-            canary.read();
-        }
-        assert_eq!(canary.at.load(Ordering::Relaxed), parts + 1);
+        let start = |number: usize| canary.part(number).as_ptr();
+        assert_ne!(start(0), start(1));
+        assert_eq!(start(0), start(parts));
+        canary.read_memory();
+        // As many as were touched.
+        assert_eq!(canary.at.load(Ordering::Relaxed), REPETITIONS + 1);
     }
 
     #[test]

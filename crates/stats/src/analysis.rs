@@ -26,8 +26,7 @@ pub struct Analysis {
     pub noise: Vec<Noise>,
     /// Measured limits of a device that a target exceeded; no cell on it has a share of these.
     pub exceeded: Vec<Exceeded>,
-    /// Known work that was slow beside launches without the engines being slower, which is no
-    /// disturbance.
+    /// Known work that was slow beside launches that took no longer, which is no disturbance.
     pub unfelt: Vec<Unfelt>,
     /// The smallest difference that matters to the verdicts, as a ratio.
     pub matters: f64,

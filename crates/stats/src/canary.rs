@@ -7,14 +7,15 @@
 //! spread around it (1.4826 times the median absolute deviation, which for a normal distribution is
 //! its standard deviation) says how far chance and the machine's common states go. A kind of work
 //! is out of its band where it took longer than usual by both [`SLOWER_MIN`] and [`SPREADS`] of
-//! these spreads. Faster work is no disturbance, and neither is slow work that the run's engines
-//! didn't feel: see [`Unfelt`].
+//! these spreads. Faster work is no disturbance, and neither is slow work beside which launches took
+//! no longer: see [`Unfelt`].
 
 use crate::describe::describe;
 use crate::evidence::Attempt;
 use crate::slowdown::{Launch, Slowdown, slowdown};
 use schema::record::{CanaryReading, CaseEnd};
 use schema::run::Run;
+use std::collections::BTreeSet;
 
 /// Minimum slowdown of disturbed work, as a fraction of its usual time. Two invocations that differ
 /// by less count as reproducible (see [`crate::describe`]).
@@ -74,14 +75,18 @@ pub struct Slow {
     pub usual_ns: f64,
 }
 
-/// A kind of work that was slow beside launches that took no longer for it, by less than
-/// [`SLOWER_MIN`]: the work was disturbed, and not what was measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A kind of work that was slow beside launches that took, on average over the run, less than
+/// [`SLOWER_MIN`] longer: the work was disturbed, and not what was measured.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Unfelt {
     /// Kind of work.
     pub work: Work,
-    /// Effect on the launches; its 95 % interval lies under 1 + [`SLOWER_MIN`].
+    /// Effect on the run's launches, beside those beside which no kind was slow. Its 95 % interval
+    /// lies under 1 + [`SLOWER_MIN`].
     pub slowdown: Slowdown,
+    /// Ids of the scenarios whose own launches were slower, by their 95 % interval: there it counts
+    /// as a disturbance.
+    pub felt_in: Vec<String>,
 }
 
 /// The bands of a run: the usual duration of each kind of work, and the longest that isn't slow.
@@ -104,21 +109,35 @@ impl Bands {
     pub(crate) fn new(run: &Run) -> Self {
         let logs = || run.launches.iter().chain(&run.twins);
         let ends = || logs().flat_map(|log| log.case_ends.iter().map(move |end| (log, end)));
-        let mut bands = Self::default();
-        for work in Work::ALL {
+        let band = |&work: &Work| {
             let all: Vec<f64> = ends().filter_map(|(_, end)| value(work, end)).collect();
-            let Some(band) = Band::new(work, &all) else {
-                continue;
-            };
-            let beside = |(log, end)| Launch::new(log, end, value(work, end)? > band.most_ns);
-            let launches: Vec<Launch> = ends().filter_map(beside).collect();
-            let slowdown = slowdown(&launches).filter(|of| of.ci95.1 < 1.0 + SLOWER_MIN);
-            bands
-                .unfelt
-                .extend(slowdown.map(|slowdown| Unfelt { work, slowdown }));
-            bands.all.push(band);
+            Band::new(work, &all)
+        };
+        let all: Vec<Band> = Work::ALL.iter().filter_map(band).collect();
+        let beside = |(log, end)| {
+            let slow = all.iter().filter(|band| band.is_slow(end));
+            Some((
+                Launch::new(log, end)?,
+                end,
+                slow.map(|band| band.work).collect(),
+            ))
+        };
+        let launches: Vec<(Launch, &CaseEnd, Vec<Work>)> = ends().filter_map(beside).collect();
+        let unfelt = all.iter().filter_map(|&Band { work, .. }| {
+            // Launches beside which only another kind was slow are no comparison.
+            let compared: Vec<(&Launch, bool)> = launches
+                .iter()
+                .filter(|(_, end, slow)| {
+                    value(work, end).is_some() && (slow.is_empty() || slow.contains(&work))
+                })
+                .map(|(launch, _, slow)| (launch, !slow.is_empty()))
+                .collect();
+            unfelt(work, &compared)
+        });
+        Self {
+            unfelt: unfelt.collect(),
+            all,
         }
-        bands
     }
 
     /// Return the work that was slow beside an invocation. `None` where the machine's speed wasn't
@@ -126,7 +145,11 @@ impl Bands {
     pub(crate) fn slow(&self, attempt: &Attempt) -> Option<Vec<Slow>> {
         let seen = |band: &Band| Some((*band, value(band.work, attempt.end)?));
         let seen: Vec<(Band, f64)> = self.all.iter().filter_map(seen).collect();
-        let is_felt = |work: Work| self.unfelt.iter().all(|unfelt| unfelt.work != work);
+        let is_felt = |work: Work| {
+            let mut unfelt = self.unfelt.iter();
+            let unfelt = unfelt.find(|unfelt| unfelt.work == work);
+            unfelt.is_none_or(|unfelt| unfelt.felt_in.contains(&attempt.log.launch.scenario))
+        };
         (!seen.is_empty()).then(|| {
             seen.into_iter()
                 .filter(|(band, ns)| *ns > band.most_ns && is_felt(band.work))
@@ -140,6 +163,28 @@ impl Bands {
     }
 }
 
+/// Judge a kind of work by the launches: those beside which it was slow, and those beside which
+/// none was.
+fn unfelt(work: Work, launches: &[(&Launch, bool)]) -> Option<Unfelt> {
+    let slowdown_of_all = slowdown(launches).filter(|of| of.ci95.1 < 1.0 + SLOWER_MIN)?;
+    let scenarios: BTreeSet<&str> = launches.iter().map(|(l, _)| &*l.cell.scenario).collect();
+    let is_felt = |scenario: &&str| {
+        let of_scenario = launches
+            .iter()
+            .filter(|(l, _)| l.cell.scenario == **scenario);
+        slowdown(&of_scenario.copied().collect::<Vec<_>>()).is_some_and(|of| of.ci95.0 > 1.0)
+    };
+    Some(Unfelt {
+        work,
+        slowdown: slowdown_of_all,
+        felt_in: scenarios
+            .into_iter()
+            .filter(is_felt)
+            .map(str::to_owned)
+            .collect(),
+    })
+}
+
 impl Band {
     fn new(work: Work, all: &[f64]) -> Option<Self> {
         let described = describe(all).filter(|d| d.n >= INVOCATIONS_MIN)?;
@@ -150,6 +195,10 @@ impl Band {
             usual_ns,
             most_ns: usual_ns + (SPREADS * spread).max(SLOWER_MIN * usual_ns),
         })
+    }
+
+    fn is_slow(&self, end: &CaseEnd) -> bool {
+        value(self.work, end).is_some_and(|ns| ns > self.most_ns)
     }
 }
 

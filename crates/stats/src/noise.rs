@@ -60,10 +60,11 @@ pub(crate) fn noise(cells: &[Cell], twins: &[Cell], matters: f64) -> Vec<Noise> 
     }
     let of_metric = |&metric: &MetricId| {
         let pairs = || pairs.iter().filter(|pair| pair.metric == metric);
-        // Where one scenario measures for another, its launches count once.
+        // Pairs with the same values come from the same launches: one scenario measures for another,
+        // or a value is that of a whole launch. They count once.
         let mut measured: Vec<&Both> = Vec::new();
         for pair in pairs() {
-            if !measured.iter().any(|other| other.same_launches(pair)) {
+            if !measured.iter().any(|other| other.has_values_of(pair)) {
                 measured.push(pair);
             }
         }
@@ -82,8 +83,9 @@ pub(crate) fn noise(cells: &[Cell], twins: &[Cell], matters: f64) -> Vec<Noise> 
 }
 
 impl Both<'_> {
-    fn same_launches(&self, other: &Both) -> bool {
-        (self.first, self.second) == (other.first, other.second)
+    fn has_values_of(&self, other: &Both) -> bool {
+        self.cell.target == other.cell.target
+            && (self.first, self.second) == (other.first, other.second)
     }
 
     /// Judge the pair as a comparison with enlarged errors would.

@@ -5,31 +5,33 @@
 //! every few microseconds feel what a long read of memory doesn't. So where a kind of work was slow
 //! beside many launches, the run itself says whether that mattered.
 //!
-//! The launches of a cell differ in nothing but the machine. Over all cells, the logarithm of a
-//! launch's median end-to-end latency is fitted by a constant for each cell and a common effect of
-//! the launches beside which the work was slow (the within estimator for panel data: J. M.
-//! Wooldridge, "Econometric Analysis of Cross Section and Panel Data", section 10.5). The interval
-//! takes launches as independent.
+//! The launches of a cell differ in nothing but the machine. Over all cells that have slow launches
+//! and others, the logarithm of a launch's median end-to-end latency is fitted by a constant for
+//! each cell and a common effect of the launches beside which the work was slow (the within
+//! estimator for panel data: J. M. Wooldridge, "Econometric Analysis of Cross Section and Panel
+//! Data", section 10.5). What hits a block hits all of its launches, so the error is that of blocks
+//! as clusters, with Student's t at one degree of freedom less than there are blocks (the same,
+//! section 10.5.4).
 
 use crate::ci::t_quantile;
 use crate::describe::{mean, median};
 use schema::key::CellKey;
 use schema::launch_log::LaunchLog;
-use schema::record::CaseEnd;
+use schema::record::{CaseEnd, RequestRecord};
 use std::collections::BTreeMap;
 
 /// Minimum number of slow launches from which an effect can be told.
 const SLOW_LAUNCHES_MIN: usize = 10;
 
-/// The effect of slow work on the launches beside which it was slow. Launches are counted for each
-/// of their cases.
+/// The effect of slow work on the launches beside which it was slow, on average over cells. Each
+/// case of a launch counts as one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slowdown {
     /// Number of launches beside which the work was slow.
     pub slow: usize,
-    /// Number of launches beside which it was done.
-    pub looked: usize,
-    /// How many times as long the requests of the slow launches took.
+    /// Number of launches in all.
+    pub launches: usize,
+    /// How many times as long the requests of the slow launches took, by their median.
     pub ratio: f64,
     /// 95 % interval of `ratio`.
     pub ci95: (f64, f64),
@@ -37,58 +39,75 @@ pub struct Slowdown {
 
 /// One case of a launch.
 pub(crate) struct Launch {
-    cell: CellKey,
+    /// The cell; a twin has its own.
+    pub(crate) cell: CellKey,
+    block: u32,
     /// Logarithm of the median end-to-end latency.
-    log: f64,
-    is_slow: bool,
+    log_latency: f64,
 }
 
 impl Launch {
     /// Gather a case's timed requests. `None` without one.
-    pub(crate) fn new(log: &LaunchLog, end: &CaseEnd, is_slow: bool) -> Option<Self> {
-        let timed = log
-            .requests
-            .iter()
-            .filter(|r| r.case == end.case && !r.warmup);
-        let latencies: Vec<f64> = timed
-            .filter_map(|r| Some(r.token_ns.last()?.saturating_sub(r.scheduled_ns) as f64))
-            .collect();
+    pub(crate) fn new(log: &LaunchLog, end: &CaseEnd) -> Option<Self> {
+        let of_case = |r: &&RequestRecord| r.case == end.case && !r.warmup;
+        let latency = |r: &RequestRecord| {
+            let ns = r.token_ns.last()?.saturating_sub(r.scheduled_ns);
+            Some(ns as f64)
+        };
+        let timed = log.requests.iter().filter(of_case);
+        let latencies: Vec<f64> = timed.filter_map(latency).collect();
         Some(Self {
             cell: log.launch.cell_key(&end.case),
-            log: median(&latencies).filter(|ns| *ns > 0.0)?.ln(),
-            is_slow,
+            block: log.launch.invocation,
+            log_latency: median(&latencies).filter(|ns| *ns > 0.0)?.ln(),
         })
     }
 }
 
-/// Return the effect of slow work. `None` where too few launches were slow to tell, or where no cell
-/// has slow launches and others.
-pub(crate) fn slowdown(launches: &[Launch]) -> Option<Slowdown> {
-    let mut cells: BTreeMap<&CellKey, Vec<&Launch>> = BTreeMap::new();
-    for launch in launches {
-        cells.entry(&launch.cell).or_default().push(launch);
+/// Return the effect of slow work; each launch is paired with whether the work was slow beside it.
+/// `None` where too few were slow to tell, or where all are of one block.
+pub(crate) fn slowdown(launches: &[(&Launch, bool)]) -> Option<Slowdown> {
+    let mut cells: BTreeMap<&CellKey, Vec<(&Launch, f64)>> = BTreeMap::new();
+    for &(launch, is_slow) in launches {
+        let slowness = f64::from(u8::from(is_slow));
+        cells
+            .entry(&launch.cell)
+            .or_default()
+            .push((launch, slowness));
     }
-    // What each launch has beyond the mean of its cell: slowness, and time.
-    let mut beyond: Vec<(f64, f64)> = Vec::new();
+    // Without slow launches and others, a cell says nothing.
+    cells.retain(|_, of_cell| of_cell.iter().any(|of| of.1 != of_cell[0].1));
+    // What each launch has beyond the mean of its cell: slowness, and time; with its block.
+    let mut beyond: Vec<(f64, f64, u32)> = Vec::new();
+    let mut slow = 0;
     for of_cell in cells.values() {
-        let slowness = |launch: &&Launch| f64::from(u8::from(launch.is_slow));
-        let slow = mean(&of_cell.iter().map(slowness).collect::<Vec<_>>())?;
-        let log = mean(&of_cell.iter().map(|l| l.log).collect::<Vec<_>>())?;
-        beyond.extend(of_cell.iter().map(|l| (slowness(l) - slow, l.log - log)));
+        let slowness = mean(&of_cell.iter().map(|of| of.1).collect::<Vec<_>>())?;
+        let log = mean(
+            &of_cell
+                .iter()
+                .map(|of| of.0.log_latency)
+                .collect::<Vec<_>>(),
+        )?;
+        slow += of_cell.iter().filter(|of| of.1 > 0.0).count();
+        let each = of_cell.iter();
+        beyond.extend(each.map(|(l, x)| (x - slowness, l.log_latency - log, l.block)));
     }
-    let slow = launches.iter().filter(|launch| launch.is_slow).count();
-    let squares: f64 = beyond.iter().map(|(x, _)| x * x).sum();
-    let degrees = launches.len() as f64 - cells.len() as f64 - 1.0;
-    if slow < SLOW_LAUNCHES_MIN || squares == 0.0 {
+    if slow < SLOW_LAUNCHES_MIN {
         return None;
     }
-    let effect = beyond.iter().map(|(x, y)| x * y).sum::<f64>() / squares;
-    let unexplained: f64 = beyond.iter().map(|(x, y)| (y - effect * x).powi(2)).sum();
-    let error = (unexplained / degrees / squares).sqrt();
-    let half = t_quantile(0.975, degrees)? * error;
+    let squares: f64 = beyond.iter().map(|(x, ..)| x * x).sum();
+    let effect = beyond.iter().map(|(x, y, _)| x * y).sum::<f64>() / squares;
+    let mut blocks: BTreeMap<u32, f64> = BTreeMap::new();
+    for (x, y, block) in &beyond {
+        *blocks.entry(*block).or_default() += x * (y - effect * x);
+    }
+    let n = blocks.len() as f64;
+    let spread: f64 = blocks.values().map(|score| score * score).sum();
+    let error = (n / (n - 1.0) * spread).sqrt() / squares;
+    let half = t_quantile(0.975, n - 1.0)? * error;
     Some(Slowdown {
         slow,
-        looked: launches.len(),
+        launches: beyond.len(),
         ratio: effect.exp(),
         ci95: ((effect - half).exp(), (effect + half).exp()),
     })
@@ -98,28 +117,31 @@ pub(crate) fn slowdown(launches: &[Launch]) -> Option<Slowdown> {
 mod tests {
     use super::*;
 
-    /// Make 20 cells of five launches that vary by up to 1 %. Beside the first launches of each
-    /// cell, `slow` in all, the work was slow, and they take `times` as long.
-    fn launches(slow: usize, times: f64) -> Vec<Launch> {
-        (0..100)
-            .map(|i| {
-                let (cell, launch) = (i % 20, i / 20);
-                let noise = 0.01 * ((i * 37 % 11) as f64 / 5.0 - 1.0);
-                let effect = if i < slow { times.ln() } else { 0.0 };
-                Launch {
-                    cell: CellKey::new(format!("t{cell}"), "s", "c"),
-                    log: 10.0 * cell as f64 + noise * f64::from(launch as u32 % 3) + effect,
-                    is_slow: i < slow,
-                }
-            })
-            .collect()
+    /// Make `cells` cells of five launches that vary by up to 1 %; those that are slow take `times`
+    /// as long. `is_slow` gets a cell and a block.
+    fn found(cells: u32, times: f64, is_slow: fn(u32, u32) -> bool) -> Option<Slowdown> {
+        let launch = |i: u32| {
+            let (cell, block) = (i / 5, i % 5);
+            let is_slow = is_slow(cell, block);
+            let effect = if is_slow { times.ln() } else { 0.0 };
+            let noise = 0.01 * (f64::from(i * 37 % 11) / 5.0 - 1.0);
+            let launch = Launch {
+                cell: CellKey::new(format!("t{cell}"), "s", "c"),
+                block,
+                log_latency: 10.0 * f64::from(cell) + noise + effect,
+            };
+            (launch, is_slow)
+        };
+        let launches: Vec<(Launch, bool)> = (0..5 * cells).map(launch).collect();
+        let launches: Vec<(&Launch, bool)> = launches.iter().map(|(l, slow)| (l, *slow)).collect();
+        slowdown(&launches)
     }
 
     #[test]
     fn the_effect_is_that_within_cells() {
         for times in [0.97, 1.0, 1.2] {
-            let found = slowdown(&launches(30, times)).unwrap();
-            assert_eq!((found.slow, found.looked), (30, 100));
+            let found = found(20, times, |cell, block| (cell + block).is_multiple_of(3)).unwrap();
+            assert_eq!((found.slow, found.launches), (33, 100));
             let (low, high) = found.ci95;
             assert!((found.ratio / times - 1.0).abs() < 0.005, "{found:?}");
             assert!(low < times && times < high, "{found:?}");
@@ -128,9 +150,29 @@ mod tests {
     }
 
     #[test]
+    fn blocks_that_differ_widen_the_interval() {
+        // In two of the blocks slow launches take 10 % longer, in the others they don't.
+        let launch = |cell: u32, block: u32, is_slow: bool| Launch {
+            cell: CellKey::new(format!("t{cell}"), "s", "c"),
+            block,
+            log_latency: if is_slow && block < 2 { 0.1 } else { 0.0 },
+        };
+        let all: Vec<(Launch, bool)> = (0..100)
+            .map(|i| (i / 5, i % 5, (i / 5 + i % 5) % 2 == 0))
+            .map(|(cell, block, is_slow)| (launch(cell, block, is_slow), is_slow))
+            .collect();
+        let all: Vec<(&Launch, bool)> = all.iter().map(|(l, slow)| (l, *slow)).collect();
+        let found = slowdown(&all).unwrap();
+        assert!((found.ratio.ln() - 0.04).abs() < 0.01, "{found:?}");
+        assert!(found.ci95.0 < 1.0 && found.ci95.1 > 1.08, "{found:?}");
+    }
+
+    #[test]
     fn without_slow_launches_and_others_nothing_is_said() {
-        assert_eq!(slowdown(&launches(9, 1.0)), None, "too few");
-        assert_eq!(slowdown(&launches(100, 1.0)), None, "all were slow");
-        assert_eq!(slowdown(&[]), None);
+        assert_eq!(found(9, 1.0, |_, block| block == 0), None, "too few");
+        assert_eq!(found(20, 1.0, |_, _| true), None, "all were slow");
+        // Only one cell has both.
+        assert_eq!(found(20, 1.0, |cell, block| cell > 0 || block == 0), None);
+        assert_eq!(found(0, 1.0, |_, _| true), None);
     }
 }

@@ -4,12 +4,13 @@
 use super::Shown;
 use super::gpus::extreme;
 use crate::fmt::{self, Unit};
-use crate::words::plural;
+use crate::words::{join, plural};
 use serde::Serialize;
 use stats::analysis::{Cell, MetricId};
 use stats::canary::Unfelt;
 use stats::describe::REPRODUCIBLE_MAX;
 use stats::disturbance::Cause;
+use stats::slowdown::Slowdown;
 
 /// The section on disturbances.
 #[derive(Serialize)]
@@ -111,17 +112,30 @@ fn finding(counts: Counts) -> String {
     text
 }
 
-/// Say which known work was slow without the engines being slower.
+/// Say which known work was slow beside launches that took no longer.
 fn unfelt(all: &[Unfelt]) -> String {
-    let sentence = |Unfelt { work, slowdown }: &Unfelt| {
-        format!(
-            " Beside {} of {} launches (counted by case) {} took longer than usual; these took {} as \
-             long as other launches of the same cells, so it isn’t counted as a disturbance.",
-            fmt::count(slowdown.slow as u64),
-            fmt::count(slowdown.looked as u64),
-            work.words(),
-            fmt::joined(fmt::ratio(slowdown.ratio, Some(slowdown.ci95))),
-        )
+    let sentence = |unfelt: &Unfelt| {
+        let Slowdown {
+            slow,
+            launches,
+            ratio,
+            ci95,
+        } = unfelt.slowdown;
+        let mut text = format!(
+            " In cells with such launches and others, beside {} of {} (counted by case, with the second \
+             launches of A/A pairs) {} took longer than usual. These took {} as long as the others, \
+             on average, so that isn’t counted as a disturbance",
+            fmt::count(slow as u64),
+            plural(launches as u64, "launch", "launches"),
+            unfelt.work.words(),
+            fmt::joined(fmt::ratio(ratio, Some(ci95))),
+        );
+        if !unfelt.felt_in.is_empty() {
+            text.push_str(", but in ");
+            text.push_str(&join(&unfelt.felt_in));
+            text.push_str(", whose own launches were slower");
+        }
+        text + "."
     };
     all.iter().map(sentence).collect()
 }

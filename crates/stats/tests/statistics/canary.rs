@@ -105,7 +105,7 @@ fn slow_work_is_a_disturbance_where_engines_felt_it() {
         panic!("{:?}", unmoved.unfelt)
     };
     assert_eq!(unfelt.work, Work::CacheLine);
-    assert_eq!((unfelt.slowdown.slow, unfelt.slowdown.looked), (10, 30));
+    assert_eq!((unfelt.slowdown.slow, unfelt.slowdown.launches), (10, 30));
     let (low, high) = unfelt.slowdown.ci95;
     assert!((low..=high).contains(&1.0) && high < 1.05, "{unfelt:?}");
 
