@@ -338,7 +338,7 @@ impl VerifyRecord {
 
 /// The reason why a target isn't timed where prompts share their beginnings on purpose.
 const NO_PREFIX_CACHE: &str =
-    "keeps nothing of earlier prompts: its hello declares no prefix cache";
+    "keeps nothing of earlier prompts: its adapter offers no prefix cache";
 
 /// A line of `results/<run>/check.jsonl`: the judgement of a cell's timed outputs after the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -177,7 +177,8 @@ impl MetricId {
                 Lower,
                 Invocation,
                 "Largest resident set (VmHWM) of the engine process from its start to the end of \
-                 the case; of a micro suite's, while the case was warmed up and timed.",
+                 the case; during the case alone, without loading, where a process serves several \
+                 scenarios (`one_process`), and of a micro suite's.",
             ),
             MetricId::WeightBytes => (
                 "weight_bytes",

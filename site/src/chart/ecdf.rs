@@ -104,7 +104,7 @@ impl Ecdf {
             svg.close();
             if let Some(&(x, _)) = line.get(line.len() / 2) {
                 entries.push(Entry {
-                    label: shorten(&series.name, 25),
+                    label: shorten(&series.name, 24),
                     series: series.name.clone(),
                     style: series.style,
                     shown: series.shown,

@@ -59,7 +59,7 @@ pub enum Outcome {
 }
 
 const WIDTH: f64 = 760.0;
-const PLOT: (f64, f64) = (210.0, 560.0);
+const PLOT: (f64, f64) = (210.0, 548.0);
 const ROW: f64 = 23.0;
 const HEADING: f64 = 32.0;
 const TOP: f64 = 6.0;
@@ -278,7 +278,7 @@ mod tests {
         };
         assert!(area(Some((0.5, 2.0))).is_some());
         let beyond = area(Some((1e-9, 1e9))).unwrap();
-        assert!(beyond.starts_with(" d=\"M210 ") && beyond.contains("L560 "));
+        assert!(beyond.starts_with(" d=\"M210 ") && beyond.contains("L548 "));
         for nothing in [None, Some((1.0, 1.0)), Some((f64::NAN, 2.0))] {
             assert_eq!(area(nothing), None);
         }

@@ -134,7 +134,7 @@ impl Frontier {
             }
             let beaten = if front { "" } else { " (beaten)" };
             entries.push(Entry {
-                label: format!("{}{beaten}", shorten(&named(point), 25 - beaten.len())),
+                label: format!("{}{beaten}", shorten(&named(point), 24 - beaten.len())),
                 series: point.name.clone(),
                 style: point.style,
                 shown: true,

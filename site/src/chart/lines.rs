@@ -287,7 +287,7 @@ fn entry(series: &Series, end: (f64, f64), last: Option<f64>) -> Entry {
             shorten(&series.name, 16),
             fmt::count(u64::from(point.x))
         ),
-        _ => shorten(&series.name, 25),
+        _ => shorten(&series.name, 24),
     };
     Entry {
         label,

@@ -176,7 +176,10 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
                     case: case_label(scenario.axis, case.axis_value(scenario.axis)),
                     status,
                     reason,
-                    stderr: stderr(shown, scenario, case, &target.id),
+                    stderr: match self::cell(cell).kind {
+                        Kind::Wrong => stderr(shown, scenario, case, &target.id),
+                        _ => String::new(),
+                    },
                 });
             }
         }

@@ -37,6 +37,8 @@ pub struct EnginePage {
     targets: Vec<TargetView>,
     unplanned: Vec<String>,
     below: Vec<micro::Below>,
+    /// Id of the run that `below` is of.
+    below_run: String,
 }
 
 #[derive(Serialize)]
@@ -91,6 +93,7 @@ pub fn page(shown: &Shown, below: Option<&Shown>, taken: String, id: &str) -> En
         taken,
         answer: standing::of_engine(shown, id),
         below: below.map_or_else(Vec::new, |run| micro::below(run, id)),
+        below_run: below.map_or_else(String::new, |run| run.run.header.id.clone()),
         about,
         homepage_links: homepage.starts_with("http") && safe_href(&homepage),
         homepage,

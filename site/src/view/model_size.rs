@@ -124,8 +124,15 @@ fn common<'a>(
     first: &Shown<'a>,
     rest: &[(u32, &Shown)],
 ) -> Option<(&'a PlannedScenario, &'a Case)> {
-    let cases = first.scenarios().iter();
-    let mut cases = cases.flat_map(|scenario| scenario.cases.iter().map(move |c| (scenario, c)));
+    // In other scenarios a process may serve several, and its peak leaves loading out.
+    let (own, others): (Vec<_>, Vec<_>) = first
+        .scenarios()
+        .iter()
+        .partition(|scenario| first.leading(scenario) == Some(PEAK));
+    let mut cases = own
+        .into_iter()
+        .chain(others)
+        .flat_map(|scenario| scenario.cases.iter().map(move |c| (scenario, c)));
     cases.find(|(scenario, case)| rest.iter().all(|(_, run)| plans(run, scenario, case)))
 }
 

@@ -119,7 +119,7 @@ fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
     let gain = fmt::joined(fmt::ratio(top.gain, top.gain_ci95));
     let (before, after) = what(top.kind);
     format!(
-        "Of the gaps to a limit measured on {}, the widest is that of {}, which {before} {measured} {interval}{after}. At the limit its {} would be at most {gain} better; it may not be reachable.",
+        "Of the gaps to a measured limit of memory or arithmetic on {}, the widest is that of {}, which {before} {measured} {interval}{after}. At the limit its {} would be at most {gain} better; it may not be reachable.",
         place::machine_and_model(shown),
         top.target,
         gains(top.kind),
@@ -362,7 +362,7 @@ fn why_not(shown: &Shown, kind: Kind) -> String {
         Kind::Decode => "This run recorded no memory bandwidth of its machine.".into(),
         Kind::Prefill if has(MetricId::PrefillMfuPercent) => none,
         Kind::Prefill if limits(shown).any(|limits| has_limit(&limits)) => {
-            "No target computes in a format whose arithmetic was measured, or the model’s work is not known.".into()
+            "No target computes in a format whose arithmetic was measured (engines multiply quantised weights in different formats, so these are held against none), or the model’s work is not known.".into()
         }
         Kind::Prefill => "This run recorded no FLOP/s of its machine.".into(),
         Kind::Scaling if shown.analysis.scalings.is_empty() => {

@@ -28,6 +28,8 @@ pub struct RunPage {
     plan: Vec<(&'static str, String)>,
     identity: Vec<(&'static str, String)>,
     command: String,
+    /// How many launches were made again after a stop, in words; empty where none.
+    again: String,
     reproduce: String,
     pins: Vec<(String, String)>,
     environment: String,
@@ -94,6 +96,8 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
         rows: map.clone().into_iter().collect(),
     };
     let command = command(&header.argv);
+    let again = shown.run.launches.iter().chain(&shown.run.twins);
+    let again = again.filter(|log| log.launch.attempt > 0).count();
     let records = shown.run.launches.iter().chain(&shown.run.twins);
     let suites = shown.run.micro.iter().map(suite_row);
     let files: Vec<FileRow> = records.map(file_row).chain(suites).collect();
@@ -106,7 +110,14 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
         latest,
         plan: plan_rows(shown),
         identity: identity(shown),
-        reproduce: reproduce(provenance.git_revision.as_deref(), &command),
+        again: match again {
+            0 => String::new(),
+            n => plural(n as u64, "launch was", "launches were"),
+        },
+        reproduce: reproduce(
+            provenance.git_revision.as_deref(),
+            &self::command(&whole(&header.argv)),
+        ),
         command,
         pins: pins::rows(provenance),
         environment: provenance
@@ -300,6 +311,22 @@ fn file_row(log: &LaunchLog) -> FileRow {
 /// A micro suite's launch times calls and sends no request.
 fn suite_row(log: &MicroLog) -> FileRow {
     FileRow::new(&log.file, &log.sha256, log.end.as_ref(), fmt::NONE.into())
+}
+
+/// The arguments without those that stop a run before its end.
+fn whole(argv: &[String]) -> Vec<String> {
+    let mut words = argv.iter();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--stop-after" => {
+                words.next();
+            }
+            word if word.starts_with("--stop-after=") => {}
+            word => kept.push(word.to_owned()),
+        }
+    }
+    kept
 }
 
 /// The command that made a run, as one would type it in a checkout. A record has only the harness's

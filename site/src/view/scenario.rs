@@ -69,6 +69,9 @@ struct CaseView {
     promises: Vec<String>,
     metrics: Vec<MetricRows>,
     drifting: String,
+    in_flight: u32,
+    /// Targets with fewer requests in a batch than `in_flight`, and how many.
+    small_batches: String,
     below_zero: bool,
     failures: Vec<FailedRow>,
     comparisons: Vec<ComparisonGroup>,
@@ -202,6 +205,8 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
         work: work(case),
         promises: promises(shown, scenario, case),
         drifting: tables::drifting(&metrics),
+        in_flight: case.concurrency,
+        small_batches: tables::small_batches(shown, scenario, case),
         below_zero: tables::below_zero(&metrics),
         metrics,
         failures: tables::failures(shown, scenario, case),

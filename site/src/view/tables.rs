@@ -254,6 +254,19 @@ pub fn drifting(metrics: &[MetricRows]) -> String {
     targets.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
+/// List the targets that had fewer requests in a batch than were in flight, with how many: `a 3.2,
+/// b 1`; empty where none.
+pub fn small_batches(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> String {
+    let all = f64::from(case.concurrency);
+    let targets = shown.targets().iter();
+    let small = targets.filter_map(|target| {
+        let cell = shown.cell(&scenario.cell_key(case, &target.id))?;
+        let batch = cell.metric(MetricId::BatchRequests)?.value;
+        (batch < 0.95 * all).then(|| format!("{} {}", target.id, fmt::quantity(Unit::Count, batch)))
+    });
+    small.collect::<Vec<_>>().join(", ")
+}
+
 /// Make a row for each target of a case without numbers.
 pub fn failures(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<FailedRow> {
     shown

@@ -207,7 +207,7 @@ fn a_target_that_keeps_prompts_is_held_against_itself() {
         "{text}"
     );
     // A target that keeps no prompts has a reason in place of a number.
-    assert!(text.contains("its hello declares no prefix cache"));
+    assert!(text.contains("its adapter offers no prefix cache"));
     // The chart's axis starts at 0, which has no logarithm.
     assert!(raw.contains("shared beginning of the prompt (%)"));
     assert!(!raw.contains("shared beginning of the prompt (%) – log scale"));

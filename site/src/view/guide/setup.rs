@@ -12,11 +12,11 @@ use crate::view::{Shown, case_label};
 use crate::words::plural;
 use schema::adoption::Adoption;
 use schema::launch_log::LaunchLog;
-use schema::plan::Case;
+use schema::plan::{Case, PlannedScenario};
 use schema::prices::{Kind, Offer};
 use schema::record::Status;
 use schema::registry::{Build, Target};
-use stats::analysis::{Cell, MetricId};
+use stats::analysis::{Cell, Metric, MetricId};
 use stats::cost::{Range, tokens_per_part_h, usd_per_m_tokens};
 use std::collections::BTreeSet;
 
@@ -106,6 +106,7 @@ pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, Str
     all.extend(
         facts
             .into_iter()
+            .filter(|(_, value)| !value.is_empty())
             .map(|(key, value)| (format!("Build: {key}"), value)),
     );
     all
@@ -138,8 +139,13 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
             all.push(("Depends on".into(), parts.join(", ")));
         }
     }
+    if let Some(found) = peak_memory(shown, target) {
+        all.push((
+            "Peak resident memory, loading included".into(),
+            fmt::joined(fmt::with_interval(Unit::Bytes, found.value, found.ci95)),
+        ));
+    }
     for id in [
-        MetricId::PeakRssBytes,
         MetricId::PeakGpuMemoryBytes,
         MetricId::ColdStartNs,
         MetricId::CpuPerTokenNs,
@@ -152,6 +158,27 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
         }
     }
     all
+}
+
+/// The id of the scenario in which a cell was measured, which may do so for another.
+fn measured_in<'s>(shown: &'s Shown, cell: &'s Cell) -> &'s str {
+    let plan = &shown.run.header.plan;
+    let planned = plan.scenarios.iter().find(|s| s.id == cell.scenario);
+    let measured = planned.and_then(|scenario| {
+        let case = scenario.cases.iter().find(|case| case.id == cell.case)?;
+        Some(&*plan.measured(scenario, case).0.id)
+    });
+    measured.unwrap_or(&cell.scenario)
+}
+
+/// The peak at the smallest load of the scenario that asks for it, which starts a process of its
+/// own: elsewhere a process may serve several scenarios, and its peak leaves loading out.
+fn peak_memory<'s>(shown: &'s Shown, target: &str) -> Option<&'s Metric> {
+    let leads = |s: &&PlannedScenario| shown.leading(s) == Some(MetricId::PeakRssBytes);
+    let scenario = shown.scenarios().iter().find(leads)?;
+    let case = scenario.cases.first()?;
+    let cell = shown.cell(&scenario.cell_key(case, target))?;
+    cell.metric(MetricId::PeakRssBytes)
 }
 
 /// The cost of a target's tokens at a load: dollars where a known price is for the machine, else
@@ -190,6 +217,7 @@ pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> String {
 pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let notes: BTreeSet<String> = logs(shown, target)
+        .filter(|log| log.launch.scenario == measured_in(shown, cell))
         .flat_map(|log| log.ready.iter())
         .flat_map(|ready| ready.notes.iter().cloned())
         .collect();
