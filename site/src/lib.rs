@@ -195,7 +195,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
     site.report_pages(newest, below, downloads)?;
     site.top(paths::ENGINES, &view::index::engines(newest))?;
     for id in view::nav::engines_of(input, newest.run) {
-        let page = view::engine::page(newest, below, guide.taken(&id), &id);
+        let page = view::engine::page(newest, &shown, below, guide.taken(&id), &id);
         site.page(engine_path(&id), "engine.html", &page)?;
     }
     Ok(site.files)

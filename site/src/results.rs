@@ -9,6 +9,7 @@ use schema::record::Status;
 use schema::run::Run;
 use serde::Serialize;
 use stats::analysis::{self, Analysis, Role, Verdict};
+use stats::canary;
 use std::collections::BTreeMap;
 
 /// The version of the format, for [`Results::format`]; raised whenever a field changes its meaning.
@@ -50,6 +51,9 @@ pub struct Results<'a> {
     pub comparisons: Vec<Comparison<'a>>,
     /// What targets that ran twice say of each metric's errors.
     pub noise: Vec<Noise<'a>>,
+    /// Kinds of known work that were slow beside some launches and are no disturbance, because
+    /// these launches took no longer than others.
+    pub unfelt: Vec<Unfelt<'a>>,
 }
 
 /// A target in a case.
@@ -139,7 +143,10 @@ pub struct Noise<'a> {
     pub metric: &'static str,
     /// How many times larger the errors of comparisons are than launches show.
     pub inflation: f64,
-    /// What it rests on.
+    /// Number of pairs with launches of their own: where one scenario measures for another, both
+    /// have the pair.
+    pub measured: usize,
+    /// The pairs.
     pub pairs: Vec<TwinPair<'a>>,
 }
 
@@ -161,6 +168,23 @@ pub struct TwinPair<'a> {
     pub different: bool,
 }
 
+/// A kind of known work that was slow beside some launches and that they didn't feel.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unfelt<'a> {
+    /// The work, in words.
+    pub work: &'static str,
+    /// Number of launches beside which it was slow, counted by case.
+    pub slow: usize,
+    /// Number of launches in the cells that have such launches and others, counted by case.
+    pub launches: usize,
+    /// How many times as long the requests of the slow launches took.
+    pub ratio: f64,
+    /// Its 95 % interval.
+    pub ci95: (f64, f64),
+    /// Ids of the scenarios in which it is a disturbance all the same.
+    pub felt_in: &'a [String],
+}
+
 /// Write `results.json` for a run. A number that is not finite becomes `null`.
 pub fn results_json(run: &Run, analysis: &Analysis, baseline: &str) -> Result<String> {
     let header = &run.header;
@@ -179,6 +203,7 @@ pub fn results_json(run: &Run, analysis: &Analysis, baseline: &str) -> Result<St
         cells: analysis.cells.iter().map(cell).collect(),
         comparisons: analysis.comparisons.iter().map(comparison).collect(),
         noise: analysis.noise.iter().map(noise).collect(),
+        unfelt: analysis.unfelt.iter().map(unfelt).collect(),
     };
     Ok(serde_json::to_string(&results)? + "\n")
 }
@@ -187,7 +212,19 @@ fn noise(noise: &analysis::Noise) -> Noise<'_> {
     Noise {
         metric: noise.metric.describe().name,
         inflation: noise.inflation,
+        measured: noise.measured,
         pairs: noise.pairs.iter().map(pair).collect(),
+    }
+}
+
+fn unfelt(unfelt: &canary::Unfelt) -> Unfelt<'_> {
+    Unfelt {
+        work: unfelt.work.words(),
+        slow: unfelt.slowdown.slow,
+        launches: unfelt.slowdown.launches,
+        ratio: unfelt.slowdown.ratio,
+        ci95: unfelt.slowdown.ci95,
+        felt_in: &unfelt.felt_in,
     }
 }
 

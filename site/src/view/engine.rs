@@ -6,6 +6,7 @@ use super::figures::speed_up;
 use super::frame::Frame;
 use super::maturity::Beyond;
 use super::paths::{engine_path, scenario_path};
+use super::place::{RunLine, other_runs_of};
 use super::{Shown, case_label, claims, maturity, micro, pins, standing};
 use crate::chart::{Figure, Table};
 use crate::html::slug;
@@ -36,6 +37,7 @@ pub struct EnginePage {
     chart: Option<Figure>,
     targets: Vec<TargetView>,
     unplanned: Vec<String>,
+    other_runs: Vec<RunLine>,
     below: Vec<micro::Below>,
     /// Id of the run that `below` is of.
     below_run: String,
@@ -66,9 +68,16 @@ struct Result {
     cell: CellView,
 }
 
-/// Make the page of one engine; `below` is the run whose micro suites the site shows, and `taken`
-/// says for which work the guide takes it.
-pub fn page(shown: &Shown, below: Option<&Shown>, taken: String, id: &str) -> EnginePage {
+/// Make the page of one engine from the run that the report shows; `all` are all published runs,
+/// `below` is the run whose micro suites the site shows, and `taken` says for which work the guide
+/// takes the engine.
+pub fn page(
+    shown: &Shown,
+    all: &[Shown],
+    below: Option<&Shown>,
+    taken: String,
+    id: &str,
+) -> EnginePage {
     let engine = shown.input.registry.engine(id);
     let name = engine.map_or(id, |engine| engine.name.as_str());
     let about = engine.map(|e| e.about.clone()).unwrap_or_default();
@@ -133,6 +142,7 @@ pub fn page(shown: &Shown, below: Option<&Shown>, taken: String, id: &str) -> En
             .filter(|t| t.engine == id && !t.hidden && !ids.contains(t.id.as_str()))
             .map(|target| target.id)
             .collect(),
+        other_runs: other_runs_of(shown, all, id),
     }
 }
 

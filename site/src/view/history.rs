@@ -38,7 +38,8 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
             same && place(other) == here
         })
         .collect();
-    runs.reverse();
+    // The first one given is the run that the report shows, whatever its age.
+    runs.sort_by_key(|run| run.run.header.started.as_str());
     let chosen = primary(newest, scenario);
     let mut best: Option<(f64, String)> = None;
     let mut series = Vec::new();

@@ -7,7 +7,7 @@ use super::frame::{Frame, published};
 use super::micro;
 use super::paths::{self, engine_path, run_path, scenario_path};
 use crate::html::slug;
-use crate::words::plural;
+use crate::words::{join, plural};
 use crate::{Input, fmt};
 use schema::key::CaseKey;
 use schema::micro::{PlannedSuite, scenario_id};
@@ -101,6 +101,25 @@ pub fn run_lines(
         RunLine::new(run, note)
     };
     shown.iter().map(line).collect()
+}
+
+/// List the other runs in which a target of an engine has a measured cell, each with the names of
+/// these targets as its remark.
+pub fn other_runs_of(shown: &Shown, all: &[Shown], engine: &str) -> Vec<RunLine> {
+    let others = all
+        .iter()
+        .filter(|run| run.run.header.id != shown.run.header.id);
+    let line = |run: &Shown| {
+        let has_numbers = |id: &str| {
+            let mut cells = run.analysis.cells.iter();
+            cells.any(|cell| cell.target == id && cell.status == Status::Ok)
+        };
+        let targets = run.targets().iter().filter(|t| t.engine == engine);
+        let measured = targets.filter(|target| has_numbers(&target.id));
+        let names: Vec<String> = measured.map(|target| target.id.clone()).collect();
+        (!names.is_empty()).then(|| RunLine::new(run, join(&names)))
+    };
+    others.filter_map(line).collect()
 }
 
 /// Name machine, model and profile: `AMD EPYC (AVX2), 2 CPUs with Tiny Llama, profile cpu`.

@@ -1,5 +1,6 @@
 //! The site's downloads: the files of every run, as described by the pages that offer them.
 
+use crate::common::launch::with_twins;
 use crate::common::{render, run, world};
 use crate::html::{self, html_of, text_of};
 use std::collections::BTreeMap;
@@ -85,7 +86,7 @@ fn charts_of_the_index_and_of_scenarios_are_files_too() {
 
 #[test]
 fn every_field_of_results_json_is_described() {
-    let world = world(vec![run("cpu", 5, 22)]);
+    let world = world(vec![with_twins(run("cpu", 5, 22), 22)]);
     let pages = render(&world);
     let text = text_of(&pages, "data.html");
     let path = "data/20990102-030405-cpu-synthetic/results.json";
@@ -103,6 +104,7 @@ fn every_field_of_results_json_is_described() {
     all.extend(keys(&results["cells"][0]));
     all.extend(keys(metric));
     all.extend(keys(&results["comparisons"][0]));
+    all.extend(keys(&results["noise"][0]));
     for key in all {
         assert!(text.contains(&key), "{key}");
     }

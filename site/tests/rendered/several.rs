@@ -64,6 +64,31 @@ fn sizes() -> Sizes {
 }
 
 #[test]
+fn an_engine_s_page_leads_to_the_other_runs_that_measured_it() {
+    let mut world = world(vec![
+        run("cpu", 5, 22),
+        named(run("cpu", 5, 22), "an-older-run"),
+    ]);
+    let link = "../run/an-older-run.html";
+    let candle_page = |world: &World| pages(world)["engine/candle.html"].clone();
+    let part_of = |page: &str| {
+        let text = html::read("engine/candle.html", page).text;
+        part(&text, "In other runs", "Build").to_owned()
+    };
+    let both = candle_page(&world);
+    assert!(both.contains(link), "{both}");
+    assert!(part_of(&both).contains("candle.cpu.f32"), "{both}");
+    assert!(!both.contains("have measured it"));
+    let planned = &mut world.runs[0].header.plan.targets;
+    planned.retain(|target| target.engine != "candle");
+    let only_older = candle_page(&world);
+    assert!(only_older.contains(link) && only_older.contains("have measured it"));
+    world.runs.swap(0, 1);
+    let only_shown = candle_page(&world);
+    assert!(!only_shown.contains("In other runs"), "{only_shown}");
+}
+
+#[test]
 fn without_a_run_all_three_stand_and_say_what_to_run() {
     let mut world = world(vec![]);
     world.profiles[0].model = "synthetic-1b".into();
