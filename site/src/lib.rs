@@ -11,6 +11,7 @@ pub mod export;
 pub mod fmt;
 pub mod html;
 pub mod markdown;
+pub mod page;
 pub mod results;
 pub mod template;
 pub mod theme;
@@ -23,6 +24,8 @@ pub use write::write;
 use anyhow::{Context, Result, bail, ensure};
 use authored::Authored;
 use chart::Figure;
+use page::data::Download;
+use page::guide::GuidePage;
 use schema::adapters::AdapterCosts;
 use schema::claims::Claims;
 use schema::golden::ParityLimits;
@@ -43,8 +46,6 @@ use stats::analysis::Analysis;
 use std::collections::BTreeMap;
 use template::Templates;
 use view::Shown;
-use view::data::Download;
-use view::guide::GuidePage;
 use view::paths::{self, engine_path, run_path, scenario_path};
 
 /// Everything that a site is made from.
@@ -139,10 +140,10 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
     if let Some(picture) = input.publishing.picture {
         site.add(PICTURE.into(), picture.to_vec())?;
     }
-    let changes = view::methodology::changelog(input);
+    let changes = page::methodology::changelog(input);
     site.page(paths::CHANGELOG.into(), "text.html", &changes)?;
-    site.top(paths::GLOSSARY, &view::glossary::page(input))?;
-    site.top(paths::METHODOLOGY, &view::methodology::page(input))?;
+    site.top(paths::GLOSSARY, &page::glossary::page(input))?;
+    site.top(paths::METHODOLOGY, &page::methodology::page(input))?;
     let shown: Vec<Shown> = input
         .runs
         .iter()
@@ -151,51 +152,51 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         .collect();
     let downloads = shown
         .iter()
-        .map(view::data::downloads)
+        .map(page::data::downloads)
         .collect::<Result<Vec<_>>>()?;
     for (index, (run, files)) in shown.iter().zip(&downloads).enumerate() {
         let path = run_path(&run.run.header.id);
-        site.page(path, "run.html", &view::run::page(run, index == 0, files))?;
+        site.page(path, "run.html", &page::run::page(run, index == 0, files))?;
     }
-    if let Some(feed) = view::data::feed(&shown) {
+    if let Some(feed) = page::data::feed(&shown) {
         site.add(paths::FEED.into(), feed.into_bytes())?;
     }
-    let guide = view::guide::page(input, &shown);
+    let guide = page::guide::page(input, &shown);
     site.several(input, &shown, &guide)?;
     let Some(newest) = shown.first() else {
         site.page(
             paths::INDEX.into(),
             "empty.html",
-            &view::index::empty(input),
+            &page::index::empty(input),
         )?;
         return Ok(site.files);
     };
-    let index = view::index::index(newest, &shown, &guide);
+    let index = page::index::index(newest, &shown, &guide);
     site.top(paths::INDEX, &index)?;
     site.charts(newest, paths::INDEX, index.figures())?;
-    site.top(paths::COVERAGE, &view::coverage::page(newest))?;
+    site.top(paths::COVERAGE, &page::coverage::page(newest))?;
     if paths::has_kernels(newest.run) {
-        site.top(paths::KERNELS, &view::kernels::page(newest))?;
+        site.top(paths::KERNELS, &page::kernels::page(newest))?;
     }
     let below = paths::micro_run(input.runs);
     let below = below.and_then(|run| shown.iter().find(|s| s.run.header.id == run.header.id));
     if let Some(below) = below {
-        let index = view::micro::index(below);
+        let index = page::micro::index(below);
         site.page(paths::MICRO.into(), "micro_index.html", &index)?;
-        for (path, page) in view::micro::pages(below) {
+        for (path, page) in page::micro::pages(below) {
             site.page(path, "micro.html", &page)?;
         }
     }
     for scenario in newest.scenarios() {
         let path = scenario_path(&scenario.id);
-        let page = view::scenario::page(newest, &shown, scenario);
+        let page = page::scenario::page(newest, &shown, scenario);
         site.charts(newest, &path, page.figures())?;
         site.page(path, "scenario.html", &page)?;
     }
     site.report_pages(newest, below, downloads)?;
-    site.top(paths::ENGINES, &view::index::engines(newest))?;
+    site.top(paths::ENGINES, &page::index::engines(newest))?;
     for id in view::nav::engines_of(input, newest.run) {
-        let page = view::engine::page(newest, &shown, below, guide.taken(&id), &id);
+        let page = page::engine::page(newest, &shown, below, guide.taken(&id), &id);
         site.page(engine_path(&id), "engine.html", &page)?;
     }
     Ok(site.files)
@@ -209,7 +210,7 @@ struct Site {
 impl Site {
     /// Add the pages that are about all runs; they exist without any run too.
     fn several(&mut self, input: &Input, shown: &[Shown], guide: &GuidePage) -> Result<()> {
-        use view::{hypotheses, roadmap};
+        use page::{hypotheses, roadmap};
         self.top(paths::GUIDE, guide)?;
         if let Some(all) = input.hypotheses {
             self.top(paths::HYPOTHESES, &hypotheses::page(input, shown, all))?;
@@ -224,18 +225,18 @@ impl Site {
         below: Option<&Shown>,
         downloads: Vec<Vec<Download>>,
     ) -> Result<()> {
-        let pairs = view::compare::AllPairs::new(newest);
-        self.top(paths::COMPARE, &view::compare::overview(newest, &pairs))?;
-        self.top(paths::SEARCH, &view::search::page(newest, &pairs))?;
+        let pairs = page::compare::AllPairs::new(newest);
+        self.top(paths::COMPARE, &page::compare::overview(newest, &pairs))?;
+        self.top(paths::SEARCH, &page::search::page(newest, &pairs))?;
         for target in pairs.paged() {
-            let path = view::compare::target_page_path(&target.id);
-            let page = view::compare_target::page(newest, &pairs, target);
+            let path = page::compare::target_page_path(&target.id);
+            let page = page::compare::target::page(newest, &pairs, target);
             self.page(path, "compare_target.html", &page)?;
         }
-        self.top(paths::COST, &view::cost::page(newest))?;
+        self.top(paths::COST, &page::cost::page(newest))?;
         let script = authored::COST_JS.text(newest.input.authored);
         self.add("assets/cost.js".into(), script.into())?;
-        self.top(paths::DATA, &view::data::page(newest, below, &downloads))?;
+        self.top(paths::DATA, &page::data::page(newest, below, &downloads))?;
         for download in downloads.into_iter().flatten() {
             self.add(download.path, download.bytes)?;
         }

@@ -1,11 +1,11 @@
 //! The answer of the index: which target leads each scenario, by how much and how surely. Sentences
 //! are made from comparisons only; where those allow no statement, the sentence says so.
 
-use super::cells::against_baseline;
-use super::eligible::refusal;
-use super::paths::scenario_path;
-use super::{Shown, case_label};
 use crate::fmt::{self, Unit};
+use crate::view::cells::against_baseline;
+use crate::view::eligible::refusal;
+use crate::view::paths::scenario_path;
+use crate::view::{Shown, case_label};
 use crate::words::{join, plural};
 use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};

@@ -1,10 +1,10 @@
 //! Prints a cell the same way on every page: value, interval, n, rank with ties and ratio, or the
 //! reason why there is none.
 
-use super::Shown;
-use super::paths::reason_path;
 use crate::chart::style::Style;
 use crate::fmt::{self, Unit};
+use crate::view::Shown;
+use crate::view::paths::reason_path;
 use crate::words::plural;
 use schema::key::CellKey;
 use schema::record::Status;

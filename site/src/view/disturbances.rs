@@ -1,9 +1,9 @@
 //! A section of the run page: what else was at work on the machine, launch by launch, and what
 //! measuring itself cost.
 
-use super::Shown;
-use super::gpus::extreme;
 use crate::fmt::{self, Unit};
+use crate::view::Shown;
+use crate::view::gpus::extreme;
 use crate::words::{join, plural};
 use serde::Serialize;
 use stats::analysis::{Cell, MetricId};

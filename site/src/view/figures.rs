@@ -1,15 +1,15 @@
 //! Makes the charts of pages: turns cells and comparisons into the data that `chart` draws.
 
-use super::cells::{direction, rests_on, why};
-use super::fits::{self, Law};
-use super::primary::primary;
-use super::{Shown, case_label, noise};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::lines::{Lines, Point, Series};
 use crate::chart::scale::{Kind, wants_log};
 use crate::chart::{Estimate, Figure, ecdf};
 use crate::fmt::{self, Unit};
 use crate::html::slug;
+use crate::view::cells::{direction, rests_on, why};
+use crate::view::fits::{self, Law};
+use crate::view::primary::primary;
+use crate::view::{Shown, case_label, noise};
 use crate::words::plural;
 use schema::plan::{Case, PlannedScenario};
 use stats::analysis::{Cell, Metric, MetricId, Role};

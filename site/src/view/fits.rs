@@ -5,11 +5,11 @@
 //! A table gives each target's share of linear growth, and the scalability law where there are
 //! enough loads to fit it.
 
-use super::Shown;
-use super::cells::swatch;
 use crate::chart::lines::{Fit, Series};
 use crate::fmt;
 use crate::fmt::Unit;
+use crate::view::Shown;
+use crate::view::cells::swatch;
 use schema::plan::PlannedScenario;
 use schema::scenario::Axis;
 use serde::Serialize;

@@ -1,10 +1,10 @@
 //! The frame around every page: its title, the way back to the root, navigation, banners that must
 //! not be missed, and where the numbers come from.
 
-use super::instrument;
-use super::nav::Nav;
-use super::paths::{self, run_path};
 use crate::Input;
+use crate::view::instrument;
+use crate::view::nav::Nav;
+use crate::view::paths::{self, run_path};
 use schema::run::Run;
 use serde::Serialize;
 

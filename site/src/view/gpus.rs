@@ -1,8 +1,8 @@
 //! A table of the run page on the GPU while it measured: how busy, warm and fast it was. A target
 //! without readings has no row.
 
-use super::Shown;
 use crate::fmt::{self, NONE, Unit};
+use crate::view::Shown;
 use serde::Serialize;
 use stats::analysis::MetricId;
 

@@ -2,9 +2,9 @@
 //! and what adopting it costs by the run's own record, a row per program. A run recorded before
 //! that cost was measured has no such table.
 
-use super::Shown;
 use crate::chart::Table;
 use crate::fmt::{NONE, Unit, quantity};
+use crate::view::Shown;
 use crate::words::plural;
 use schema::adoption::Adoption;
 use schema::maturity::{Dossier, Fact, NotMeasured, Release};

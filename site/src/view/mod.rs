@@ -1,53 +1,23 @@
-//! View models: what each page prints, as text, decided before any template runs. Everything here
-//! is pure. There is one file per page, and files for what several pages share.
+//! What several pages share: a run with lookups by name, cells, figures, paths, and words. A part of
+//! one page alone stands beside it, in [`page`](crate::page). Everything here is pure.
 
-pub mod adapters;
 pub mod answer;
-pub mod architectures;
 pub mod cells;
-pub mod claims;
-pub mod compare;
-pub mod compare_target;
-pub mod cost;
-pub mod cost_loads;
-pub mod cost_prices;
-pub mod coverage;
-pub mod data;
 pub mod disturbances;
 pub mod eligible;
-pub mod engine;
-pub mod exhibits;
 pub mod figures;
 pub mod fits;
 pub mod frame;
-pub mod glossary;
 pub mod gpus;
-pub mod guide;
-pub mod history;
-pub mod hypotheses;
-pub mod index;
 pub mod instrument;
-pub mod kernels;
 pub mod maturity;
-pub mod methodology;
-pub mod micro;
-pub mod model_size;
 pub mod nav;
 pub mod noise;
-pub mod parity;
 pub mod paths;
 pub mod pins;
 pub mod place;
 pub mod primary;
-pub mod results_table;
-pub mod reuse;
-pub mod roadmap;
-pub mod roofline;
-pub mod run;
-pub mod scenario;
-pub mod search;
 pub mod standing;
-pub mod tables;
 
 use crate::Input;
 use crate::chart::style::Style;

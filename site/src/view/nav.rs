@@ -1,7 +1,7 @@
 //! The navigation: five destinations, and below them the pages of the open one.
 
-use super::paths::{self, engine_path, run_path, scenario_path};
 use crate::Input;
+use crate::view::paths::{self, engine_path, run_path, scenario_path};
 use schema::run::Run;
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
 //! Puts the results of A/A pairs in words: targets that ran twice, and how large the errors of
 //! comparisons are by them.
 
-use super::Shown;
 use crate::fmt;
+use crate::view::Shown;
 use crate::words::plural;
 use schema::key::{CaseKey, Twin, TwinRole};
 use stats::analysis::{MetricId, Noise, TwinPair};

@@ -57,6 +57,11 @@ pub fn engine_path(id: &str) -> String {
     format!("engine/{}.html", slug(id))
 }
 
+/// Path of a micro suite's page.
+pub fn suite_path(suite: &str) -> String {
+    format!("{}/{}.html", schema::micro::DIR, slug(suite))
+}
+
 /// Path of a run's page.
 pub fn run_path(id: &str) -> String {
     format!("run/{}.html", slug(id))

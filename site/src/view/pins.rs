@@ -1,8 +1,8 @@
 //! What a run was pinned to, item by item, and which libraries were kept from some of the
 //! processor's instructions, with the reason.
 
-use super::Shown;
 use crate::fmt;
+use crate::view::Shown;
 use schema::provenance::Provenance;
 use schema::record::IsaLimit;
 use std::collections::BTreeSet;

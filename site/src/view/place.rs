@@ -2,11 +2,10 @@
 //! and makes the links into it. Only the run that the report shows has a page for every scenario;
 //! the others have one page.
 
-use super::Shown;
-use super::frame::{Frame, published};
-use super::micro;
-use super::paths::{self, engine_path, run_path, scenario_path};
 use crate::html::slug;
+use crate::view::Shown;
+use crate::view::frame::{Frame, published};
+use crate::view::paths::{self, engine_path, run_path, scenario_path, suite_path};
 use crate::words::{join, plural};
 use crate::{Input, fmt};
 use schema::key::CaseKey;
@@ -176,7 +175,7 @@ pub fn case_path(shown: &Shown, at: &CaseKey) -> String {
     if let Some(suite) = shown.run.header.plan.micro.suites.iter().find(suite) {
         let speaks = paths::micro_run(shown.input.runs);
         if speaks.is_some_and(|run| run.header.id == shown.run.header.id) {
-            return micro::suite_path(&suite.id);
+            return suite_path(&suite.id);
         }
     }
     let planned = shown.scenarios().iter().find(|s| s.id == at.scenario);

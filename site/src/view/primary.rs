@@ -2,9 +2,9 @@
 //! best of each engine. Two dozen lines at once would show nothing; every target is in the table
 //! behind each chart, and can be switched on.
 
-use super::Shown;
-use super::cells::chip;
 use crate::chart::style::Style;
+use crate::view::Shown;
+use crate::view::cells::chip;
 use schema::plan::{Case, PlannedScenario};
 use schema::registry::Target;
 use serde::Serialize;

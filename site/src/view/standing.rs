@@ -5,10 +5,10 @@
 //! what it promises a user: which targets were offered more than they served, and which met the
 //! profile's limits on latency.
 
-use super::answer::{Answer, answers};
-use super::{Shown, case_label};
 use crate::fmt;
 use crate::fmt::Unit;
+use crate::view::answer::{Answer, answers};
+use crate::view::{Shown, case_label};
 use crate::words::{join, plural};
 use schema::plan::{Case, PlannedScenario};
 use stats::analysis::{Cell, Comparison, MetricId, Role};
@@ -22,7 +22,7 @@ pub fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> String {
     if scenario.has_own_loads() {
         return own_loads(shown, scenario);
     }
-    let path = super::paths::scenario_path(&scenario.id);
+    let path = crate::view::paths::scenario_path(&scenario.id);
     match answers(shown)
         .into_iter()
         .find(|answer| answer.path == path)

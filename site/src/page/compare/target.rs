@@ -1,0 +1,334 @@
+//! The page of one target against every other: a forest plot of the cases that stand for their
+//! scenarios, and below it every case of every pair with its verdict.
+
+use super::{AllPairs, CasePairs, not_shown, target_page_path};
+use crate::chart::forest::{Forest, Group, Outcome, Row};
+use crate::chart::scale::Kind;
+use crate::chart::{Estimate, Figure};
+use crate::fmt::{self, Unit};
+use crate::html::slug;
+use crate::view::cells::{against_baseline, status_words, swatch, verdict_between};
+use crate::view::disturbances::pair_flag;
+use crate::view::frame::Frame;
+use crate::view::place::target_path;
+use crate::view::{Shown, maturity, noise};
+use crate::words::{lower_first, plural};
+use schema::registry::Target;
+use serde::Serialize;
+use stats::analysis::MetricId;
+use stats::pairs::{Compared, NotComparable};
+
+/// Maximum number of rows on a page. Beyond it, only the headline case of each scenario is listed,
+/// and where these are still too many, only some of the targets.
+const ROWS_MAX: usize = 600;
+
+/// The comparison page of one target.
+#[derive(Serialize)]
+pub struct TargetPage {
+    frame: Frame,
+    engine_path: String,
+    answer: String,
+    version: String,
+    not_shown: String,
+    chart: Option<Figure>,
+    groups: Vec<PairGroup>,
+    left_out: String,
+}
+
+#[derive(Serialize)]
+struct PairGroup {
+    id: String,
+    swatch: String,
+    target: String,
+    path: String,
+    summary: String,
+    version: String,
+    rows: Vec<PairRow>,
+}
+
+#[derive(Serialize)]
+struct PairRow {
+    case: String,
+    ratio: String,
+    interval: String,
+    p: String,
+    verdict: String,
+    tone: &'static str,
+    disturbed: String,
+}
+
+/// Make the page of one target.
+pub fn page(shown: &Shown, pairs: &AllPairs, target: &Target) -> TargetPage {
+    let others: Vec<&Target> = pairs
+        .paged()
+        .iter()
+        .filter(|other| other.id != target.id)
+        .collect();
+    let answer = sentence(shown, pairs, target, &others);
+    let every = others.len() * pairs.cases.len() <= ROWS_MAX;
+    let listed: Vec<&CasePairs> = pairs
+        .cases
+        .iter()
+        .filter(|case| every || case.headline)
+        .collect();
+    let fitting = ROWS_MAX / listed.len().max(1);
+    let mut notes = Vec::new();
+    if !every {
+        notes.push(
+            "Only the case that stands for its scenario is listed; the others are in the data."
+                .to_owned(),
+        );
+    }
+    if others.len() > fitting {
+        let more = plural((others.len() - fitting) as u64, "target is", "targets are");
+        notes.push(format!("{more} left out for length."));
+    }
+    TargetPage {
+        frame: shown.frame(
+            &target_page_path(&target.id),
+            &format!("{} against every other", target.id),
+            &answer,
+        ),
+        engine_path: target_path(shown, &target.id),
+        answer,
+        version: maturity::versions(shown, &target.engine),
+        not_shown: not_shown(shown),
+        chart: chart(shown, pairs, target, &others),
+        groups: others
+            .iter()
+            .enumerate()
+            .map(|(index, other)| PairGroup {
+                id: slug(&other.id),
+                swatch: swatch(shown, &other.id),
+                target: other.id.clone(),
+                path: target_page_path(&other.id),
+                summary: summary(pairs, target, other),
+                version: maturity::versions(shown, &other.engine),
+                rows: match index < fitting {
+                    true => rows(shown, &listed, target, other),
+                    false => Vec::new(),
+                },
+            })
+            .collect(),
+        left_out: notes.join(" "),
+    }
+}
+
+fn summary(pairs: &AllPairs, target: &Target, other: &Target) -> String {
+    let tally = pairs.tally(&target.id, &other.id);
+    let precision = match target.precision == other.precision {
+        true => String::new(),
+        false => format!("; {} against {}", target.precision, other.precision),
+    };
+    format!(
+        "better in {}, worse in {}, no detectable difference in {}, not comparable in {}{precision}",
+        tally.better,
+        tally.worse,
+        tally.even,
+        tally.not + tally.unknown
+    )
+}
+
+fn rows(shown: &Shown, cases: &[&CasePairs], target: &Target, other: &Target) -> Vec<PairRow> {
+    cases
+        .iter()
+        .filter_map(|case| {
+            let outcome = case.seen_from(&target.id, &other.id)?;
+            Some(row(case.label(shown), case.metric, outcome))
+        })
+        .collect()
+}
+
+fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>) -> PairRow {
+    let none = || fmt::NONE.to_owned();
+    match outcome {
+        Ok(compared) => {
+            let (ratio, interval) = fmt::ratio(compared.ratio, compared.ci95);
+            let (verdict, tone) = verdict(&compared, metric);
+            PairRow {
+                case,
+                ratio,
+                interval: interval.unwrap_or_else(none),
+                p: compared.p_holm.map_or_else(none, fmt::p_value),
+                verdict,
+                tone,
+                disturbed: pair_flag(&compared.disturbed),
+            }
+        }
+        Err(why) => PairRow {
+            case,
+            ratio: none(),
+            interval: none(),
+            p: none(),
+            verdict: format!("not comparable: {}", reason(&why)),
+            tone: "even",
+            disturbed: String::new(),
+        },
+    }
+}
+
+/// The verdict in words that fit the metric, and the class of its tone.
+fn verdict(compared: &Compared, metric: MetricId) -> (String, &'static str) {
+    let words = match Unit::from_metric(metric) {
+        Unit::Ns | Unit::TokPerS | Unit::RequestsPerS => ("faster", "slower"),
+        Unit::Bytes => ("smaller", "larger"),
+        _ => ("better", "worse"),
+    };
+    let c = compared;
+    verdict_between(c.verdict, words, (c.ratio, c.ci95), c.blocks, c.matters)
+}
+
+fn reason(why: &NotComparable) -> String {
+    match why {
+        NotComparable::NoNumbers { target, status } => match status {
+            None => format!("{target} was not planned here"),
+            Some(schema::record::Status::Ok) => format!("{target} has no such value"),
+            Some(status) => format!("{target} {}", status_words(*status)),
+        },
+        NotComparable::NoRatio => "not measured in the same blocks, or a value of 0".into(),
+        NotComparable::NoDirection => "the metric has no better direction".into(),
+    }
+}
+
+/// Say how many targets it beats in every case, how many beat it in every case, and how it compares
+/// with the baseline.
+fn sentence(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -> String {
+    let id = &target.id;
+    let tallies: Vec<_> = others.iter().map(|o| pairs.tally(id, &o.id)).collect();
+    let compared = tallies.iter().filter(|t| t.judged() > 0).count();
+    if compared == 0 {
+        return format!("{id} can’t be compared with any other target of this run.");
+    }
+    let better = tallies.iter().filter(|t| t.all_better()).count();
+    let worse = tallies
+        .iter()
+        .filter(|t| t.worse > 0 && t.worse == t.judged())
+        .count();
+    let mut text = format!(
+        "Of {} it can be compared with, {id} is detectably better than {better} in every case and \
+         detectably worse than {worse} in every case",
+        plural(compared as u64, "target", "targets")
+    );
+    let baseline = shown.baseline();
+    let mut against: Vec<(&CasePairs, Compared)> = pairs
+        .cases
+        .iter()
+        .filter_map(|case| Some((case, case.seen_from(id, baseline)?.ok()?)))
+        .filter(|(_, c)| c.ratio.is_finite() && c.ci95.is_some())
+        .collect();
+    against.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
+    let words = |(case, compared): &(&CasePairs, Compared)| {
+        let ratio = fmt::joined(fmt::ratio(compared.ratio, compared.ci95));
+        format!("{ratio} ({})", lower_first(&case.label(shown)))
+    };
+    let ratios: Vec<String> = against.iter().map(words).collect();
+    text.push_str(&against_baseline(shown, &ratios));
+    text.push('.');
+    text
+}
+
+fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -> Option<Figure> {
+    let mut nearest: Option<(f64, String)> = None;
+    let mut groups = Vec::new();
+    let headlines = pairs.cases.iter().filter(|case| case.headline).count();
+    for case in pairs.cases.iter().filter(|case| case.headline) {
+        let mut rows: Vec<(f64, Row)> = Vec::new();
+        for other in others.iter().take(ROWS_MAX / headlines.max(1)) {
+            let Some(outcome) = case.seen_from(&target.id, &other.id) else {
+                continue;
+            };
+            let (order, outcome) = match outcome {
+                Ok(c) => {
+                    note_nearest(&mut nearest, case, shown, other, &c);
+                    let estimate = Estimate::new(c.ratio, c.ci95);
+                    let said = verdict(&c, case.metric).0;
+                    (c.ratio, Outcome::Measured(estimate, said))
+                }
+                Err(NotComparable::NoNumbers { target: who, .. }) if who == target.id => continue,
+                Err(why) => (-1.0, Outcome::Missing(short(&why).into())),
+            };
+            rows.push((
+                order,
+                Row {
+                    label: other.id.clone(),
+                    style: shown.style(&other.id),
+                    shown: true,
+                    outcome,
+                },
+            ));
+        }
+        if rows.is_empty() {
+            continue;
+        }
+        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+        groups.push(Group {
+            heading: format!(
+                "{} – {}{}",
+                case.label(shown),
+                lower_first(case.metric.describe().title),
+                noise::suffix(shown, case.metric)
+            ),
+            band: noise::band(shown.analysis.matters),
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
+        });
+    }
+    if groups.is_empty() {
+        return None;
+    }
+    let id = &target.id;
+    Some(
+        Forest {
+            id: "pairs".into(),
+            finding: nearest.map_or(format!("No ratio of {id} to another can be drawn"), |n| n.1),
+            reading: format!(
+                "Marker: geometric mean over blocks of how many times better {id} is than the \
+                 target of the row; whiskers: 95 % interval. Right of the dashed line (1×) {id} is \
+                 better. Each scenario at the size that stands for it. The axis is logarithmic: \
+                 equal distances are equal ratios."
+            ),
+            axis_label: format!("times better than the other is {id}"),
+            unit: Unit::Ratio,
+            kind: Kind::Log,
+            reference: Some(1.0),
+            groups,
+        }
+        .draw(),
+    )
+}
+
+/// Keep the pair whose ratio is closest to 1×, which the finding names: a close rival matters most
+/// to a reader who chooses.
+fn note_nearest(
+    nearest: &mut Option<(f64, String)>,
+    case: &CasePairs,
+    shown: &Shown,
+    other: &Target,
+    compared: &Compared,
+) {
+    let distance = compared.ratio.ln().abs();
+    if !distance.is_finite() || nearest.as_ref().is_some_and(|(d, _)| *d <= distance) {
+        return;
+    }
+    let (ratio, interval) = fmt::ratio(compared.ratio, compared.ci95);
+    let interval = interval.unwrap_or_else(|| "(a single launch gives no interval)".into());
+    let said = verdict(compared, case.metric).0;
+    let finding = format!(
+        "Closest to {}: {ratio} {interval} in {} – {said}",
+        other.id,
+        lower_first(&case.label(shown))
+    );
+    *nearest = Some((distance, finding));
+}
+
+/// A reason short enough to stand beside a chart.
+fn short(why: &NotComparable) -> &'static str {
+    match why {
+        NotComparable::NoNumbers {
+            status: Some(status),
+            ..
+        } => status_words(*status),
+        NotComparable::NoNumbers { status: None, .. } => "not planned",
+        NotComparable::NoRatio => "no ratio",
+        NotComparable::NoDirection => "no direction",
+    }
+}

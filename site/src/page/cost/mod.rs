@@ -1,0 +1,392 @@
+//! The cost page: what a million output tokens cost on the machine that was measured, at the
+//! reader's own price per hour.
+//!
+//! A price of the table is used only where its device is the very one that was measured. Otherwise
+//! the page counts by the core-hour and the joule, and dollars appear once the reader types in a
+//! price. `assets/cost.js` computes the same from the numbers in the `data-` attributes; the page
+//! is complete without it.
+
+pub mod loads;
+pub mod prices;
+
+use crate::chart::Figure;
+use crate::export::on_gpu;
+use crate::fmt::{self, Unit};
+use crate::view::cells::swatch;
+use crate::view::frame::Frame;
+use crate::view::place::target_path;
+use crate::view::{Shown, paths};
+use crate::words::plural;
+use loads::{
+    Basis, PointRow, Sensitivity, UTILISATION, chart, cost, frontier, load, per_hour, per_joule,
+    points, ranked, sensitivity,
+};
+use prices::{Machine, Number, PriceTables, dollars, money, percent, tables, with_interval};
+use schema::prices::{Kind, Offer, Prices};
+use schema::profile::Slo;
+use schema::registry::Target;
+use serde::Serialize;
+use stats::cost::{
+    Point, api_usd_per_request, break_even_utilisation, energy_usd_per_m_tokens, requests_per_h,
+    saving, usd_per_m_tokens, work,
+};
+
+/// The cost page.
+#[derive(Serialize)]
+pub struct CostPage {
+    frame: Frame,
+    answer: String,
+    /// Whether there is a known price for this machine.
+    priced: bool,
+    /// The unit of its hours without a price, e.g. `core-hour`.
+    hour: &'static str,
+    /// Whether any load has energy readings.
+    has_energy: bool,
+    not_shown: String,
+    basis: String,
+    limits: String,
+    inputs: Inputs,
+    groups: Vec<CostGroup>,
+    chart: Option<Figure>,
+    frontier: Option<Figure>,
+    points: Vec<PointRow>,
+    sensitivity: Option<Sensitivity>,
+    work: String,
+    prices: Option<PriceTables>,
+}
+
+/// The values that a reader may edit, as the page fills them in.
+#[derive(Serialize)]
+struct Inputs {
+    usd_per_h: String,
+    utilisation_percent: String,
+    usd_per_kwh: String,
+    api_input: String,
+    api_output: String,
+    prompt_tokens: u32,
+    new_tokens: u32,
+}
+
+#[derive(Serialize)]
+struct CostGroup {
+    id: &'static str,
+    title: &'static str,
+    caption: String,
+    rows: Vec<CostRow>,
+}
+
+#[derive(Serialize)]
+struct CostRow {
+    swatch: String,
+    target: String,
+    path: String,
+    load: String,
+    tok_per_s: String,
+    per_hour: String,
+    per_joule: String,
+    cost: Number,
+    requests: Number,
+    saving: String,
+    energy: Number,
+    break_even: Number,
+}
+
+/// Make the cost page.
+pub fn page(shown: &Shown) -> CostPage {
+    let plan = &shown.run.header.plan;
+    let machine = Machine::new(shown);
+    let (slo, limits) = limits(shown);
+    let prices = shown.input.prices;
+    let offer = prices.and_then(|prices| machine.cheapest(prices));
+    let api = prices.and_then(|prices| prices.apis.iter().find(|api| api.model == plan.model));
+    let (hour, parts) = machine.hour();
+    let basis = Basis {
+        usd_per_h: offer.and_then(Offer::usd_per_machine_h),
+        hour,
+        parts,
+        usd_per_kwh: prices
+            .and_then(|prices| prices.electricity.first())
+            .map(|row| row.usd_per_kwh),
+        api: api.map(|api| (api.usd_per_m_input, api.usd_per_m_output)),
+        work: work(plan, shown.analysis, slo.as_ref()),
+    };
+    let targets: Vec<&Target> = shown
+        .targets()
+        .iter()
+        .filter(|target| on_gpu(target) == (machine.kind == Kind::Gpu))
+        .collect();
+    let mut groups = Vec::new();
+    if slo.is_some() {
+        let caption =
+            "Each target at the load at which it delivers most of those that keep the limits"
+                .into();
+        groups.push(group(
+            shown,
+            &basis,
+            &targets,
+            true,
+            ("within", "Within the limits", caption),
+        ));
+    }
+    let caption =
+        "Each target at the load at which it delivers most, however long a user waits".into();
+    groups.push(group(
+        shown,
+        &basis,
+        &targets,
+        false,
+        ("full", "At full load", caption),
+    ));
+    let within = slo.is_some();
+    let cheapest = ranked(&basis.work, &targets, within).first().copied();
+    let answer = sentence(&basis, &targets, within);
+    let work = &basis.work;
+    CostPage {
+        frame: shown.frame(paths::COST, "What a token costs", &answer),
+        priced: basis.usd_per_h.is_some(),
+        hour,
+        has_energy: work.points.iter().any(|p| p.j_per_token.is_some()),
+        not_shown: not_shown(shown, &machine),
+        basis: rests_on(&machine, offer.zip(basis.usd_per_h), prices),
+        limits,
+        inputs: Inputs {
+            usd_per_h: basis.usd_per_h.map(|v| v.to_string()).unwrap_or_default(),
+            utilisation_percent: (UTILISATION * 100.0).to_string(),
+            usd_per_kwh: basis.usd_per_kwh.map(|v| v.to_string()).unwrap_or_default(),
+            api_input: basis.api.map(|a| a.0.to_string()).unwrap_or_default(),
+            api_output: basis.api.map(|a| a.1.to_string()).unwrap_or_default(),
+            prompt_tokens: work.prompt_tokens,
+            new_tokens: work.new_tokens,
+        },
+        chart: chart(shown, &basis, &targets, within, &answer),
+        frontier: frontier(shown, &basis, &targets),
+        points: points(shown, &basis, &targets),
+        sensitivity: basis
+            .usd_per_h
+            .zip(cheapest)
+            .map(|(price, point)| sensitivity(price, point)),
+        work: format!(
+            "prompts of {} tokens, {} tokens out",
+            work.prompt_tokens, work.new_tokens
+        ),
+        answer,
+        groups,
+        prices: prices.map(tables),
+    }
+}
+
+/// Say which price the dollars are computed with, or why there are none and what a price would
+/// need.
+fn rests_on(machine: &Machine, priced: Option<(&Offer, f64)>, prices: Option<&Prices>) -> String {
+    let words = machine.words();
+    let (hour, parts) = machine.hour();
+    let counted = match parts {
+        1 => format!("tokens are counted by the {hour}"),
+        _ => format!(
+            "tokens are counted by the {hour}, an hour of one of the {parts} CPUs, all of which count \
+             whether they were at work or not"
+        ),
+    };
+    let own =
+        "The columns in dollars need a price: where scripts run, yours can be typed in below.";
+    match (priced, prices) {
+        (Some((offer, price)), _) => format!(
+            "Measured on {words}. {} asks {} an hour for this device ({}, {}); the price is the \
+             lowest of the table below that is for it.",
+            offer.provider,
+            money(price),
+            offer.product,
+            offer.source.date
+        ),
+        (None, Some(prices)) => format!(
+            "Measured on {words}. No offer in the price table of {} is this machine, and applying \
+             another machine’s price to these measurements would be an extrapolation, so {counted}. \
+             {} {own}",
+            prices.date,
+            machine.wanted()
+        ),
+        (None, None) => format!(
+            "Measured on {words}. There is no price table, so {counted}. {} {own}",
+            machine.wanted()
+        ),
+    }
+}
+
+/// The run's limits on latency, with a sentence on where they come from.
+fn limits(shown: &Shown) -> (Option<Slo>, String) {
+    let plan = &shown.run.header.plan;
+    let profiles = &mut shown.input.profiles.iter();
+    let today = profiles.find(|p| p.id == plan.profile).and_then(|p| p.slo);
+    let words = |slo: Slo| {
+        format!(
+            "Limits: at the 90th percentile a first token within {} ms and gaps between tokens of at \
+             most {} ms.",
+            slo.ttft_p90_ms, slo.itl_p90_ms
+        )
+    };
+    match (plan.slo, today) {
+        (Some(slo), _) => (Some(slo), words(slo)),
+        (None, Some(slo)) => (
+            Some(slo),
+            format!(
+                "{} The run is older than these limits; they are those that its profile has today.",
+                words(slo)
+            ),
+        ),
+        (None, None) => (None, "The run’s profile has no limits on latency.".into()),
+    }
+}
+
+fn group(
+    shown: &Shown,
+    basis: &Basis,
+    targets: &[&Target],
+    within: bool,
+    (id, title, caption): (&'static str, &'static str, String),
+) -> CostGroup {
+    let baseline = basis.work.best(shown.baseline(), within);
+    let mut rows: Vec<(f64, CostRow)> = targets
+        .iter()
+        .map(|target| {
+            let best = basis.work.best(&target.id, within);
+            let throughput = best.map_or(-1.0, |point| point.tok_per_s.value);
+            (
+                throughput,
+                row(shown, basis, target, best, baseline, within),
+            )
+        })
+        .collect();
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+    CostGroup {
+        id,
+        title,
+        caption,
+        rows: rows.into_iter().map(|(_, row)| row).collect(),
+    }
+}
+
+fn row(
+    shown: &Shown,
+    basis: &Basis,
+    target: &Target,
+    best: Option<&Point>,
+    baseline: Option<&Point>,
+    within: bool,
+) -> CostRow {
+    let mut row = CostRow {
+        swatch: swatch(shown, &target.id),
+        target: target.id.clone(),
+        path: target_path(shown, &target.id),
+        load: fmt::NONE.into(),
+        tok_per_s: fmt::NONE.into(),
+        per_hour: fmt::NONE.into(),
+        per_joule: fmt::NONE.into(),
+        cost: Number::none(),
+        requests: Number::none(),
+        saving: fmt::NONE.into(),
+        energy: Number::none(),
+        break_even: Number::none(),
+    };
+    let Some(point) = best else {
+        let measured = basis.work.points.iter().any(|p| p.target == target.id);
+        row.load = match measured && within {
+            true => "no measured load keeps the limits".into(),
+            false => "not measured under load".into(),
+        };
+        return row;
+    };
+    row.load = load(shown, point);
+    row.tok_per_s = with_interval(Unit::TokPerS, point.tok_per_s);
+    row.per_hour = per_hour(basis, point);
+    row.per_joule = per_joule(point).unwrap_or_else(|| fmt::NONE.into());
+    row.cost = cost(basis, point);
+    let per_h = requests_per_h(point.requests_per_s, UTILISATION);
+    row.requests = Number::new(
+        "requests",
+        point.requests_per_s,
+        per_h.map(|r| with_interval(Unit::Plain, r)),
+    );
+    row.saving = match baseline {
+        Some(base) if base.target == point.target => "the baseline".into(),
+        Some(base) => {
+            saving(&point.by_invocation, &base.by_invocation).map_or(fmt::NONE.into(), percent)
+        }
+        None => fmt::NONE.into(),
+    };
+    if let Some(energy) = point.j_per_token {
+        let usd = basis
+            .usd_per_kwh
+            .and_then(|kwh| energy_usd_per_m_tokens(energy, kwh));
+        row.energy = Number::new("energy", energy, usd.map(dollars));
+    }
+    let work = &basis.work;
+    let share = basis.api.zip(basis.usd_per_h);
+    let share = share.and_then(|((input, output), usd_per_h)| {
+        let request = api_usd_per_request(work.prompt_tokens, work.new_tokens, input, output);
+        break_even_utilisation(point.requests_per_s, usd_per_h, request)
+    });
+    row.break_even = Number::new("even", point.requests_per_s, share.map(percent));
+    row
+}
+
+fn sentence(basis: &Basis, targets: &[&Target], within: bool) -> String {
+    let ranked = ranked(&basis.work, targets, within);
+    let limits = if within { " within the limits" } else { "" };
+    let Some(best) = ranked.first() else {
+        return format!(
+            "No target of this run was measured under a load{limits}, so no cost can be stated."
+        );
+    };
+    let of = plural(ranked.len() as u64, "target", "targets");
+    let mut text = match basis.usd_per_h {
+        Some(price) => {
+            let usd = usd_per_m_tokens(best.tok_per_s, price, UTILISATION);
+            format!(
+                "At {} an hour, a million output tokens cost {} with {}, the least of {of}{limits}",
+                money(price),
+                usd.map_or(fmt::NONE.into(), dollars),
+                best.target,
+            )
+        }
+        None => format!(
+            "{} gives {} output tokens a {}, the most of {of}{limits}",
+            best.target,
+            per_hour(basis, best),
+            basis.hour
+        ),
+    };
+    if let Some(next) = ranked.get(1)
+        && let Some(less) = saving(&best.by_invocation, &next.by_invocation)
+    {
+        let (less, next) = (percent(less), &next.target);
+        text.push_str(&match basis.usd_per_h {
+            Some(_) => format!("; that is {less} less than with {next}"),
+            None => {
+                format!("; the same tokens take {less} less time of the machine than with {next}")
+            }
+        });
+    }
+    let per_joule = per_joule(best).filter(|_| basis.usd_per_h.is_none());
+    if let Some(tokens) = per_joule {
+        text.push_str(&format!("; a joule gives {tokens} tokens"));
+    }
+    text.push('.');
+    text
+}
+
+fn not_shown(shown: &Shown, machine: &Machine) -> String {
+    let model = shown.input.models.get(&shown.run.header.plan.model);
+    let about = model.map(|model| format!(" About {}: {}", model.name, model.about));
+    let other = match machine.kind {
+        Kind::Gpu => {
+            " Targets that ran on this machine’s processor are left out: no offer prices that."
+        }
+        Kind::Cpu => "",
+    };
+    format!(
+        "What this does not show: the cost on any other machine; storage, traffic, people and the hours \
+         in which nobody asks, which is what utilisation stands for; and the price’s own uncertainty, \
+         since the intervals are the throughput’s.{other}{}",
+        about.unwrap_or_default()
+    )
+}

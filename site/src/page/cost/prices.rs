@@ -1,0 +1,319 @@
+//! The price tables of the cost page: every row with its date and its source, and which of them is
+//! for the machine that was measured.
+//!
+//! Each number is printed together with the measured values from which the script computes it again
+//! when a reader types in a price.
+
+use crate::export::on_gpu;
+use crate::fmt;
+use crate::fmt::Unit;
+use crate::markdown::safe_href;
+use crate::view::Shown;
+use schema::prices::{Dated, Kind, Offer, Prices, Source};
+use schema::record::Status;
+use serde::Serialize;
+use stats::cost::Range;
+
+/// The machine of a run, as prices describe it.
+pub struct Machine {
+    /// The GPU where any target has numbers from one, else the processor.
+    pub kind: Kind,
+    device: String,
+    cpus: u32,
+}
+
+impl Machine {
+    /// Read the machine of a run from its record.
+    pub fn new(shown: &Shown) -> Self {
+        let measured = |id: &str| {
+            let mut cells = shown.analysis.cells.iter();
+            cells.any(|cell| cell.target == id && cell.status == Status::Ok)
+        };
+        let targets = &mut shown.targets().iter();
+        let gpu = targets.any(|target| on_gpu(target) && measured(&target.id));
+        let facts = &shown.run.header.provenance.facts;
+        let fact = |key: &str| facts.get(key).cloned().unwrap_or_default();
+        Self {
+            kind: if gpu { Kind::Gpu } else { Kind::Cpu },
+            device: fact(if gpu { "gpu" } else { "cpu_model" }),
+            cpus: fact("cpus").parse().unwrap_or(0),
+        }
+    }
+
+    /// The cheapest offer of this machine, if any.
+    pub fn cheapest<'a>(&self, prices: &'a Prices) -> Option<&'a Offer> {
+        let price = |offer: &Offer| offer.usd_per_machine_h().unwrap_or(f64::INFINITY);
+        prices
+            .offers
+            .iter()
+            .filter(|offer| offer.is_of(self.kind, &self.device, self.cpus))
+            .min_by(|a, b| price(a).total_cmp(&price(b)))
+    }
+
+    /// The unit of its hours without a price, and the number of such units in an hour.
+    pub fn hour(&self) -> (&'static str, u32) {
+        match (self.kind, self.cpus) {
+            (Kind::Gpu, _) => ("GPU-hour", 1),
+            (Kind::Cpu, 0) => ("machine-hour", 1),
+            (Kind::Cpu, cpus) => ("core-hour", cpus),
+        }
+    }
+
+    /// Say what must be known so that a price per hour may be applied to the machine.
+    pub fn wanted(&self) -> String {
+        let device = match self.device.is_empty() {
+            true => "the name of its device, which could not be read here",
+            false => "the model of its device, as exactly as the provider states it",
+        };
+        let size = match self.kind {
+            Kind::Gpu => "",
+            Kind::Cpu => ", an instance type with this processor and as many CPUs",
+        };
+        format!(
+            "To apply a price, the table needs {device}{size}, its price by the hour and region, and the page and \
+             day that it was read."
+        )
+    }
+
+    /// Name the machine: its device and, for a processor, the number of CPUs.
+    pub fn words(&self) -> String {
+        let device = match self.device.is_empty() {
+            true => "a device whose name could not be read",
+            false => &self.device,
+        };
+        match self.kind {
+            Kind::Gpu => device.to_owned(),
+            Kind::Cpu => format!("{device} with {} CPUs", self.cpus),
+        }
+    }
+}
+
+/// All price tables.
+#[derive(Clone, Debug, Serialize)]
+pub struct PriceTables {
+    date: String,
+    about: String,
+    offers: Vec<OfferRow>,
+    electricity: Vec<PlainRow>,
+    apis: Vec<PlainRow>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct OfferRow {
+    provider: String,
+    product: String,
+    model: String,
+    units: String,
+    on_demand: String,
+    spot: String,
+    per_machine: String,
+    region: String,
+    note: String,
+    source: SourceView,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct PlainRow {
+    name: String,
+    prices: Vec<String>,
+    source: SourceView,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct SourceView {
+    date: String,
+    links: Vec<(String, String)>,
+}
+
+/// Make the tables of a price file.
+pub fn tables(prices: &Prices) -> PriceTables {
+    PriceTables {
+        date: prices.date.clone(),
+        about: prices.about.trim().to_owned(),
+        offers: prices.offers.iter().map(offer).collect(),
+        electricity: prices
+            .electricity
+            .iter()
+            .map(|row| PlainRow {
+                name: row.place.clone(),
+                prices: vec![money(row.usd_per_kwh)],
+                source: source(&row.source),
+            })
+            .collect(),
+        apis: prices
+            .apis
+            .iter()
+            .map(|row| PlainRow {
+                name: format!("{}, {}", row.provider, row.model),
+                prices: vec![money(row.usd_per_m_input), money(row.usd_per_m_output)],
+                source: source(&row.source),
+            })
+            .collect(),
+    }
+}
+
+fn offer(offer: &Offer) -> OfferRow {
+    let price = |usd: Option<f64>| usd.map_or(fmt::NONE.into(), money);
+    let unit = match offer.kind {
+        Kind::Gpu if offer.units == 1 => "GPU",
+        Kind::Gpu => "GPUs",
+        Kind::Cpu => "CPUs",
+    };
+    OfferRow {
+        provider: offer.provider.clone(),
+        product: offer.product.clone(),
+        model: offer.model.clone(),
+        units: format!("{} {unit}", offer.units),
+        on_demand: price(offer.usd_per_h_on_demand),
+        spot: price(offer.usd_per_h_spot),
+        per_machine: offer
+            .usd_per_machine_h()
+            .map_or(fmt::NONE.into(), |usd| money((usd * 1e4).round() / 1e4)),
+        region: match offer.region.is_empty() {
+            true => "not stated".into(),
+            false => offer.region.clone(),
+        },
+        note: offer.note.clone(),
+        source: source(&offer.source),
+    }
+}
+
+fn source(source: &Source) -> SourceView {
+    let links = [("price", &source.url), ("read at", &source.via)];
+    SourceView {
+        date: match source.dated {
+            Dated::Published => source.date.clone(),
+            Dated::Seen => format!("{} (when it was seen; the page bears no date)", source.date),
+        },
+        links: links
+            .into_iter()
+            .filter(|(_, url)| safe_href(url))
+            .map(|(label, url)| (label.to_owned(), url.clone()))
+            .collect(),
+    }
+}
+
+/// A number that the script can compute again: the printed text, the formula, and the measured
+/// value with its interval.
+#[derive(Clone, Debug, Serialize)]
+pub struct Number {
+    /// The printed text.
+    pub text: String,
+    /// Name of the script's formula; empty where there is nothing to compute.
+    pub kind: &'static str,
+    /// The measured value.
+    pub v: String,
+    /// The lower end of its interval, or empty.
+    pub l: String,
+    /// The upper end of its interval, or empty.
+    pub h: String,
+    /// Factor on the price in the sensitivity table, or empty.
+    pub price_factor: String,
+    /// Utilisation in the sensitivity table, or empty.
+    pub utilisation: String,
+}
+
+impl Number {
+    /// Make a dash that the script leaves alone.
+    pub fn none() -> Self {
+        Self {
+            text: fmt::NONE.into(),
+            kind: "",
+            v: String::new(),
+            l: String::new(),
+            h: String::new(),
+            price_factor: String::new(),
+            utilisation: String::new(),
+        }
+    }
+
+    /// Make a number: the script computes from `measured`, and prints it as `text`.
+    pub fn new(kind: &'static str, measured: Range, text: Option<String>) -> Self {
+        let finite = |x: f64| match x.is_finite() {
+            true => x.to_string(),
+            false => String::new(),
+        };
+        let (low, high) = measured.ci95.unwrap_or((f64::NAN, f64::NAN));
+        Self {
+            text: text.unwrap_or_else(|| fmt::NONE.into()),
+            kind: if measured.value.is_finite() { kind } else { "" },
+            v: finite(measured.value),
+            l: finite(low),
+            h: finite(high),
+            ..Self::none()
+        }
+    }
+}
+
+/// Format a value with its interval: `12.3 tok/s [12.0, 12.6]`.
+pub fn with_interval(unit: Unit, range: Range) -> String {
+    fmt::joined(fmt::with_interval(unit, range.value, range.ci95))
+}
+
+/// Format dollars with their interval: `$0.123 [0.120, 0.126]`.
+pub fn dollars(range: Range) -> String {
+    format!("${}", with_interval(Unit::Plain, range))
+}
+
+/// Format a share as percent, with its interval.
+pub fn percent(share: Range) -> String {
+    let times_100 = Range {
+        value: share.value * 100.0,
+        ci95: share.ci95.map(|(low, high)| (low * 100.0, high * 100.0)),
+    };
+    with_interval(Unit::Percent, times_100)
+}
+
+/// Format a price as prices are quoted: `$1.00`, `$0.0816`. Very small and very large ones have
+/// three digits; a number that isn't finite becomes a dash.
+pub fn money(usd: f64) -> String {
+    if !usd.is_finite() {
+        return fmt::NONE.into();
+    }
+    if !(1e-4..1e7).contains(&usd) {
+        return format!("${}", fmt::quantity(Unit::Plain, usd));
+    }
+    let cents = (usd * 100.0).round() / 100.0;
+    match (cents - usd).abs() < 1e-9 {
+        true => format!("${usd:.2}"),
+        false => format!("${usd}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_written_as_they_are_quoted() {
+        for (usd, text) in [
+            (1.0, "$1.00"),
+            (0.34, "$0.34"),
+            (0.0816, "$0.0816"),
+            (55.04, "$55.04"),
+        ] {
+            assert_eq!(money(usd), text);
+        }
+        assert_eq!(money(f64::NAN), fmt::NONE);
+        assert_eq!(money(1e308), "$1.00e308");
+    }
+
+    #[test]
+    fn what_is_not_finite_is_nothing_to_compute() {
+        let range = |value, ci95| Range { value, ci95 };
+        let broken = Number::new("cost", range(f64::NAN, None), None);
+        assert_eq!(
+            (broken.kind, broken.v.as_str(), broken.text.as_str()),
+            ("", "", fmt::NONE)
+        );
+        let whole = Number::new(
+            "cost",
+            range(2.5, Some((1.0, f64::INFINITY))),
+            Some("$1".into()),
+        );
+        assert_eq!(
+            (whole.v.as_str(), whole.l.as_str(), whole.h.as_str()),
+            ("2.5", "1", "")
+        );
+    }
+}

@@ -1,0 +1,346 @@
+//! The coverage page: what was not measured, and why. Every planned cell stands in the matrix;
+//! every one without a number has a row with its reason. A map shows all planned cells at a glance,
+//! one sign each.
+
+mod architectures;
+
+use crate::chart::Figure;
+use crate::chart::heat::{Cell, Heat, Kind, Row};
+use crate::fmt;
+use crate::page::engine::verified_scope;
+use crate::view::cells::{gap, status_words, swatch};
+use crate::view::frame::Frame;
+use crate::view::paths::{reason_id, reason_path};
+use crate::view::place::target_path;
+use crate::view::{Shown, case_label};
+use crate::words::plural;
+use architectures::Architectures;
+use schema::plan::{Case, PlannedScenario};
+use schema::record::Status;
+use schema::scenario::PromptSource;
+use serde::Serialize;
+use stats::analysis;
+
+/// The coverage page.
+#[derive(Serialize)]
+pub struct CoveragePage {
+    frame: Frame,
+    map: Figure,
+    cells: Matrix,
+    reasons: Vec<Reason>,
+    gate: Vec<Gate>,
+    untraced: Vec<(String, String)>,
+    architectures: Architectures,
+    unplanned_targets: Vec<(String, String)>,
+    unplanned_scenarios: Vec<(String, String)>,
+    measured: String,
+}
+
+/// The matrix of targets × cases.
+#[derive(Serialize)]
+struct Matrix {
+    groups: Vec<MatrixGroup>,
+    rows: Vec<MatrixRow>,
+}
+
+#[derive(Serialize)]
+struct MatrixGroup {
+    title: String,
+    cases: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct MatrixRow {
+    swatch: String,
+    target: String,
+    cells: Vec<MatrixCell>,
+}
+
+#[derive(Serialize)]
+struct MatrixCell {
+    ok: bool,
+    text: String,
+    path: String,
+}
+
+#[derive(Serialize)]
+struct Reason {
+    anchor: String,
+    target: String,
+    path: String,
+    scenario: String,
+    case: String,
+    status: &'static str,
+    reason: String,
+    stderr: String,
+}
+
+#[derive(Serialize)]
+struct Gate {
+    target: String,
+    scope: String,
+    reason: String,
+}
+
+fn matrix(shown: &Shown) -> Matrix {
+    let groups = shown
+        .scenarios()
+        .iter()
+        .map(|scenario| MatrixGroup {
+            title: shown.title(scenario).into(),
+            cases: scenario.cases.iter().map(|case| case.id.clone()).collect(),
+        })
+        .collect();
+    let rows = shown
+        .targets()
+        .iter()
+        .map(|target| MatrixRow {
+            swatch: swatch(shown, &target.id),
+            target: target.id.clone(),
+            cells: shown
+                .scenarios()
+                .iter()
+                .flat_map(|scenario| scenario.cases.iter().map(move |case| (scenario, case)))
+                .map(|(scenario, case)| {
+                    let cell = shown.cell(&scenario.cell_key(case, &target.id));
+                    let ok = cell.is_some_and(|cell| cell.status == Status::Ok);
+                    let failed = cell.is_some() && !ok;
+                    MatrixCell {
+                        ok,
+                        text: match cell {
+                            Some(cell) if ok => fmt::count(cell.requests),
+                            Some(cell) => status_words(cell.status).into(),
+                            None => "not planned".into(),
+                        },
+                        path: if failed {
+                            reason_path(&scenario.cell_key(case, &target.id))
+                        } else {
+                            String::new()
+                        },
+                    }
+                })
+                .collect(),
+        })
+        .collect();
+    Matrix { groups, rows }
+}
+
+/// Make the coverage page.
+pub fn page(shown: &Shown) -> CoveragePage {
+    let cells = &shown.analysis.cells;
+    let missing = cells
+        .iter()
+        .filter(|cell| cell.status != Status::Ok)
+        .count();
+    let measured = format!(
+        "{} planned, {} without a number.",
+        plural(cells.len() as u64, "cell", "cells"),
+        fmt::count(missing as u64)
+    );
+    CoveragePage {
+        frame: shown.frame(
+            crate::view::paths::COVERAGE,
+            "What was not measured",
+            &measured,
+        ),
+        map: map(shown),
+        cells: matrix(shown),
+        reasons: reasons(shown),
+        gate: shown
+            .run
+            .verify
+            .values()
+            .filter(|record| record.status != Status::Ok)
+            .map(|record| Gate {
+                target: record.target.clone(),
+                scope: verified_scope(record),
+                reason: record.reason.clone(),
+            })
+            .collect(),
+        untraced: crate::page::kernels::untraced(shown),
+        architectures: architectures::matrix(shown),
+        unplanned_targets: unplanned_targets(shown),
+        unplanned_scenarios: unplanned_scenarios(shown),
+        measured,
+    }
+}
+
+fn reasons(shown: &Shown) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for scenario in shown.scenarios() {
+        for case in &scenario.cases {
+            for target in shown.targets() {
+                let cell = shown.cell(&scenario.cell_key(case, &target.id));
+                let Some((status, reason)) = gap(cell, shown.leading(scenario)) else {
+                    continue;
+                };
+                reasons.push(Reason {
+                    anchor: reason_id(&scenario.cell_key(case, &target.id)),
+                    target: target.id.clone(),
+                    path: target_path(shown, &target.id),
+                    scenario: shown.title(scenario).into(),
+                    case: case_label(scenario.axis, case.axis_value(scenario.axis)),
+                    status,
+                    reason,
+                    stderr: match self::cell(cell).kind {
+                        Kind::Wrong => stderr(shown, scenario, case, &target.id),
+                        _ => String::new(),
+                    },
+                });
+            }
+        }
+    }
+    reasons
+}
+
+/// The last lines of standard error of a cell's launch: the first launch that has any.
+fn stderr(shown: &Shown, scenario: &PlannedScenario, case: &Case, target: &str) -> String {
+    let (scenario, case) = shown.run.header.plan.measured(scenario, case);
+    shown
+        .run
+        .launches
+        .iter()
+        .filter(|log| log.launch.target == target && log.launch.scenario == scenario.id)
+        .filter(|log| log.launch.cases.contains(&case.id))
+        .filter_map(|log| log.end.as_ref())
+        .map(|end| end.stderr_tail.trim())
+        .find(|tail| !tail.is_empty())
+        .map(last_lines)
+        .unwrap_or_default()
+}
+
+/// Keep the last few lines, cut to a length that fits on a page.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let tail = lines[lines.len().saturating_sub(6)..].join("\n");
+    crate::html::shorten(&tail, 600)
+}
+
+fn unplanned_targets(shown: &Shown) -> Vec<(String, String)> {
+    let plan = &shown.run.header.plan;
+    let backends = shown
+        .input
+        .profiles
+        .iter()
+        .find(|profile| profile.id == plan.profile)
+        .map(|profile| profile.backends.clone())
+        .unwrap_or_default();
+    shown
+        .input
+        .registry
+        .targets()
+        .into_iter()
+        .filter(|target| !target.hidden)
+        .filter(|target| !plan.targets.iter().any(|planned| planned.id == target.id))
+        .map(|target| {
+            let why = if !backends.is_empty() && !backends.contains(&target.backend) {
+                format!(
+                    "profile {} does not run backend {}",
+                    plan.profile, target.backend
+                )
+            } else {
+                "not chosen for this run, or added after it".into()
+            };
+            (target.id, why)
+        })
+        .collect()
+}
+
+fn unplanned_scenarios(shown: &Shown) -> Vec<(String, String)> {
+    let plan = &shown.run.header.plan;
+    shown
+        .input
+        .scenarios
+        .iter()
+        .filter_map(|scenario| {
+            let planned = plan.scenarios.iter().find(|p| p.id == scenario.id);
+            match planned {
+                // The user brought no prompts, so there was nothing to ask.
+                None if scenario.prompts == PromptSource::Own => None,
+                None => Some((scenario.title.clone(), "not in this run's plan".into())),
+                Some(p) if p.version != scenario.version => Some((
+                    scenario.title.clone(),
+                    format!(
+                        "version {} is current; the run measured version {}, and the two do not compare",
+                        scenario.version, p.version
+                    ),
+                )),
+                Some(_) => None,
+            }
+        })
+        .collect()
+}
+
+/// Requests from which a cell counts as measured in full; every publishable profile has at least so
+/// many.
+const FULL: u64 = 100;
+
+/// Draw the map of all cells of a run.
+pub fn map(shown: &Shown) -> Figure {
+    let cases = || {
+        let scenarios = shown.scenarios().iter();
+        scenarios.flat_map(|s| s.cases.iter().map(move |case| (s, case)))
+    };
+    let rows: Vec<Row> = shown
+        .targets()
+        .iter()
+        .map(|target| Row {
+            name: target.id.clone(),
+            cells: cases()
+                .map(|(s, case)| cell(shown.cell(&s.cell_key(case, &target.id))))
+                .collect(),
+        })
+        .collect();
+    let count = |kind: Kind| {
+        let cells = rows.iter().flat_map(|row| &row.cells);
+        cells.filter(|cell| cell.kind == kind).count() as u64
+    };
+    let planned = rows.iter().map(|row| row.cells.len() as u64).sum::<u64>() - count(Kind::Never);
+    let finding = format!(
+        "{} of {} measured with {FULL} requests or more, {} with fewer; {} left out for time or because they can’t be run, {} failed",
+        fmt::count(count(Kind::Full)),
+        plural(planned, "planned cell", "planned cells"),
+        fmt::count(count(Kind::Thin)),
+        fmt::count(count(Kind::Left)),
+        fmt::count(count(Kind::Wrong)),
+    );
+    Heat {
+        id: "coverage".into(),
+        finding,
+        reading: format!(
+            "● measured, {FULL} requests or more; ○ measured with fewer; – left out: no time, not verified that far, unsupported or unavailable; ✕ failed; empty: not planned. The reasons stand below."
+        ),
+        groups: shown
+            .scenarios()
+            .iter()
+            .map(|scenario| {
+                let cases = scenario.cases.iter().map(|case| case.id.clone());
+                (shown.title(scenario).to_owned(), cases.collect())
+            })
+            .collect(),
+        rows,
+    }
+    .draw()
+}
+
+fn cell(cell: Option<&analysis::Cell>) -> Cell {
+    let Some(cell) = cell else {
+        return Cell {
+            kind: Kind::Never,
+            words: "not planned".into(),
+        };
+    };
+    let kind = match cell.status {
+        Status::Ok if cell.requests >= FULL => Kind::Full,
+        Status::Ok => Kind::Thin,
+        Status::OverBudget | Status::Unsupported | Status::Unavailable | Status::Unverified => {
+            Kind::Left
+        }
+        _ => Kind::Wrong,
+    };
+    let words = match cell.status {
+        Status::Ok => plural(cell.requests, "request", "requests"),
+        status => status_words(status).into(),
+    };
+    Cell { kind, words }
+}

@@ -1,0 +1,332 @@
+//! The data page: every number of the site in files, with their hashes, and every format described
+//! from the source that defines it.
+
+use crate::export::{self, COLUMNS};
+use crate::fmt::{self, Unit};
+use crate::html::{escape, slug};
+use crate::results;
+use crate::view::Shown;
+use crate::view::frame::{Frame, published};
+use crate::view::paths::{self, run_path};
+use crate::view::place;
+use crate::words::plural;
+use anyhow::Result;
+use schema::document::{SOURCES, types};
+use schema::hash::sha256_hex;
+use schema::run::Run;
+use serde::Serialize;
+use serde_json::json;
+
+/// A file that the data page offers.
+pub struct Download {
+    /// Path from the root of the site.
+    pub path: String,
+    /// What the file holds, in one line.
+    pub about: String,
+    /// The media type.
+    pub media: &'static str,
+    /// The content.
+    pub bytes: Vec<u8>,
+}
+
+impl Download {
+    /// The file name.
+    fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// Make the files of one run.
+pub fn downloads(shown: &Shown) -> Result<Vec<Download>> {
+    let (run, analysis) = (shown.run, shown.analysis);
+    let rows = export::rows(run, analysis);
+    let dir = format!("data/{}", slug(&run.header.id));
+    let mut all = vec![
+        Download {
+            path: format!("{dir}/results.json"),
+            about: "Everything derived from the run’s engines: cells, metrics with intervals, comparisons, A/A pairs".into(),
+            media: "application/json",
+            bytes: results::results_json(run, analysis, shown.baseline())?.into_bytes(),
+        },
+        Download {
+            path: format!("{dir}/results.csv"),
+            about: "The same values as tidy rows, one per cell and metric (RFC 4180)".into(),
+            media: "text/csv",
+            bytes: export::csv(&rows)?.into_bytes(),
+        },
+        Download {
+            path: format!("{dir}/records.sha256"),
+            about: "sha256 of every record file, to be checked with sha256sum -c in the run’s directory".into(),
+            media: "text/plain",
+            bytes: sha256_list(run).into_bytes(),
+        },
+    ];
+    if !run.header.plan.micro.is_empty() {
+        all.push(suites_csv(shown)?);
+    }
+    let packed = shown.input.publishing.records;
+    if let Some(records) = packed.and_then(|packed| packed.get(&run.header.id)) {
+        all.push(Download {
+            path: format!("{dir}/records.tar.zst"),
+            about: "The raw records: every request with every stamp, and what surrounds them"
+                .into(),
+            media: "application/zstd",
+            bytes: records.clone(),
+        });
+    }
+    Ok(all)
+}
+
+/// Make the file with the rows of a run's micro suites.
+fn suites_csv(shown: &Shown) -> Result<Download> {
+    let suites = shown.micro.iter();
+    let rows: Vec<_> = suites
+        .flat_map(|suite| export::suite_rows(shown.run, suite))
+        .collect();
+    Ok(Download {
+        path: suites_path(shown.run),
+        about: format!(
+            "What the micro suites of run {} give, as tidy rows with the same columns",
+            shown.run.header.id
+        ),
+        media: "text/csv",
+        bytes: export::csv(&rows)?.into_bytes(),
+    })
+}
+
+/// Path of the file that [`suites_csv`] makes.
+fn suites_path(run: &Run) -> String {
+    format!("data/{}/micro.csv", slug(&run.header.id))
+}
+
+/// Write a line `<sha256>  <file>` for each record file, as sha256sum prints it. A name with a line
+/// break can't have been loaded as a record; its line breaks are replaced all the same.
+fn sha256_list(run: &Run) -> String {
+    let logs = run.launches.iter().chain(&run.twins);
+    let logs = logs.map(|log| (&log.file, &log.sha256));
+    let suites = run.micro.iter().map(|log| (&log.file, &log.sha256));
+    logs.chain(suites)
+        .map(|(file, sha256)| {
+            let file = file.to_string_lossy().replace(['\n', '\r'], "\u{fffd}");
+            format!("{sha256}  {file}\n")
+        })
+        .collect()
+}
+
+/// The data page.
+#[derive(Serialize)]
+pub struct DataPage {
+    frame: Frame,
+    answer: String,
+    files: Vec<DownloadRow>,
+    runs: Vec<RunRow>,
+    has_records: bool,
+    columns: Vec<(&'static str, &'static str)>,
+    formats: Vec<Format>,
+    json_ld: String,
+}
+
+/// A row in a list of downloads.
+#[derive(Serialize)]
+pub struct DownloadRow {
+    path: String,
+    name: String,
+    about: String,
+    size: String,
+    sha256: String,
+}
+
+impl DownloadRow {
+    /// Make the row of a download.
+    pub fn new(download: &Download) -> Self {
+        Self {
+            path: download.path.clone(),
+            name: download.name().to_owned(),
+            about: download.about.clone(),
+            size: fmt::quantity(Unit::Bytes, download.bytes.len() as f64),
+            sha256: sha256_hex(&download.bytes),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct RunRow {
+    id: String,
+    path: String,
+    started: String,
+    profile: String,
+    files: String,
+    requests: String,
+    shown: bool,
+    /// Path and file name of each download.
+    downloads: Vec<(String, String)>,
+}
+
+#[derive(Serialize)]
+struct Format {
+    title: String,
+    types: Vec<TypeView>,
+}
+
+#[derive(Serialize)]
+struct TypeView {
+    name: String,
+    about: String,
+    fields: Vec<[String; 3]>,
+}
+
+/// Make the data page. `below` is the run whose micro suites the site shows; `downloads` holds the
+/// files of every run, in the order of the runs.
+pub fn page(shown: &Shown, below: Option<&Shown>, downloads: &[Vec<Download>]) -> DataPage {
+    let input = shown.input;
+    let run = shown.run;
+    let suites = below.map(|below| suites_path(below.run));
+    let others = downloads.iter().skip(1).flatten();
+    let others = others.filter(|download| suites.as_ref() == Some(&download.path));
+    let listed: Vec<&Download> = downloads.iter().take(1).flatten().chain(others).collect();
+    let (files, requests) = counts(run);
+    let answer = format!(
+        "Every number of these pages is computed from {} with {} of run {}; here they are for \
+         programs, with what each field means and the hashes to check them by.",
+        plural(files, "record file", "record files"),
+        plural(requests, "timed request", "timed requests"),
+        run.header.id
+    );
+    DataPage {
+        frame: shown.frame(paths::DATA, "The data", &answer),
+        files: listed
+            .iter()
+            .map(|download| DownloadRow::new(download))
+            .collect(),
+        runs: input
+            .runs
+            .iter()
+            .zip(downloads)
+            .map(|(other, files)| run_row(other, run, files))
+            .collect(),
+        has_records: input.publishing.records.is_some(),
+        columns: COLUMNS.to_vec(),
+        formats: formats(),
+        json_ld: json_ld(shown, &listed, &answer),
+        answer,
+    }
+}
+
+/// Count the record files, those of the micro suites too, and the timed requests in them.
+fn counts(run: &Run) -> (u64, u64) {
+    let logs = || run.launches.iter().chain(&run.twins);
+    let timed = logs().map(|log| log.requests.iter().filter(|r| !r.warmup).count() as u64);
+    ((logs().count() + run.micro.len()) as u64, timed.sum())
+}
+
+fn run_row(run: &Run, shown: &Run, downloads: &[Download]) -> RunRow {
+    let (files, requests) = counts(run);
+    RunRow {
+        id: run.header.id.clone(),
+        path: run_path(&run.header.id),
+        started: run.header.started.clone(),
+        profile: run.header.plan.profile.clone(),
+        files: fmt::count(files),
+        requests: fmt::count(requests),
+        shown: run.header.id == shown.header.id,
+        downloads: downloads
+            .iter()
+            .map(|download| (download.path.clone(), download.name().to_owned()))
+            .collect(),
+    }
+}
+
+fn formats() -> Vec<Format> {
+    let described = |title: &str, source| Format {
+        title: title.to_owned(),
+        types: types(source)
+            .into_iter()
+            .map(|t| TypeView {
+                name: t.name,
+                about: t.about,
+                fields: t
+                    .fields
+                    .into_iter()
+                    .map(|f| [f.name, f.kind, f.about])
+                    .collect(),
+            })
+            .collect(),
+    };
+    std::iter::once(("results.json", results::SOURCE))
+        .chain(SOURCES)
+        .map(|(title, source)| described(title, source))
+        .collect()
+}
+
+/// Write an Atom feed of the runs (RFC 4287), newest first; `None` where the site's address isn't
+/// known, because a feed's links must be absolute.
+pub fn feed(all: &[Shown]) -> Option<String> {
+    let input = all.first()?.input;
+    input.publishing.base_url?;
+    let mut runs: Vec<&Shown> = all.iter().collect();
+    runs.sort_by(|a, b| b.run.header.started.cmp(&a.run.header.started));
+    let entries: String = runs
+        .iter()
+        .map(|shown| {
+            let header = &shown.run.header;
+            let page = escape(&published(input, &run_path(&header.id)));
+            let about = format!(
+                "{} on {}",
+                plural(shown.targets().len() as u64, "target", "targets"),
+                place::place(shown)
+            );
+            format!(
+                "<entry><title>Run {id}</title><id>{page}</id><link href=\"{page}\"/>\
+                 <updated>{started}</updated><summary>{about}</summary></entry>\n",
+                id = escape(&header.id),
+                started = escape(&header.started),
+                about = escape(&about)
+            )
+        })
+        .collect();
+    let home = escape(&published(input, paths::INDEX));
+    Some(format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
+         <feed xmlns=\"http://www.w3.org/2005/Atom\"><title>LLM inference in Rust, measured: runs</title>\
+         <id>{home}</id><link href=\"{home}\"/><author><name>llm-engine-bench</name></author>\
+         <updated>{updated}</updated>\n{entries}</feed>\n",
+        updated = escape(&runs.first()?.run.header.started)
+    ))
+}
+
+/// Describe the run as a schema.org Dataset in JSON-LD, for a script element that no browser runs.
+fn json_ld(shown: &Shown, downloads: &[&Download], about: &str) -> String {
+    let header = &shown.run.header;
+    let at = |path: &str| match shown.input.publishing.base_url {
+        Some(_) => published(shown.input, path),
+        None => path.to_owned(),
+    };
+    let metrics: Vec<&str> = stats::analysis::MetricId::ALL
+        .iter()
+        .map(|id| id.describe().name)
+        .collect();
+    let dataset = json!({
+        "@context": "https://schema.org/",
+        "@type": "Dataset",
+        "name": format!("LLM inference in Rust, measured: run {}", header.id),
+        "description": about,
+        "identifier": header.plan_sha256,
+        "dateCreated": header.started,
+        "url": at(paths::DATA),
+        "isAccessibleForFree": true,
+        "variableMeasured": metrics,
+        "distribution": downloads.iter().map(|download| json!({
+            "@type": "DataDownload",
+            "contentUrl": at(&download.path),
+            "encodingFormat": download.media,
+            "contentSize": format!("{} B", download.bytes.len()),
+            "sha256": sha256_hex(&download.bytes),
+        })).collect::<Vec<_>>(),
+    });
+    // In a script element, only these characters could end it or start something else.
+    dataset
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+}

@@ -1,0 +1,237 @@
+//! An engine's page: what it is, what its program reports of itself, in which scope it is verified,
+//! and all its results.
+
+mod claims;
+
+use crate::chart::{Figure, Table};
+use crate::html::slug;
+use crate::markdown::safe_href;
+use crate::page::micro;
+use crate::view::cells::{CellView, status_words, swatch, view};
+use crate::view::figures::speed_up;
+use crate::view::frame::Frame;
+use crate::view::maturity::Beyond;
+use crate::view::paths::{engine_path, scenario_path};
+use crate::view::place::{RunLine, other_runs_of};
+use crate::view::{Shown, case_label, maturity, pins, standing};
+use schema::launch_log::LaunchLog;
+use schema::registry::{Build, Target};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An engine's page.
+#[derive(Serialize)]
+pub struct EnginePage {
+    frame: Frame,
+    /// For which work the guide takes it; empty: for none.
+    taken: String,
+    answer: String,
+    about: String,
+    homepage: String,
+    homepage_links: bool,
+    build: String,
+    versions: Vec<String>,
+    batching: Vec<String>,
+    notes: Vec<String>,
+    build_facts: Vec<(String, String)>,
+    adoption: Option<Table>,
+    beyond: Option<Beyond>,
+    claims: Option<claims::Said>,
+    chart: Option<Figure>,
+    targets: Vec<TargetView>,
+    unplanned: Vec<String>,
+    other_runs: Vec<RunLine>,
+    below: Vec<micro::Below>,
+    /// Id of the run that `below` is of.
+    below_run: String,
+}
+
+#[derive(Serialize)]
+struct TargetView {
+    anchor: String,
+    swatch: String,
+    id: String,
+    backend: String,
+    precision: String,
+    weights: String,
+    kv_bits: Option<String>,
+    verified: String,
+    verified_ok: bool,
+    reason: String,
+    isa: Vec<String>,
+    results: Vec<Result>,
+}
+
+#[derive(Serialize)]
+struct Result {
+    scenario: String,
+    path: String,
+    case: String,
+    metric: String,
+    cell: CellView,
+}
+
+/// Make the page of one engine from the run that the report shows; `all` are all published runs,
+/// `below` is the run whose micro suites the site shows, and `taken` says for which work the guide
+/// takes the engine.
+pub fn page(
+    shown: &Shown,
+    all: &[Shown],
+    below: Option<&Shown>,
+    taken: String,
+    id: &str,
+) -> EnginePage {
+    let engine = shown.input.registry.engine(id);
+    let name = engine.map_or(id, |engine| engine.name.as_str());
+    let about = engine.map(|e| e.about.clone()).unwrap_or_default();
+    let homepage = engine.map(|e| e.homepage.clone()).unwrap_or_default();
+    let planned: Vec<&Target> = shown
+        .targets()
+        .iter()
+        .filter(|target| target.engine == id)
+        .collect();
+    let ids: BTreeSet<&str> = planned.iter().map(|target| target.id.as_str()).collect();
+    let logs = || {
+        let launches = shown.run.launches.iter();
+        launches.filter(|log| ids.contains(log.launch.target.as_str()))
+    };
+    let said = |what: &dyn Fn(&LaunchLog) -> Vec<String>| {
+        let all: BTreeSet<String> = logs().flat_map(what).collect();
+        all.into_iter().collect::<Vec<_>>()
+    };
+    let versions = said(&|log| log.ready.iter().map(|r| r.version.clone()).collect());
+    EnginePage {
+        frame: shown.frame(&engine_path(id), name, &about),
+        taken,
+        answer: standing::of_engine(shown, id),
+        below: below.map_or_else(Vec::new, |run| micro::below(run, id)),
+        below_run: below.map_or_else(String::new, |run| run.run.header.id.clone()),
+        about,
+        homepage_links: homepage.starts_with("http") && safe_href(&homepage),
+        homepage,
+        build: match engine.map(|engine| &engine.build) {
+            Some(Build::Cargo(how)) => {
+                format!("Cargo package {}, program {}", how.package, how.bin)
+            }
+            Some(Build::Python { script, .. }) => format!("Python program {script}"),
+            Some(Build::Prebuilt { path, .. }) => format!("the program {path}, as found"),
+            None => "not in the registry any more".into(),
+        },
+        beyond: maturity::beyond(shown, id, &versions),
+        claims: claims::of_engine(shown, id),
+        versions,
+        batching: said(&|log| {
+            let ready = log.ready.iter();
+            ready
+                .map(|r| batching_words(&r.batching).to_owned())
+                .collect()
+        }),
+        notes: said(&|log| log.ready.iter().flat_map(|r| r.notes.clone()).collect()),
+        build_facts: build_facts(logs()),
+        adoption: maturity::cost_table(shown, id),
+        chart: ids
+            .iter()
+            .any(|target| *target != shown.baseline())
+            .then(|| speed_up(shown, Some(id))),
+        targets: planned
+            .iter()
+            .map(|target| target_view(shown, target))
+            .collect(),
+        unplanned: shown
+            .input
+            .registry
+            .targets()
+            .into_iter()
+            .filter(|t| t.engine == id && !t.hidden && !ids.contains(t.id.as_str()))
+            .map(|target| target.id)
+            .collect(),
+        other_runs: other_runs_of(shown, all, id),
+    }
+}
+
+/// The build facts that launches report; where they differ, every value.
+pub fn build_facts<'a>(logs: impl Iterator<Item = &'a LaunchLog>) -> Vec<(String, String)> {
+    let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (key, value) in logs.flat_map(|log| log.ready.iter()).flat_map(|r| &r.build) {
+        facts.entry(key).or_default().insert(value);
+    }
+    facts
+        .into_iter()
+        .map(|(key, values)| {
+            let values: Vec<&str> = values.into_iter().collect();
+            (key.to_owned(), values.join(" | "))
+        })
+        .collect()
+}
+
+/// Explain how an engine batches.
+pub fn batching_words(batching: &str) -> &str {
+    match batching {
+        "none" => "one request at a time; others wait",
+        "static_equal_length" => "static batches of queued requests of equal length",
+        "continuous" => "continuous batching",
+        other => other,
+    }
+}
+
+fn target_view(shown: &Shown, target: &Target) -> TargetView {
+    let verify = shown.run.verify.get(&target.id);
+    let mut results = Vec::new();
+    for scenario in shown.scenarios() {
+        let Some(id) = shown.leading(scenario) else {
+            continue;
+        };
+        for case in &scenario.cases {
+            results.push(Result {
+                scenario: shown.title(scenario).into(),
+                path: format!("{}#{}", scenario_path(&scenario.id), slug(&case.id)),
+                case: case_label(scenario.axis, case.axis_value(scenario.axis)),
+                metric: id.describe().title.into(),
+                cell: view(shown, &scenario.cell_key(case, &target.id), id),
+            });
+        }
+    }
+    TargetView {
+        anchor: slug(&target.id),
+        swatch: swatch(shown, &target.id),
+        id: target.id.clone(),
+        backend: target.backend.clone(),
+        precision: target.precision.clone(),
+        weights: target.weights.clone(),
+        kv_bits: kv_bits(shown, &target.id),
+        verified: match verify {
+            Some(record) => verified_scope(record),
+            None => "not verified in this run".into(),
+        },
+        verified_ok: verify.is_some_and(|v| v.status == schema::record::Status::Ok),
+        reason: verify.map(|v| v.reason.clone()).unwrap_or_default(),
+        isa: pins::of_target(shown, &target.id),
+        results,
+    }
+}
+
+/// Bits per key or value in the target's cache, scales included, as the target reports it; `None`
+/// where it reports nothing or the model isn't known.
+fn kv_bits(shown: &Shown, target: &str) -> Option<String> {
+    let facts = &shown.run.header.provenance.facts;
+    let values: f64 = facts.get("model_kv_values_per_token")?.parse().ok()?;
+    let mut logs = shown.run.launches.iter();
+    let log = logs.find(|log| log.launch.target == target && log.ready.is_some())?;
+    let bytes = log.ready.as_ref()?.kv_bytes_per_token;
+    let bits = 8.0 * bytes as f64 / values;
+    (bytes > 0 && values > 0.0).then(|| match bits.fract() < 0.05 {
+        true => format!("{bits:.0}"),
+        false => format!("{bits:.1}"),
+    })
+}
+
+/// Say up to where a target's output was verified to be the reference's.
+pub fn verified_scope(record: &schema::record::VerifyRecord) -> String {
+    if record.status != schema::record::Status::Ok {
+        return format!("not verified: {}", status_words(record.status));
+    }
+    match record.verified_positions {
+        Some(positions) => format!("{}, up to {positions} positions", record.scope),
+        None => format!("{}, no position", record.scope),
+    }
+}

@@ -1,0 +1,440 @@
+//! The deployment guide: the engine to take for each kind of work, as far as the data allow a
+//! choice. The rule is in `stats::decide`; this module decides which runs may carry a
+//! recommendation, and words it. Where the data allow none, the page names the command that would
+//! measure what is missing.
+
+mod lead;
+mod setup;
+mod sure;
+mod workload;
+
+use crate::Input;
+use crate::fmt::{self, NONE, Unit};
+use crate::html::slug;
+use crate::view::eligible::{Suggestion, eligible, refusal, suggestions};
+use crate::view::frame::Frame;
+use crate::view::paths;
+use crate::view::place::{self, RunLine, case_path, target_path};
+use crate::view::{Shown, case_label};
+use crate::words::join;
+use serde::Serialize;
+use stats::decide::{BrokenBy, Decision, decide};
+use stats::metrics::Better;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use workload::{Asked, WORKLOADS, Workload};
+
+/// Precisions that count as unquantised: the weights stay as they were trained, or are halved.
+const UNQUANTISED: [&str; 3] = ["f32", "bf16", "f16"];
+
+/// The deployment guide.
+#[derive(Serialize)]
+pub struct GuidePage {
+    frame: Frame,
+    answer: String,
+    workloads: Vec<WorkloadView>,
+    runs: Vec<RunLine>,
+}
+
+/// The recommendations for one kind of work.
+#[derive(Clone, Serialize)]
+pub struct WorkloadView {
+    anchor: &'static str,
+    title: &'static str,
+    about: &'static str,
+    rule: String,
+    recommendations: Vec<Recommendation>,
+    suggestions: Vec<Suggestion>,
+}
+
+#[derive(Clone, Serialize)]
+struct Recommendation {
+    anchor: String,
+    choice: String,
+    /// Id of the chosen target's engine.
+    engine: String,
+    about: String,
+    place: String,
+    run_path: String,
+    case: String,
+    case_path: String,
+    why: String,
+    sure: String,
+    unquantised: String,
+    /// The target of this project's own engine that is ahead of the choice, else empty; `own` says
+    /// by how much.
+    own_choice: String,
+    own: String,
+    /// The target to take of engines written in Rust, where the choice is none of them, else empty;
+    /// `in_rust` says how it does.
+    rust_choice: String,
+    in_rust: String,
+    /// How far the choice was verified, where that is less than the run asked for; else empty.
+    limit: String,
+    candidates: Vec<Candidate>,
+    costs: Vec<(String, String)>,
+    commands: Vec<(String, String)>,
+    settings: Vec<(String, String)>,
+    watch: Vec<String>,
+    /// The chosen target and its value, in a few words.
+    short: String,
+    /// The ratio to the next target.
+    ahead: String,
+    /// How sure the choice is, in a word.
+    certain: &'static str,
+    /// The p value and launches behind that word.
+    certain_by: String,
+    /// The cost of its tokens at that load.
+    token_cost: String,
+    /// When the run started, RFC 3339.
+    started: String,
+}
+
+#[derive(Clone, Serialize)]
+struct Candidate {
+    target: String,
+    path: String,
+    value: String,
+    interval: String,
+    launches: u32,
+    ships: String,
+    group: &'static str,
+    tone: &'static str,
+}
+
+/// Make the guide over all runs.
+pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
+    let mut fit = eligible(shown);
+    // Runs of larger models come first, because they say more of real work.
+    fit.sort_by_key(|run| Reverse(place::parameters(run)));
+    // A run that was not chosen for its machine, model and profile may have a measurement that the
+    // chosen one lacks.
+    let is_another = |known: &Shown, run: &Shown| {
+        place::place(known) == place::place(run) && known.run.header.id != run.run.header.id
+    };
+    let mut others = place::publishable(shown);
+    others.retain(|run| fit.iter().any(|known| is_another(known, run)));
+    let workloads: Vec<WorkloadView> = WORKLOADS
+        .iter()
+        .map(|workload| workload_view(input, &fit, &others, workload))
+        .collect();
+    let mut chosen = place::representative_runs(shown);
+    others.retain(|run| {
+        let path = paths::run_path(&run.run.header.id);
+        let mut recommendations = workloads.iter().flat_map(|w| &w.recommendations);
+        recommendations.any(|r| r.run_path == path)
+    });
+    chosen.extend(others);
+    let answer = lead::answer(shown, fit.len() as u64, &workloads);
+    GuidePage {
+        frame: place::frame(input, paths::GUIDE, "Deployment guide", &answer),
+        answer,
+        workloads,
+        runs: place::run_lines(shown, &chosen, |shown| match refusal(shown) {
+            Some(why) => format!("no recommendation rests on it: {why}"),
+            None => "recommendations may rest on it".into(),
+        }),
+    }
+}
+
+impl GuidePage {
+    /// What to take for each kind of work.
+    pub fn workloads(&self) -> &[WorkloadView] {
+        &self.workloads
+    }
+
+    /// Say which target to take in each place, a sentence per place; empty where nothing is
+    /// recommended.
+    pub fn lead(&self) -> String {
+        lead::lead(&self.workloads)
+    }
+
+    /// Say what stands beside these choices; see [`lead::beside`].
+    pub fn beside(&self) -> Vec<String> {
+        lead::beside(&self.workloads)
+    }
+
+    /// Say for which kinds of work an engine is taken, a sentence per place; empty where for none.
+    pub fn taken(&self, engine: &str) -> String {
+        lead::taken(&self.workloads, engine)
+    }
+
+    /// Whether a recommendation rests on the run whose page lies at `path`.
+    pub fn rests_on(&self, path: &str) -> bool {
+        let mut all = self.workloads.iter().flat_map(|w| &w.recommendations);
+        all.any(|r| r.run_path == path)
+    }
+}
+
+/// Make one recommendation for each machine, model and profile: from the run in `fit`, or from one
+/// of `others` where that run allows none.
+fn workload_view(
+    input: &Input,
+    fit: &[&Shown],
+    others: &[&Shown],
+    workload: &Workload,
+) -> WorkloadView {
+    let mut recommendations: Vec<Recommendation> = Vec::new();
+    let mut covered: BTreeSet<&str> = BTreeSet::new();
+    for shown in fit.iter().chain(others) {
+        let place = place::place(shown);
+        if recommendations.iter().any(|r| r.place == place) {
+            continue;
+        }
+        let Some(found) = recommend(shown, workload) else {
+            continue;
+        };
+        recommendations.push(found);
+        covered.extend(shown.targets().iter().map(|t| t.backend.as_str()));
+    }
+    let names: Vec<String> = workload
+        .metrics
+        .iter()
+        .map(|id| id.describe().title.to_lowercase())
+        .collect();
+    WorkloadView {
+        anchor: workload.id,
+        title: workload.title,
+        about: workload.about,
+        rule: format!(
+            "Decided by {} of the scenario {}, at the {} size for which at least half of the targets have a number, because {}.",
+            names.join(" or "),
+            workload.scenario,
+            if workload.largest {
+                "largest"
+            } else {
+                "smallest"
+            },
+            workload.because
+        ),
+        suggestions: suggestions(input, workload.scenario, &covered),
+        recommendations,
+    }
+}
+
+fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
+    let asked = workload.asked(shown)?;
+    let (decision, own) = without_our_own(shown, &asked)?;
+    let target = shown.targets().iter().find(|t| t.id == decision.choice)?;
+    let cell = asked.cells.iter().find(|c| c.target == decision.choice)?;
+    let label = case_label(
+        asked.scenario.axis,
+        asked.case.axis_value(asked.scenario.axis),
+    );
+    let title = shown.title(asked.scenario);
+    let engine = shown.input.registry.engine(&target.engine);
+    let (certain, certain_by) = sure::certainty_word(&asked, &decision);
+    let (own_choice, own) = own.unwrap_or_default();
+    let (rust_choice, in_rust) = in_rust(shown, &asked, &decision.choice).unwrap_or_default();
+    let verified = shown.run.verify.get(&target.id);
+    Some(Recommendation {
+        anchor: format!("{}-{}", workload.id, slug(&shown.run.header.id)),
+        choice: decision.choice.clone(),
+        engine: target.engine.clone(),
+        about: engine.map(|e| e.about.clone()).unwrap_or_default(),
+        place: place::place(shown),
+        run_path: crate::view::paths::run_path(&shown.run.header.id),
+        case: format!("{title}, {label}, {} output tokens", asked.case.new_tokens),
+        case_path: case_path(shown, &asked.scenario.case_key(asked.case)),
+        why: why(&asked, &decision),
+        sure: sure::certainty_sentences(shown, &asked, &decision),
+        certain,
+        certain_by,
+        token_cost: setup::token_cost(shown, target, cell),
+        unquantised: unquantised(shown, &asked, &target.precision),
+        own_choice,
+        own,
+        rust_choice,
+        in_rust,
+        // What follows names the prompt and the position; the run's page has it.
+        limit: verified
+            .and_then(|record| record.reason.split("; ").next())
+            .map_or(String::new(), str::to_owned),
+        candidates: candidates(shown, &asked, &decision),
+        costs: setup::costs(shown, &target.id, cell),
+        commands: setup::commands(shown, target),
+        settings: setup::settings(shown, target, asked.case),
+        watch: setup::watch(shown, target, cell, asked.metric),
+        ahead: ahead(&decision).unwrap_or_else(|| NONE.into()),
+        started: shown.run.header.started.clone(),
+        short: format!(
+            "{}{}{}",
+            value_of(&asked, &decision.choice),
+            match shown.is_ours(&decision.choice) {
+                true => ", this project’s own engine",
+                false => "",
+            },
+            tied_with(&decision)
+        ),
+    })
+}
+
+fn decision(shown: &Shown, asked: &Asked, of: impl Fn(&str) -> bool) -> Option<Decision> {
+    let cells: Vec<_> = asked
+        .cells
+        .iter()
+        .copied()
+        .filter(|c| of(&c.target))
+        .collect();
+    let inflation = shown.analysis.noise(asked.metric).map(|n| n.inflation);
+    let matters = shown.analysis.matters;
+    decide(&cells, asked.metric, inflation, matters, |target| {
+        setup::shipped_bytes(shown, target)
+    })
+}
+
+/// Name a target with its value: `candle.cpu.q8_0 (12.3 ms [11.9, 12.8])`.
+fn value_of(asked: &Asked, target: &str) -> String {
+    let cell = asked.cells.iter().find(|cell| cell.target == target);
+    let Some(found) = cell.and_then(|cell| cell.metric(asked.metric)) else {
+        return target.to_owned();
+    };
+    let (value, interval) =
+        fmt::with_interval(Unit::from_metric(asked.metric), found.value, found.ci95);
+    match interval {
+        Some(interval) => format!("{target} ({value} {interval})"),
+        None => format!("{target} ({value}, a single launch)"),
+    }
+}
+
+fn why(asked: &Asked, decision: &Decision) -> String {
+    let name = asked.metric.describe().title.to_lowercase();
+    let most = match asked.metric.describe().better {
+        Better::Higher => "highest",
+        _ => "lowest",
+    };
+    let others: Vec<String> = decision.tied[1..].to_vec();
+    match decision.broken_by {
+        _ if decision.measured == 1 => format!(
+            "The only target with a number: {}. That is no comparison.",
+            value_of(asked, &decision.choice)
+        ),
+        BrokenBy::NoTie => format!(
+            "The {most} {name} of {} targets, and detectably so: {}.",
+            decision.measured,
+            value_of(asked, &decision.choice)
+        ),
+        BrokenBy::Cost => format!(
+            "By {name} it can’t be told from {} ({} has the {most} mean); of these it is the smallest to ship. {}.",
+            join(&others),
+            decision.leader,
+            value_of(asked, &decision.choice)
+        ),
+        BrokenBy::Mean => format!(
+            "By {name} it can’t be told from {}, and nothing else here tells them apart: it has the {most} mean, which is no finding. {}.",
+            join(&others),
+            value_of(asked, &decision.choice)
+        ),
+    }
+}
+
+/// Say what to take among unquantised weights; empty where the choice has such weights.
+fn unquantised(shown: &Shown, asked: &Asked, precision: &str) -> String {
+    if UNQUANTISED.contains(&precision) {
+        return String::new();
+    }
+    let plain = |id: &str| {
+        let target = shown.targets().iter().find(|t| t.id == id);
+        !shown.is_ours(id) && target.is_some_and(|t| UNQUANTISED.contains(&t.precision.as_str()))
+    };
+    match decision(shown, asked, plain) {
+        None => String::new(),
+        Some(found) => format!(
+            "Quantised weights answer a little differently. Where that is not allowed: {}{}.",
+            value_of(asked, &found.choice),
+            tied_with(&found)
+        ),
+    }
+}
+
+/// Decide among the engines that others maintain, since this project's own was written to be
+/// measured and not to be deployed; where nothing else was measured, among all. Also return which of
+/// our own targets is ahead of the choice, and by how much, in a few words.
+fn without_our_own(shown: &Shown, asked: &Asked) -> Option<(Decision, Option<(String, String)>)> {
+    let all = decision(shown, asked, |_| true)?;
+    let Some(of_others) = decision(shown, asked, |target| !shown.is_ours(target)) else {
+        return Some((all, None));
+    };
+    // One that is tied with the choice isn't ahead of it.
+    let is_ahead = shown.is_ours(&all.choice) && !all.tied.contains(&of_others.choice);
+    let own = is_ahead.then(|| in_words(asked, all));
+    Some((of_others, own))
+}
+
+/// Decide among the engines that are written in Rust and that others maintain, where `choice` is none
+/// of them; return the target, and how it does in a few words.
+fn in_rust(shown: &Shown, asked: &Asked, choice: &str) -> Option<(String, String)> {
+    if shown.is_in_rust(choice) {
+        return None;
+    }
+    let of = |target: &str| shown.is_in_rust(target) && !shown.is_ours(target);
+    decision(shown, asked, of).map(|found| in_words(asked, found))
+}
+
+/// Return a decision's target, with its value, who is tied with it, and its lead over the next.
+fn in_words(asked: &Asked, found: Decision) -> (String, String) {
+    let ahead = ahead(&found).map_or(String::new(), |ahead| format!(", {ahead}"));
+    let words = format!(
+        "{}{}{ahead}",
+        value_of(asked, &found.choice),
+        tied_with(&found)
+    );
+    (found.choice, words)
+}
+
+/// Name who is tied with the choice: `, tied with candle.cpu.q8_0`; empty where it leads alone.
+fn tied_with(decision: &Decision) -> String {
+    match &decision.tied[1..] {
+        [] => String::new(),
+        others if others.len() <= 2 => format!(", tied with {}", join(others)),
+        others => format!(", tied with {} others", others.len()),
+    }
+}
+
+/// Say how far the choice is ahead of the best target that is not tied with it:
+/// `1.41× [1.31, 1.52] over candle.cpu.q8_0`.
+fn ahead(decision: &Decision) -> Option<String> {
+    let c = decision.ahead_of.as_ref()?;
+    let ratio = fmt::joined(fmt::ratio(c.ratio, c.ci95));
+    Some(format!("{ratio} over {}", c.against))
+}
+
+/// All measured targets, best mean first.
+fn candidates(shown: &Shown, asked: &Asked, decision: &Decision) -> Vec<Candidate> {
+    let higher = asked.metric.describe().better == Better::Higher;
+    let mut all: Vec<(f64, Candidate)> = asked
+        .cells
+        .iter()
+        .filter_map(|cell| {
+            let found = cell.metric(asked.metric)?;
+            let (value, interval) =
+                fmt::with_interval(Unit::from_metric(asked.metric), found.value, found.ci95);
+            let (group, tone) = if cell.target == decision.choice {
+                ("chosen", "good")
+            } else if decision.tied.contains(&cell.target) {
+                ("tied with it", "even")
+            } else if shown.is_ours(&cell.target) {
+                ("this project’s own", "even")
+            } else {
+                ("behind", "bad")
+            };
+            let ships = setup::shipped_bytes(shown, &cell.target);
+            let candidate = Candidate {
+                target: cell.target.clone(),
+                path: target_path(shown, &cell.target),
+                value,
+                interval: interval.unwrap_or_else(|| NONE.into()),
+                launches: cell.invocations,
+                ships: ships.map_or(NONE.into(), |n| fmt::quantity(Unit::Bytes, n as f64)),
+                group,
+                tone,
+            };
+            Some((found.value, candidate))
+        })
+        .collect();
+    all.sort_by(|a, b| match higher {
+        true => b.0.total_cmp(&a.0),
+        false => a.0.total_cmp(&b.0),
+    });
+    all.into_iter().map(|(_, candidate)| candidate).collect()
+}

@@ -1,0 +1,289 @@
+//! How to build and configure a target as it was measured, what adopting it costs, and what to
+//! watch for: all from the run's own record, the registry and the prices.
+
+use crate::export::on_gpu;
+use crate::fmt::{self, Unit};
+use crate::page::cost::loads::UTILISATION;
+use crate::page::cost::prices::{Machine, dollars, with_interval};
+use crate::page::engine::{batching_words, build_facts, verified_scope};
+use crate::view::cells::status_words;
+use crate::view::disturbances::flag;
+use crate::view::{Shown, case_label};
+use crate::words::plural;
+use schema::adoption::Adoption;
+use schema::launch_log::LaunchLog;
+use schema::plan::{Case, PlannedScenario};
+use schema::prices::{Kind, Offer};
+use schema::record::Status;
+use schema::registry::{Build, Target};
+use stats::analysis::{Cell, Metric, MetricId};
+use stats::cost::{Range, tokens_per_part_h, usd_per_m_tokens};
+use std::collections::BTreeSet;
+
+/// Bytes that a team ships for a target: its binary, the libraries it names and its Python
+/// packages. `None` where the run didn't measure them. Ties are broken by this size, because every
+/// deployment pays for it and it was measured alike for every program.
+pub fn shipped_bytes(shown: &Shown, target: &str) -> Option<u64> {
+    let cost = adoption(shown, target)?.1;
+    cost.stripped_bytes.or(cost.packages_bytes)?;
+    let parts = [
+        cost.stripped_bytes,
+        cost.libraries_bytes,
+        cost.packages_bytes,
+    ];
+    Some(parts.into_iter().flatten().sum())
+}
+
+fn adoption<'a>(shown: &Shown<'a>, target: &str) -> Option<(&'a str, &'a Adoption)> {
+    let mut all = shown.run.header.provenance.adoption.iter();
+    all.find(|(_, cost)| cost.targets.iter().any(|id| id == target))
+        .map(|(program, cost)| (program.as_str(), cost))
+}
+
+/// The commands that build a target, each with a title.
+pub fn commands(shown: &Shown, target: &Target) -> Vec<(String, String)> {
+    let mut all = vec![(
+        "As here, with everything it needs".to_owned(),
+        format!("cargo xtask build {}", target.id),
+    )];
+    let engine = shown.input.registry.engine(&target.engine);
+    match engine.map(|engine| engine.build_for(&target.backend)) {
+        Some(Build::Cargo(how)) => {
+            let (package, bin) = (&how.package, &how.bin);
+            let mut command = format!("cargo build --release --package {package} --bin {bin}");
+            if let Some(manifest) = &how.manifest {
+                command.push_str(&format!(" --manifest-path {manifest}"));
+            }
+            for argument in how.feature_arguments() {
+                command.push_str(&format!(" {argument}"));
+            }
+            all.push(("The program alone".into(), command));
+        }
+        Some(Build::Python {
+            script,
+            requirements,
+            ..
+        }) => all.push((
+            "The environment alone".into(),
+            format!(
+                "pip install --require-hashes --only-binary=:all: --requirement {requirements}  # runs {script}"
+            ),
+        )),
+        Some(Build::Prebuilt { .. }) | None => {}
+    }
+    all
+}
+
+/// The settings in force when a target was measured, as (name, value).
+pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, String)> {
+    let plan = &shown.run.header.plan;
+    let own = |key: &str, value: String| (key.to_owned(), value);
+    let ready = || logs(shown, target).flat_map(|log| log.ready.iter());
+    let said = |what: &dyn Fn(&schema::record::Ready) -> String| {
+        let all: BTreeSet<String> = ready().map(what).filter(|text| !text.is_empty()).collect();
+        all.into_iter().collect::<Vec<_>>().join(" | ")
+    };
+    let mut all = vec![
+        own("Version", said(&|ready| ready.version.clone())),
+        own("Backend", target.backend.clone()),
+        own("Precision", target.precision.clone()),
+        own("Weight file", target.weights.clone()),
+        own("Threads", plan.threads.to_string()),
+        own(
+            "Batching",
+            said(&|ready| batching_words(&ready.batching).to_owned()),
+        ),
+        own(
+            "Work",
+            format!(
+                "{} prompt tokens → {} new tokens, {} in flight",
+                case.prompt_tokens, case.new_tokens, case.concurrency
+            ),
+        ),
+    ];
+    all.retain(|(_, value)| !value.is_empty());
+    let facts = build_facts(logs(shown, target));
+    all.extend(
+        facts
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(key, value)| (format!("Build: {key}"), value)),
+    );
+    all
+}
+
+/// What a target costs beside its speed, as (name, value).
+pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    let bytes = |n: u64| fmt::quantity(Unit::Bytes, n as f64);
+    if let Some((program, cost)) = adoption(shown, target) {
+        let weighed = [
+            ("binary, stripped", cost.stripped_bytes),
+            ("shared libraries", cost.libraries_bytes.filter(|n| *n > 0)),
+            ("Python packages", cost.packages_bytes),
+        ];
+        let parts: Vec<String> = weighed
+            .iter()
+            .filter_map(|(what, n)| Some(format!("{} {what}", bytes((*n)?))))
+            .collect();
+        if !parts.is_empty() {
+            all.push((format!("To ship ({program})"), parts.join(", ")));
+        }
+        let counted = [
+            cost.crates.map(|n| plural(n, "crate", "crates")),
+            cost.packages
+                .map(|n| plural(n, "Python package", "Python packages")),
+        ];
+        let parts: Vec<String> = counted.into_iter().flatten().collect();
+        if !parts.is_empty() {
+            all.push(("Depends on".into(), parts.join(", ")));
+        }
+    }
+    if let Some(found) = peak_memory(shown, target) {
+        all.push((
+            "Peak resident memory, loading included".into(),
+            fmt::joined(fmt::with_interval(Unit::Bytes, found.value, found.ci95)),
+        ));
+    }
+    for id in [
+        MetricId::PeakGpuMemoryBytes,
+        MetricId::ColdStartNs,
+        MetricId::CpuPerTokenNs,
+        MetricId::CpuEnergyPerTokenJ,
+        MetricId::GpuEnergyPerTokenJ,
+    ] {
+        if let Some(found) = cell.metric(id) {
+            let value = fmt::with_interval(Unit::from_metric(id), found.value, found.ci95);
+            all.push((id.describe().title.into(), fmt::joined(value)));
+        }
+    }
+    all
+}
+
+/// The id of the scenario in which a cell was measured, which may do so for another.
+fn measured_in<'s>(shown: &'s Shown, cell: &'s Cell) -> &'s str {
+    let plan = &shown.run.header.plan;
+    let planned = plan.scenarios.iter().find(|s| s.id == cell.scenario);
+    let measured = planned.and_then(|scenario| {
+        let case = scenario.cases.iter().find(|case| case.id == cell.case)?;
+        Some(&*plan.measured(scenario, case).0.id)
+    });
+    measured.unwrap_or(&cell.scenario)
+}
+
+/// The peak at the smallest load of the scenario that asks for it, which starts a process of its
+/// own: elsewhere a process may serve several scenarios, and its peak leaves loading out.
+fn peak_memory<'s>(shown: &'s Shown, target: &str) -> Option<&'s Metric> {
+    let leads = |s: &&PlannedScenario| shown.leading(s) == Some(MetricId::PeakRssBytes);
+    let scenario = shown.scenarios().iter().find(leads)?;
+    let case = scenario.cases.first()?;
+    let cell = shown.cell(&scenario.cell_key(case, target))?;
+    cell.metric(MetricId::PeakRssBytes)
+}
+
+/// The cost of a target's tokens at a load: dollars where a known price is for the machine, else
+/// the tokens of a core-hour or its like.
+pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> String {
+    let machine = Machine::new(shown);
+    let found = cell.metric(MetricId::OutputTokPerS);
+    // The price or hours of a GPU don't apply to targets on the processor.
+    let of_machine = on_gpu(target) == (machine.kind == Kind::Gpu);
+    let Some(found) = found.filter(|_| of_machine) else {
+        return fmt::NONE.into();
+    };
+    let rate = Range {
+        value: found.value,
+        ci95: found.ci95,
+    };
+    let prices = shown.input.prices;
+    let offer = prices.and_then(|prices| machine.cheapest(prices));
+    if let Some(price) = offer.and_then(Offer::usd_per_machine_h) {
+        let usd = usd_per_m_tokens(rate, price, UTILISATION);
+        return usd.map_or(fmt::NONE.into(), |usd| {
+            format!("{} per M output tokens", dollars(usd))
+        });
+    }
+    let (hour, parts) = machine.hour();
+    tokens_per_part_h(rate, parts).map_or(fmt::NONE.into(), |tokens| {
+        format!(
+            "{} output tokens a {hour}",
+            with_interval(Unit::Count, tokens)
+        )
+    })
+}
+
+/// List what to watch for: gaps that the adapter declares, the verified scope, disturbances,
+/// launches that differ, and cells that failed.
+pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let notes: BTreeSet<String> = logs(shown, target)
+        .filter(|log| log.launch.scenario == measured_in(shown, cell))
+        .flat_map(|log| log.ready.iter())
+        .flat_map(|ready| ready.notes.iter().cloned())
+        .collect();
+    all.extend(
+        notes
+            .into_iter()
+            .map(|note| format!("Its adapter declares: {note}")),
+    );
+    all.push(match shown.run.verify.get(&target.id) {
+        Some(record) => {
+            let text = format!(
+                "Verified scope: {}. {}",
+                verified_scope(record),
+                record.reason
+            );
+            text.trim_end().to_owned()
+        }
+        None => "This run did not verify it.".into(),
+    });
+    let disturbed = flag(cell);
+    if !disturbed.is_empty() {
+        all.push(format!("Of the deciding cell, {disturbed}."));
+    }
+    let found = cell.metric(id);
+    if let Some(cv) = found.filter(|m| m.reproducible() == Some(false)) {
+        let cv = cv.cv_invocations.map_or(fmt::NONE.into(), fmt::percent);
+        all.push(format!(
+            "Its launches differ by {cv} (coefficient of variation), over 5 %."
+        ));
+    }
+    let failed: Vec<String> = failures(shown, &target.id);
+    if !failed.is_empty() {
+        all.push(format!("It has no number in {}.", failed.join("; ")));
+    }
+    if shown.run.header.provenance.git_dirty == Some(true) {
+        all.push(
+            "The run was made from changed files: its revision is not exactly what ran.".into(),
+        );
+    }
+    all
+}
+
+/// A target's cells without numbers, grouped by status.
+fn failures(shown: &Shown, target: &str) -> Vec<String> {
+    let mut all: Vec<(Status, Vec<String>)> = Vec::new();
+    for scenario in shown.scenarios() {
+        for case in &scenario.cases {
+            let cell = shown.cell(&scenario.cell_key(case, target));
+            let Some(cell) = cell.filter(|cell| cell.status != Status::Ok) else {
+                continue;
+            };
+            let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+            let label = format!("{} at {label}", shown.title(scenario).to_lowercase());
+            match all.iter_mut().find(|(status, _)| *status == cell.status) {
+                Some((_, labels)) => labels.push(label),
+                None => all.push((cell.status, vec![label])),
+            }
+        }
+    }
+    all.iter()
+        .map(|(status, labels)| format!("{} ({})", labels.join(", "), status_words(*status)))
+        .collect()
+}
+
+fn logs<'a>(shown: &Shown<'a>, target: &Target) -> impl Iterator<Item = &'a LaunchLog> {
+    let id = target.id.clone();
+    let launches = shown.run.launches.iter();
+    launches.filter(move |log| log.launch.target == id)
+}

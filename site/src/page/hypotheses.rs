@@ -1,0 +1,352 @@
+//! The page of the specification's predictions: each with what was measured, its interval, and the
+//! cells behind it.
+
+use crate::Input;
+use crate::fmt::{self, NONE, Unit};
+use crate::html::slug;
+use crate::view::frame::Frame;
+use crate::view::paths;
+use crate::view::place::{self, RunLine, case_path};
+use crate::view::{Shown, case_label};
+use crate::words::plural;
+use schema::hypothesis::{Claim, Hypotheses, Hypothesis};
+use schema::micro::scenario_id;
+use serde::Serialize;
+use stats::analysis::MetricId;
+use stats::hypotheses::{Evidence, Finding, Measure, Verdict, evaluate, over_runs};
+
+/// Maximum number of values listed for a prediction and run; the rest are counted.
+const LISTED: usize = 12;
+/// Maximum number of refuted predictions named in the first sentence.
+const NAMED: usize = 3;
+
+/// The page of predictions.
+#[derive(Serialize)]
+pub struct HypothesesPage {
+    frame: Frame,
+    answer: String,
+    runs: Vec<RunLine>,
+    groups: Vec<GroupView>,
+}
+
+#[derive(Serialize)]
+struct GroupView {
+    anchor: String,
+    title: String,
+    rows: Vec<RowView>,
+}
+
+#[derive(Serialize)]
+struct RowView {
+    anchor: String,
+    says: String,
+    reading: String,
+    about: String,
+    predicted: String,
+    verdict: &'static str,
+    tone: &'static str,
+    /// The command of the run that settles it; empty where none does.
+    command: String,
+    why: String,
+    findings: Vec<FindingView>,
+}
+
+#[derive(Serialize)]
+struct FindingView {
+    run_path: String,
+    place: String,
+    measured: String,
+    interval: String,
+    of: String,
+    path: String,
+    tally: String,
+    evidence: Vec<EvidenceView>,
+    more: String,
+}
+
+#[derive(Serialize)]
+struct EvidenceView {
+    of: String,
+    case: String,
+    path: String,
+    measured: String,
+    interval: String,
+    verdict: &'static str,
+    tone: &'static str,
+}
+
+/// Make the page over all runs.
+pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage {
+    // Use all runs: a prediction may be about targets that the broadest run lacks.
+    let chosen = place::publishable(shown);
+    let mut groups: Vec<GroupView> = Vec::new();
+    let mut verdicts: Vec<(Verdict, &str)> = Vec::new();
+    for hypothesis in &all.hypotheses {
+        let (verdict, row) = row(&chosen, all, hypothesis);
+        verdicts.push((verdict, &hypothesis.says));
+        match groups.iter_mut().find(|g| g.title == hypothesis.group) {
+            Some(group) => group.rows.push(row),
+            None => groups.push(GroupView {
+                anchor: format!("group-{}", groups.len() + 1),
+                title: hypothesis.group.clone(),
+                rows: vec![row],
+            }),
+        }
+    }
+    let answer = answer(&verdicts);
+    HypothesesPage {
+        frame: place::frame(input, paths::HYPOTHESES, "Hypotheses", &answer),
+        answer,
+        runs: place::run_lines(shown, &chosen, |_| String::new()),
+        groups,
+    }
+}
+
+/// Write the sentence at the top of the page.
+fn answer(verdicts: &[(Verdict, &str)]) -> String {
+    let count = |wanted| verdicts.iter().filter(|(v, _)| *v == wanted).count() as u64;
+    let all = verdicts.len() as u64;
+    let are = |n: u64, what: &str| format!("{n} {} {what}", if n == 1 { "is" } else { "are" });
+    let text = format!(
+        "Of {}, {}, {}, {}, and {}.",
+        plural(all, "prediction", "predictions"),
+        are(count(Verdict::Confirmed), "confirmed"),
+        are(count(Verdict::Refuted), "refuted"),
+        are(count(Verdict::Inconclusive), "inconclusive"),
+        are(count(Verdict::NotMeasured), "not measured here"),
+    );
+    let refuted = verdicts.iter().filter(|(v, _)| *v == Verdict::Refuted);
+    let named: Vec<String> = refuted
+        .take(NAMED)
+        .map(|(_, says)| format!("“{}”", says.trim_end_matches('.')))
+        .collect();
+    match (named.is_empty(), count(Verdict::Refuted) > NAMED as u64) {
+        (true, _) => text,
+        (false, true) => format!("{text} Refuted, among others: {}.", named.join(", ")),
+        (false, false) => format!("{text} Refuted: {}.", named.join(", ")),
+    }
+}
+
+fn row(shown: &[&Shown], all: &Hypotheses, hypothesis: &Hypothesis) -> (Verdict, RowView) {
+    let place = all.place(&hypothesis.place);
+    let mut findings: Vec<(&Shown, Finding)> = Vec::new();
+    if let Some(place) = place {
+        findings.extend(shown.iter().copied().map(|shown| {
+            let finding = evaluate(
+                hypothesis,
+                place,
+                shown.run,
+                shown.analysis,
+                shown.input.scenarios,
+                place::parameters(shown),
+            );
+            (shown, finding)
+        }));
+    }
+    let judged: Vec<Finding> = findings.iter().map(|(_, f)| f.clone()).collect();
+    let verdict = over_runs(&judged);
+    let unmeasured = match &hypothesis.claim {
+        Claim::Unmeasured { why } => Some(why.clone()),
+        _ => None,
+    };
+    // With several runs the reasons differ; the first run's stands for them.
+    let why = match (verdict, &unmeasured, judged.first()) {
+        (Verdict::NotMeasured, Some(why), _) => why.clone(),
+        (Verdict::NotMeasured, None, Some(first)) => format!("Of the run shown: {}.", first.why),
+        _ => String::new(),
+    };
+    let (words, tone) = words(verdict);
+    let command = match &unmeasured {
+        None => place.map(|place| hypothesis.command(place).to_owned()),
+        Some(_) => None,
+    };
+    let row = RowView {
+        anchor: slug(&hypothesis.id),
+        says: hypothesis.says.clone(),
+        reading: hypothesis.reading.clone(),
+        about: place.map(|place| place.about.clone()).unwrap_or_default(),
+        predicted: predicted(hypothesis),
+        verdict: words,
+        tone,
+        command: command.unwrap_or_default(),
+        why,
+        findings: findings
+            .iter()
+            .filter(|(_, finding)| finding.verdict != Verdict::NotMeasured)
+            .map(|(shown, finding)| finding_view(shown, hypothesis, finding))
+            .collect(),
+    };
+    (verdict, row)
+}
+
+/// A verdict in words, and its CSS class.
+fn words(verdict: Verdict) -> (&'static str, &'static str) {
+    match verdict {
+        Verdict::Confirmed => ("✓ confirmed", "good"),
+        Verdict::Refuted => ("✕ refuted", "bad"),
+        Verdict::Inconclusive => ("? inconclusive", "warn"),
+        Verdict::NotMeasured => ("– not measured here", "even"),
+    }
+}
+
+/// The claim in words, in the page's units.
+fn predicted(hypothesis: &Hypothesis) -> String {
+    let metric = hypothesis.metric.as_deref().and_then(MetricId::from_id);
+    let title = metric.map_or("leading metric".into(), |id| {
+        id.describe().title.to_lowercase()
+    });
+    let bounds = |min: Option<f64>, max: Option<f64>, unit: Unit| {
+        let text = |x| fmt::tick(unit, x);
+        match (min, max) {
+            (Some(min), Some(max)) if min == max => text(min),
+            (Some(min), Some(max)) => format!("{} to {}", text(min), text(max)),
+            (Some(min), None) => format!("{} or more", text(min)),
+            (None, Some(max)) => format!("{} or less", text(max)),
+            (None, None) => NONE.into(),
+        }
+    };
+    let percent = |fraction: f64| fmt::tick(Unit::Percent, 100.0 * fraction);
+    match &hypothesis.claim {
+        Claim::Range { min, max } => {
+            let unit = metric.map_or(Unit::Plain, Unit::from_metric);
+            format!("{title}: {}", bounds(*min, *max, unit))
+        }
+        Claim::Ratio { min, max, .. } => {
+            // A ratio below 1 is worded as its inverse, so many times worse.
+            match max.is_some_and(|max| max < 1.0) {
+                _ if *max == Some(1.0) && min.is_none() => format!("{title}: no better"),
+                true => {
+                    let turned = |x: &Option<f64>| x.map(|x| 1.0 / x);
+                    let bounds = bounds(turned(max), turned(min), Unit::Ratio);
+                    format!("{title}: {bounds} worse")
+                }
+                false => format!("{title}: {} better", bounds(*min, *max, Unit::Ratio)),
+            }
+        }
+        Claim::Highest { .. } => format!("{title}: the highest"),
+        Claim::Lowest { .. } => format!("{title}: the lowest"),
+        Claim::Variation { max } => {
+            format!("variation across launches: under {}", percent(*max))
+        }
+        Claim::LeastVariation { .. } => "variation across launches: the least".into(),
+        Claim::Samples { min } => format!("{} or more", plural(*min, "request", "requests")),
+        Claim::Linear { min } => format!("{title}: {} of linear growth or more", percent(*min)),
+        Claim::Unmeasured { .. } => NONE.into(),
+    }
+}
+
+fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> FindingView {
+    let mut evidence: Vec<&Evidence> = finding.evidence.iter().collect();
+    // Refuting evidence comes first, or confirming evidence where one such number is enough; within
+    // a verdict, the number furthest beyond the bound comes first.
+    match hypothesis.any {
+        false => evidence.sort_by(|a, b| {
+            let verdict = b.verdict.cmp(&a.verdict);
+            verdict.then(b.beyond.total_cmp(&a.beyond))
+        }),
+        true => evidence.sort_by(|a, b| {
+            let verdict = a.verdict.cmp(&b.verdict);
+            verdict.then(a.beyond.total_cmp(&b.beyond))
+        }),
+    }
+    let count = |wanted| evidence.iter().filter(|e| e.verdict == wanted).count() as u64;
+    let decisive = evidence.first().map(|e| evidence_view(shown, e));
+    let mut tally = format!(
+        "{} of {} within, {} outside",
+        count(Verdict::Confirmed),
+        plural(evidence.len() as u64, "number", "numbers"),
+        count(Verdict::Refuted)
+    );
+    if finding.missing > 0 {
+        tally.push_str(&format!(", {} without a number", finding.missing));
+    }
+    let rest = evidence.len().saturating_sub(LISTED) as u64;
+    let decisive = decisive.as_ref();
+    let text = |of: fn(&EvidenceView) -> String| decisive.map(of).unwrap_or_default();
+    FindingView {
+        run_path: crate::view::paths::run_path(&shown.run.header.id),
+        place: place::place(shown),
+        measured: text(|e| e.measured.clone()),
+        interval: text(|e| e.interval.clone()),
+        of: text(|e| format!("{}, {}", e.of, e.case)),
+        path: text(|e| e.path.clone()),
+        tally,
+        evidence: match evidence.len() {
+            1 => Vec::new(),
+            _ => evidence
+                .iter()
+                .take(LISTED)
+                .map(|e| evidence_view(shown, e))
+                .collect(),
+        },
+        more: match rest {
+            0 => String::new(),
+            n => format!(
+                "{} not listed: the most decisive ones are listed here.",
+                plural(n, "more is", "more are")
+            ),
+        },
+    }
+}
+
+fn evidence_view(shown: &Shown, evidence: &Evidence) -> EvidenceView {
+    let scenario = shown.scenarios().iter().find(|s| s.id == evidence.scenario);
+    let case = scenario.and_then(|s| s.cases.iter().find(|c| c.id == evidence.case));
+    let title = scenario.map_or(evidence.scenario.as_str(), |s| shown.title(s));
+    let mut suites = shown.run.header.plan.micro.suites.iter();
+    let suite = suites.find(|suite| scenario_id(&suite.id) == evidence.scenario);
+    let of_suite = suite.and_then(|suite| suite.cases.iter().find(|c| c.id == evidence.case));
+    let label = match (scenario, case, of_suite) {
+        (Some(s), Some(c), _) => case_label(s.axis, c.axis_value(s.axis)),
+        (_, _, Some(case)) => case.label.clone(),
+        _ => evidence.case.clone(),
+    };
+    let (measured, interval) = number(evidence);
+    let (verdict, tone) = match evidence.verdict {
+        Verdict::Confirmed => ("within", "good"),
+        Verdict::Refuted => ("outside", "bad"),
+        _ => ("open", "even"),
+    };
+    EvidenceView {
+        of: match &evidence.against {
+            Some(against) if *against != evidence.target => {
+                format!("{} against {against}", evidence.target)
+            }
+            _ => evidence.target.clone(),
+        },
+        case: format!("{title}, {label}"),
+        path: case_path(shown, &evidence.case_key()),
+        measured,
+        interval,
+        verdict,
+        tone,
+    }
+}
+
+/// A number and its interval, formatted.
+fn number(evidence: &Evidence) -> (String, String) {
+    let percent = |fraction: f64| 100.0 * fraction;
+    let (unit, value, ci95, what) = match evidence.measure {
+        Measure::Value(id) => (Unit::from_metric(id), evidence.value, evidence.ci95, ""),
+        Measure::TimesBetter(_) => (Unit::Ratio, evidence.value, evidence.ci95, " as good"),
+        Measure::TimesHigher(_) => (Unit::Ratio, evidence.value, evidence.ci95, " higher"),
+        Measure::TimesLower(_) => (Unit::Ratio, evidence.value, evidence.ci95, " lower"),
+        Measure::TimesSteadier(_) => (Unit::Ratio, evidence.value, evidence.ci95, " steadier"),
+        Measure::Variation(_) | Measure::OfLinear(_) => {
+            let ci95 = evidence.ci95.map(|(a, b)| (percent(a), percent(b)));
+            (Unit::Percent, percent(evidence.value), ci95, "")
+        }
+        Measure::Requests => {
+            let n = evidence.value.max(0.0) as u64;
+            return (plural(n, "request", "requests"), "a count".into());
+        }
+    };
+    let (text, interval) = fmt::with_interval(unit, value, ci95);
+    let interval = interval.unwrap_or_else(|| match ci95 {
+        Some((low, _)) if low.is_finite() => {
+            format!("[{}, no upper bound]", fmt::quantity(Unit::Plain, low))
+        }
+        _ => NONE.into(),
+    });
+    (format!("{text}{what}"), interval)
+}

@@ -1,0 +1,377 @@
+//! The index: the answer, the leaders, every target on every scenario, and links to everything
+//! else.
+
+mod history;
+
+use crate::Input;
+use crate::chart::{Figure, Table};
+use crate::fmt;
+use crate::page::guide::{GuidePage, WorkloadView};
+use crate::view::answer::{Answer, answers, sentence};
+use crate::view::cells::{CellView, status_words, swatch, view};
+use crate::view::figures::speed_up;
+use crate::view::frame::Frame;
+use crate::view::maturity::Other;
+use crate::view::nav::engines_of;
+use crate::view::paths::{ENGINES, INDEX, chart_prefix, engine_path, run_path, scenario_path};
+use crate::view::place::{machine, target_path};
+use crate::view::primary::{LegendEntry, legend};
+use crate::view::{Shown, case_label, maturity, standing};
+use crate::words::{join, plural};
+use history::history;
+use schema::plan::Case;
+use schema::record::Status;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The index page.
+#[derive(Serialize)]
+pub struct Index {
+    frame: Frame,
+    answer: String,
+    /// What stands beside the answer.
+    beside: Vec<String>,
+    /// What the run of this page says, where the answer rests on other runs; else empty.
+    of_this_run: String,
+    workloads: Vec<WorkloadView>,
+    answers: Vec<Answer>,
+    sizes: String,
+    unranked: Vec<Card>,
+    own_engine: String,
+    baseline: String,
+    baseline_precision: String,
+    machine: String,
+    model: String,
+    model_about: String,
+    profile: String,
+    revision: String,
+    columns: Vec<Column>,
+    rows: Vec<Row>,
+    legend: Vec<LegendEntry>,
+    alone: String,
+    chart: Figure,
+    history: Option<Figure>,
+    scenarios: Vec<Card>,
+    engines: Vec<Card>,
+    measured: String,
+    gaps: Vec<Gap>,
+    other_runs: Vec<OtherRun>,
+}
+
+#[derive(Serialize)]
+struct Column {
+    title: String,
+    path: String,
+    case: String,
+    metric: String,
+    better: &'static str,
+}
+
+#[derive(Serialize)]
+struct Row {
+    swatch: String,
+    target: String,
+    path: String,
+    baseline: bool,
+    cells: Vec<CellView>,
+}
+
+#[derive(Serialize)]
+struct Card {
+    title: String,
+    path: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Gap {
+    status: &'static str,
+    count: String,
+}
+
+#[derive(Serialize)]
+struct OtherRun {
+    id: String,
+    path: String,
+    started: String,
+    profile: String,
+}
+
+/// The index before anything was measured.
+#[derive(Serialize)]
+pub struct Empty {
+    frame: Frame,
+    scenarios: Vec<Card>,
+    engines: Vec<Card>,
+}
+
+impl Index {
+    /// All charts of the page.
+    pub fn figures(&self) -> impl Iterator<Item = &Figure> {
+        std::iter::once(&self.chart).chain(&self.history)
+    }
+}
+
+/// Make the index of a site without a run.
+pub fn empty(input: &Input) -> Empty {
+    let about = "No run has been recorded yet.";
+    let card = |title: &str, text: &str| Card {
+        title: title.into(),
+        path: String::new(),
+        text: text.into(),
+    };
+    Empty {
+        frame: Frame::new(input, None, INDEX, "No results yet", about),
+        scenarios: input
+            .scenarios
+            .iter()
+            .map(|s| card(&s.title, &s.question))
+            .collect(),
+        engines: input
+            .registry
+            .engines
+            .iter()
+            .filter(|engine| !engine.hidden)
+            .map(|engine| card(&engine.name, &engine.about))
+            .collect(),
+    }
+}
+
+/// Make the index of a run; `all` are the runs that the site has, newest first.
+pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
+    let input = shown.input;
+    let plan = &shown.run.header.plan;
+    let provenance = &shown.run.header.provenance;
+    let answers = answers(shown);
+    let lead = guide.lead();
+    // A run that the lead rests on isn't summed up a second time.
+    let rests_here = guide.rests_on(&run_path(&shown.run.header.id));
+    let (answer, of_this_run) = match (lead.is_empty(), rests_here) {
+        (true, _) => (sentence(shown, &answers), String::new()),
+        (false, true) => (lead, String::new()),
+        (false, false) => (lead, sentence(shown, &answers)),
+    };
+    let model = input.models.get(&plan.model);
+    let baseline_precision = shown
+        .targets()
+        .iter()
+        .find(|target| target.id == shown.baseline())
+        .map(|target| target.precision.clone());
+    Index {
+        frame: shown.frame(
+            INDEX,
+            "Which LLM inference engine should a Rust team run?",
+            &answer,
+        ),
+        answer,
+        beside: guide.beside(),
+        of_this_run,
+        workloads: guide.workloads().to_vec(),
+        sizes: sizes(shown),
+        unranked: unranked(shown),
+        own_engine: own_engine(shown, &answers),
+        answers,
+        baseline: shown.baseline().into(),
+        baseline_precision: baseline_precision.unwrap_or_default(),
+        machine: machine(shown.run),
+        model: model.map_or(plan.model.clone(), |model| model.name.clone()),
+        model_about: model.map(|model| model.about.clone()).unwrap_or_default(),
+        profile: plan.profile.clone(),
+        revision: provenance.git_revision.clone().unwrap_or_default(),
+        columns: columns(shown),
+        rows: rows(shown),
+        legend: legend(shown),
+        alone: chart_prefix(INDEX),
+        chart: speed_up(shown, None),
+        history: history(all),
+        scenarios: shown
+            .scenarios()
+            .iter()
+            .map(|scenario| Card {
+                title: shown.title(scenario).into(),
+                path: scenario_path(&scenario.id),
+                text: shown
+                    .text(scenario)
+                    .map(|text| text.question.clone())
+                    .unwrap_or_default(),
+            })
+            .collect(),
+        engines: engine_cards(shown),
+        measured: measured(shown),
+        gaps: gaps(shown),
+        other_runs: input
+            .runs
+            .iter()
+            .skip(1)
+            .map(|run| OtherRun {
+                id: run.header.id.clone(),
+                path: run_path(&run.header.id),
+                started: run.header.started.clone(),
+                profile: run.header.plan.profile.clone(),
+            })
+            .collect(),
+    }
+}
+
+/// The page of all engines.
+#[derive(Serialize)]
+pub struct Engines {
+    frame: Frame,
+    engines: Vec<Card>,
+    read: String,
+    beyond: Option<Table>,
+    not_measured: Vec<Other>,
+}
+
+/// Make the page that links to every engine's page.
+pub fn engines(shown: &Shown) -> Engines {
+    let about = "What each engine is, how it was built, within which scope its outputs are \
+                 verified, and all of its results.";
+    Engines {
+        frame: shown.frame(ENGINES, "The engines", about),
+        engines: engine_cards(shown),
+        read: shown
+            .input
+            .maturity
+            .map(|m| m.read.clone())
+            .unwrap_or_default(),
+        not_measured: maturity::not_measured(shown),
+        beyond: maturity::table(shown, &engines_of(shown.input, shown.run)),
+    }
+}
+
+fn engine_cards(shown: &Shown) -> Vec<Card> {
+    let card = |id: String| {
+        let engine = shown.input.registry.engine(&id);
+        Card {
+            title: engine.map_or(id.clone(), |engine| engine.name.clone()),
+            path: engine_path(&id),
+            text: engine.map(|e| e.about.clone()).unwrap_or_default(),
+        }
+    };
+    engines_of(shown.input, shown.run)
+        .into_iter()
+        .map(card)
+        .collect()
+}
+
+/// Say which size of each scenario the page shows.
+fn sizes(shown: &Shown) -> String {
+    let several: Vec<_> = shown
+        .scenarios()
+        .iter()
+        .filter(|scenario| scenario.cases.len() > 1 && !scenario.has_own_loads())
+        .collect();
+    let smallest = several.iter().all(|&scenario| {
+        let value = |case: &Case| case.axis_value(scenario.axis);
+        shown.headline(scenario).map(value) == scenario.cases.iter().map(value).min()
+    });
+    let here = match smallest && !several.is_empty() {
+        true => "; here that is the smallest size of every scenario",
+        false => "",
+    };
+    format!(
+        "Each scenario at the size that the most targets had time for, the largest if several \
+         tie{here}."
+    )
+}
+
+/// Make a card for each scenario in which no target can lead, because loads differ.
+fn unranked(shown: &Shown) -> Vec<Card> {
+    let own = shown.scenarios().iter().filter(|s| s.has_own_loads());
+    own.map(|scenario| Card {
+        title: shown.title(scenario).into(),
+        path: scenario_path(&scenario.id),
+        text: standing::of_scenario(shown, scenario),
+    })
+    .collect()
+}
+
+/// The leaders that are of this project's own engines; empty where there are none.
+fn own_engine(shown: &Shown, answers: &[Answer]) -> String {
+    let leaders = answers.iter().flat_map(|answer| &answer.leaders);
+    let own: BTreeSet<&str> = leaders
+        .map(String::as_str)
+        .filter(|leader| shown.is_ours(leader))
+        .collect();
+    let own: Vec<String> = own.into_iter().map(str::to_owned).collect();
+    join(&own)
+}
+
+fn columns(shown: &Shown) -> Vec<Column> {
+    shown
+        .scenarios()
+        .iter()
+        .filter_map(|scenario| {
+            let case = shown.headline(scenario)?;
+            let about = shown.leading(scenario)?.describe();
+            Some(Column {
+                title: shown.title(scenario).into(),
+                path: scenario_path(&scenario.id),
+                case: case_label(scenario.axis, case.axis_value(scenario.axis)),
+                metric: about.title.into(),
+                better: match about.better {
+                    _ if scenario.has_own_loads() => "loads differ by target: not ranked",
+                    stats::metrics::Better::Lower => "less is better",
+                    stats::metrics::Better::Higher => "more is better",
+                    stats::metrics::Better::Neither => "",
+                },
+            })
+        })
+        .collect()
+}
+
+fn rows(shown: &Shown) -> Vec<Row> {
+    shown
+        .targets()
+        .iter()
+        .map(|target| Row {
+            swatch: swatch(shown, &target.id),
+            target: target.id.clone(),
+            path: target_path(shown, &target.id),
+            baseline: target.id == shown.baseline(),
+            cells: shown
+                .scenarios()
+                .iter()
+                .filter_map(|scenario| {
+                    let case = shown.headline(scenario)?;
+                    let id = shown.leading(scenario)?;
+                    Some(view(shown, &scenario.cell_key(case, &target.id), id))
+                })
+                .collect(),
+        })
+        .collect()
+}
+
+fn measured(shown: &Shown) -> String {
+    let all = shown.analysis.cells.len();
+    let ok = shown
+        .analysis
+        .cells
+        .iter()
+        .filter(|cell| cell.status == Status::Ok)
+        .count();
+    format!(
+        "{} of {} {} measured",
+        fmt::count(ok as u64),
+        plural(all as u64, "planned cell", "planned cells"),
+        if all == 1 { "was" } else { "were" }
+    )
+}
+
+/// Count the cells without numbers by status.
+fn gaps(shown: &Shown) -> Vec<Gap> {
+    let mut counts: BTreeMap<Status, u64> = BTreeMap::new();
+    for cell in &shown.analysis.cells {
+        if cell.status != Status::Ok {
+            *counts.entry(cell.status).or_default() += 1;
+        }
+    }
+    counts
+        .into_iter()
+        .map(|(status, count)| Gap {
+            status: status_words(status),
+            count: fmt::count(count),
+        })
+        .collect()
+}

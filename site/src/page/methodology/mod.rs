@@ -1,0 +1,268 @@
+//! The methodology page: an authored text, the definition of every metric from the program that
+//! computes it, the stories that trained models write, and how the statistics fared on data of
+//! known truth. And the changelog of it.
+
+mod adapters;
+
+use crate::authored::{CHANGELOG, METHODOLOGY};
+use crate::page::scenario::{MetricWords, words};
+use crate::view::frame::Frame;
+use crate::view::{paths, place};
+use crate::{Input, fmt, markdown};
+use schema::simulation::{PowerRow, ShapeRow, Simulation, SimulationRow, UntilRow};
+use schema::train::{Shipped, Written};
+use serde::Serialize;
+use stats::analysis::MetricId;
+
+/// The methodology page.
+#[derive(Serialize)]
+pub struct MethodologyPage {
+    frame: Frame,
+    text: String,
+    metrics: Vec<MetricWords>,
+    limits: Vec<LimitRow>,
+    simulation: Option<SimulationView>,
+    adapters: Option<adapters::Table>,
+    storytellers: Vec<TrainedModelView>,
+}
+
+#[derive(Serialize)]
+struct LimitRow {
+    precision: String,
+    kl: String,
+    tie: String,
+    reason: String,
+}
+
+/// Make the methodology page.
+pub fn page(input: &Input) -> MethodologyPage {
+    MethodologyPage {
+        frame: place::frame(
+            input,
+            crate::view::paths::METHODOLOGY,
+            "Methodology",
+            "What is measured, how, and what was rejected.",
+        ),
+        text: markdown::render(METHODOLOGY.text(input.authored), 2),
+        metrics: MetricId::ALL.into_iter().map(words).collect(),
+        limits: input
+            .parity
+            .iter()
+            .flat_map(|limits| &limits.precision)
+            .map(|(precision, limit)| LimitRow {
+                precision: precision.clone(),
+                kl: format!("{:e}", limit.kl_nats_max),
+                tie: format!("{}", limit.tie_width_nats),
+                reason: limit.reason.clone(),
+            })
+            .collect(),
+        simulation: input.simulation.map(trial),
+        adapters: input.adapters.map(adapters::table),
+        storytellers: input.shipped.iter().map(storyteller).collect(),
+    }
+}
+
+/// A model that was trained here, described, with the stories that it wrote.
+#[derive(Serialize)]
+pub struct TrainedModelView {
+    model: String,
+    about: String,
+    command: String,
+    found: String,
+    stories: Vec<Story>,
+}
+
+#[derive(Serialize)]
+struct Story {
+    prompt: String,
+    text: String,
+    /// What is wrong with the story; empty for nothing.
+    fault: String,
+}
+
+/// Describe a trained model, and list its stories.
+pub fn storyteller(shipped: &Shipped) -> TrainedModelView {
+    let training = &shipped.training;
+    let about = format!(
+        "{}: {} steps, {} tokens, on Burn’s {} backend. Over {} tokens of stories that it never saw \
+         its perplexity is {:.3}.",
+        training.model,
+        fmt::count(training.steps as u64),
+        fmt::count(training.tokens),
+        training.backend,
+        fmt::count(training.perplexity_tokens),
+        training.perplexity
+    );
+    let stories = shipped.stories.as_ref();
+    let found = stories.map(|stories| {
+        format!(
+            "Given the first sentence of a story that it never saw, it wrote these ({}, greedy). {} of {} \
+             end by themselves and could have come from the grammar that it learned from.",
+            stories.reference,
+            stories.whole(),
+            stories.stories.len()
+        )
+    });
+    TrainedModelView {
+        model: training.model.clone(),
+        about,
+        command: training.command.clone(),
+        found: found.unwrap_or_default(),
+        stories: stories
+            .iter()
+            .flat_map(|stories| &stories.stories)
+            .map(story)
+            .collect(),
+    }
+}
+
+fn story(written: &Written) -> Story {
+    let fault = match (written.ended, written.follows) {
+        (false, _) => "It didn’t come to an end.",
+        (true, false) => "It departs from the grammar.",
+        (true, true) => "",
+    };
+    Story {
+        prompt: written.prompt.clone(),
+        text: written.text.clone(),
+        fault: fault.to_owned(),
+    }
+}
+
+/// The results of the simulation: a description and tables.
+#[derive(Serialize)]
+pub struct SimulationView {
+    about: String,
+    experiments: String,
+    difference: String,
+    rows: Vec<Row>,
+    power: Vec<Vec<String>>,
+    shapes_difference: String,
+    shapes: Vec<Vec<String>>,
+    until: Vec<Vec<String>>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    size: String,
+    profiles: String,
+    icc: String,
+    coverage: String,
+    false_positive_test: String,
+    false_positive: String,
+}
+
+/// Describe the simulation, and list its results.
+pub fn trial(simulation: &Simulation) -> SimulationView {
+    SimulationView {
+        about: about(simulation),
+        experiments: fmt::count(u64::from(simulation.experiments)),
+        difference: fmt::percent(simulation.difference),
+        rows: simulation.rows.iter().map(row).collect(),
+        power: simulation.power.iter().map(power).collect(),
+        shapes_difference: fmt::percent(simulation.shapes_difference),
+        shapes: simulation.shapes.iter().map(shape).collect(),
+        until: simulation.until.iter().map(until).collect(),
+    }
+}
+
+fn about(simulation: &Simulation) -> String {
+    let found = || simulation.rows.iter().filter_map(|row| row.found);
+    let least = found().map(|f| f.coverage).reduce(f64::min);
+    let most = found().map(|f| f.coverage).reduce(f64::max);
+    let wrong = found().map(|f| f.false_positive).reduce(f64::max);
+    let (Some(least), Some(most), Some(wrong)) = (least, most, wrong) else {
+        return "No profile has the launches that an interval takes.".into();
+    };
+    format!(
+        "The functions that judge the records were given data whose truth is known: skewed \
+         (log-normal, standard deviation of the logarithm {}) and autocorrelated (lag 1: {}) \
+         samples at the sizes of every profile, with more and more of the variance between \
+         launches. Over all rows the 95 % interval held the truth in {} to {} of the \
+         experiments; two equal targets were called different in at most {}.",
+        simulation.log_stddev,
+        simulation.lag1,
+        fmt::percent(least),
+        fmt::percent(most),
+        fmt::percent(wrong)
+    )
+}
+
+fn row(row: &SimulationRow) -> Row {
+    let share = |of: fn(&schema::simulation::Outcome) -> f64| match &row.found {
+        Some(found) => fmt::percent(of(found)),
+        None => fmt::NONE.into(),
+    };
+    Row {
+        size: format!("{} × {}", row.invocations, row.requests),
+        profiles: row.profiles.join(", "),
+        icc: row.icc.to_string(),
+        coverage: share(|f| f.coverage),
+        false_positive_test: share(|f| f.false_positive_test),
+        false_positive: share(|f| f.false_positive),
+    }
+}
+
+fn power(row: &PowerRow) -> Vec<String> {
+    let found = &row.found;
+    vec![
+        fmt::percent(row.launch_log_stddev),
+        row.invocations.to_string(),
+        fmt::percent(found.power_test),
+        fmt::percent(found.power),
+        fmt::percent(found.equal),
+        fmt::percent(found.false_equal),
+    ]
+}
+
+fn shape(row: &ShapeRow) -> Vec<String> {
+    let found = &row.found;
+    vec![
+        row.shape.clone(),
+        row.invocations.to_string(),
+        fmt::percent(found.coverage),
+        fmt::percent(found.false_positive_test),
+        fmt::percent(found.false_positive),
+        fmt::percent(found.power),
+    ]
+}
+
+fn until(row: &UntilRow) -> Vec<String> {
+    let found = &row.found;
+    vec![
+        format!("±{} %", row.percent),
+        match row.compared {
+            true => format!("{} compared", row.cells),
+            false => row.cells.to_string(),
+        },
+        fmt::percent(row.launch_log_stddev),
+        row.invocations.to_string(),
+        format!("{:.1}", found.blocks),
+        fmt::percent(found.gave_up),
+        fmt::percent(found.coverage),
+        fmt::percent(found.coverage_widest),
+        found.power.map_or(fmt::NONE.into(), fmt::percent),
+    ]
+}
+
+/// A page that consists of a text alone.
+#[derive(Serialize)]
+pub struct TextPage {
+    frame: Frame,
+    kicker: &'static str,
+    text: String,
+}
+
+/// Make the page of the methodology's changelog, an authored text.
+pub fn changelog(input: &Input) -> TextPage {
+    TextPage {
+        frame: place::frame(
+            input,
+            paths::CHANGELOG,
+            "What changed in how this is measured",
+            "Dated changes of the methodology, with the results that each touches.",
+        ),
+        kicker: "Changelog",
+        text: markdown::render(CHANGELOG.text(input.authored), 2),
+    }
+}

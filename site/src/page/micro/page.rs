@@ -1,0 +1,178 @@
+//! A suite's page: its variants, how they compare with the baseline, and every case.
+
+use super::case::CaseView;
+use super::{SuiteView, call_ns};
+use crate::chart::forest::{Forest, Group, Outcome, Row};
+use crate::chart::scale::Kind;
+use crate::chart::{Estimate, Figure, Table};
+use crate::fmt::{NONE, Unit, quantity};
+use crate::markdown;
+use crate::view::Shown;
+use crate::view::cells::{rests_on, why};
+use crate::view::frame::Frame;
+use crate::view::noise;
+use crate::view::paths::suite_path;
+use crate::words::plural;
+use schema::record::IsaLimit;
+use serde::Serialize;
+use stats::analysis::MetricId;
+
+/// The page of a suite.
+#[derive(Serialize)]
+pub struct MicroPage {
+    frame: Frame,
+    id: String,
+    version: u32,
+    question: String,
+    analysis: String,
+    baseline: String,
+    protocol: String,
+    variants: Table,
+    chart: Figure,
+    cases: Vec<CaseView>,
+    records: Vec<(String, String)>,
+}
+
+impl SuiteView<'_> {
+    pub(super) fn page(&self, shown: &Shown) -> MicroPage {
+        let planned = self.planned;
+        let analysis = match self.text {
+            Some(text) => markdown::render(&text.analysis, 3),
+            None => "<p>The text of this version of the suite is no longer in the repository.</p>"
+                .into(),
+        };
+        let path = suite_path(&planned.id);
+        let question = self.question();
+        MicroPage {
+            frame: shown.frame(&path, self.title(), question),
+            id: schema::micro::scenario_id(&planned.id),
+            version: planned.version,
+            question: question.into(),
+            analysis,
+            baseline: planned.baseline.clone(),
+            protocol: format!(
+                "{} of each variant in randomised blocks; in each, {} of about {} after {} of untimed \
+                 calls",
+                plural(
+                    u64::from(shown.run.header.plan.invocations),
+                    "launch",
+                    "launches"
+                ),
+                plural(u64::from(planned.samples), "reading", "readings"),
+                quantity(Unit::Ns, planned.sample_ns as f64),
+                quantity(Unit::Ns, planned.warmup_ns as f64)
+            ),
+            variants: self.variants(shown),
+            chart: self.chart(),
+            cases: planned.cases.iter().map(|case| self.case(case)).collect(),
+            records: self.records(shown),
+        }
+    }
+
+    /// The suite's record files, with their hashes.
+    fn records(&self, shown: &Shown) -> Vec<(String, String)> {
+        let logs = shown.run.micro.iter();
+        logs.filter(|log| log.launch.suite == self.planned.id)
+            .map(|log| (log.file.display().to_string(), log.sha256.clone()))
+            .collect()
+    }
+
+    /// The table of variants, with what their programs report of themselves.
+    fn variants(&self, shown: &Shown) -> Table {
+        let rows = self.planned.variants.iter().map(|variant| {
+            let mut logs = shown.run.micro.iter().filter(|log| {
+                log.launch.suite == self.planned.id && log.launch.variant == variant.id
+            });
+            let limit = logs.clone().find_map(|log| log.launch.isa_limit.as_ref());
+            let ready = logs.find_map(|log| log.ready.as_ref());
+            let said = |of: fn(&schema::micro::record::MicroReady) -> String| {
+                ready.map(of).filter(|text| !text.is_empty())
+            };
+            vec![
+                variant.id.clone(),
+                variant.about.clone(),
+                variant.backend.clone(),
+                variant.precision.clone(),
+                said(|r| r.version.clone()).unwrap_or_else(|| NONE.into()),
+                notes(said(|r| r.notes.join("; ")), limit),
+            ]
+        });
+        let head = [
+            "Variant",
+            "What it is",
+            "Backend",
+            "Precision",
+            "Version",
+            "Notes",
+        ];
+        Table::new(head, rows.collect())
+    }
+
+    fn chart(&self) -> Figure {
+        let baseline = &self.planned.baseline;
+        let groups = self.planned.cases.iter().map(|case| {
+            let others = self.planned.variants.iter().filter(|v| v.id != *baseline);
+            let mut rows: Vec<(f64, Row)> = others
+                .map(|variant| {
+                    let cell = self.analysis.cell(&case.id, &variant.id);
+                    let measured = cell.and_then(|cell| Some((cell, call_ns(cell)?)));
+                    let (order, outcome) = match (self.comparison(&case.id, &variant.id), measured)
+                    {
+                        (Some(c), Some((cell, metric))) => {
+                            let estimate = Estimate::new(c.ratio, c.ci95);
+                            (c.ratio, Outcome::Measured(estimate, rests_on(cell, metric)))
+                        }
+                        (None, Some(_)) => (-1.0, Outcome::Missing("baseline has no value".into())),
+                        (_, None) => (-2.0, Outcome::Missing(why(cell))),
+                    };
+                    let row = Row {
+                        label: variant.id.clone(),
+                        style: self.style(variant),
+                        outcome,
+                        shown: true,
+                    };
+                    (order, row)
+                })
+                .collect();
+            rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+            let noise = self.analysis.noise(MetricId::CallNs);
+            Group {
+                heading: format!(
+                    "{}{}",
+                    case.label,
+                    noise.map_or(String::new(), noise::suffix_of)
+                ),
+                band: noise::band(self.analysis.matters),
+                rows: rows.into_iter().map(|(_, row)| row).collect(),
+            }
+        });
+        Forest {
+            id: "ratios".into(),
+            finding: self.finding(),
+            reading: format!(
+                "Marker: geometric mean over blocks of how many times faster than {baseline}; whiskers: 95 % \
+                 interval. The dashed line is {baseline} itself (1×). {} \
+                 The axis is logarithmic.",
+                noise::band_words(self.analysis.matters)
+            ),
+            axis_label: format!("times faster than {baseline}"),
+            unit: Unit::Ratio,
+            kind: Kind::Log,
+            reference: Some(1.0),
+            groups: groups.collect(),
+        }
+        .draw()
+    }
+}
+
+/// Join what a program reports of itself and the instructions that its library was limited to.
+fn notes(said: Option<String>, limit: Option<&IsaLimit>) -> String {
+    let all: Vec<String> = said
+        .into_iter()
+        .chain(limit.map(IsaLimit::to_string))
+        .collect();
+    match all.is_empty() {
+        true => NONE.into(),
+        false => all.join("; "),
+    }
+}

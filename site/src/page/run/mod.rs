@@ -1,0 +1,382 @@
+//! A run's page: everything needed to judge the run, check it and repeat it.
+
+mod parity;
+mod results_table;
+
+use crate::chart::Figure;
+use crate::fmt;
+use crate::page::coverage;
+use crate::page::data::{Download, DownloadRow};
+use crate::view::cells::status_words;
+use crate::view::disturbances::Disturbances;
+use crate::view::frame::Frame;
+use crate::view::gpus::{self, Gpus};
+use crate::view::instrument::{InstrumentError, capacities};
+use crate::view::paths::run_path;
+use crate::view::{Shown, disturbances, noise, pins};
+use crate::words::plural;
+use results_table::ResultTable;
+use schema::launch_log::LaunchLog;
+use schema::micro::MicroLog;
+use schema::record::{End, Status};
+use serde::Serialize;
+use stats::alone::alone;
+use stats::analysis::{Exceeded, MetricId};
+use std::path::Path;
+
+/// The page of a run.
+#[derive(Serialize)]
+pub struct RunPage {
+    frame: Frame,
+    latest: bool,
+    plan: Vec<(&'static str, String)>,
+    identity: Vec<(&'static str, String)>,
+    command: String,
+    /// How many launches were made again after a stop, in words; empty where none.
+    again: String,
+    reproduce: String,
+    pins: Vec<(String, String)>,
+    environment: String,
+    facts: Vec<(String, String)>,
+    hashes: Vec<HashTable>,
+    results: Vec<ResultTable>,
+    parity: Vec<parity::ParityRow>,
+    checks: Vec<parity::CheckRow>,
+    coverage: Figure,
+    lag: Vec<(String, String)>,
+    disturbances: Disturbances,
+    gpus: Gpus,
+    exceeded: Vec<String>,
+    alone: Vec<(String, String)>,
+    instrument: Option<InstrumentError>,
+    capacities: Vec<(String, String)>,
+    isa: Vec<(String, String)>,
+    commands: Vec<(String, String)>,
+    order: Vec<(String, String)>,
+    files: Vec<FileRow>,
+    files_summary: String,
+    downloads: Vec<DownloadRow>,
+}
+
+#[derive(Serialize)]
+struct HashTable {
+    title: &'static str,
+    what: &'static str,
+    rows: Vec<(String, String)>,
+}
+
+#[derive(Serialize)]
+struct FileRow {
+    file: String,
+    sha256: String,
+    status: &'static str,
+    ok: bool,
+    requests: String,
+    reason: String,
+}
+
+impl FileRow {
+    fn new(file: &Path, sha256: &str, end: Option<&End>, requests: String) -> Self {
+        let status = end.map(|end| end.status);
+        Self {
+            file: file.to_string_lossy().into_owned(),
+            sha256: sha256.to_owned(),
+            status: status.map_or("cut short", status_words),
+            ok: status == Some(Status::Ok),
+            requests,
+            reason: end.map(|end| end.reason.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// Make the page of one run with its `downloads`; `latest` where it is the run that the report
+/// shows.
+pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
+    let header = &shown.run.header;
+    let provenance = &header.provenance;
+    let table = |title, what, map: &std::collections::BTreeMap<String, String>| HashTable {
+        title,
+        what,
+        rows: map.clone().into_iter().collect(),
+    };
+    let command = command(&header.argv);
+    let again = shown.run.launches.iter().chain(&shown.run.twins);
+    let again = again.filter(|log| log.launch.attempt > 0).count();
+    let records = shown.run.launches.iter().chain(&shown.run.twins);
+    let suites = shown.run.micro.iter().map(suite_row);
+    let files: Vec<FileRow> = records.map(file_row).chain(suites).collect();
+    RunPage {
+        frame: shown.frame(
+            &run_path(&header.id),
+            &format!("Run {}", header.id),
+            "Results, environment, command, hashes, parity and record files of one run.",
+        ),
+        latest,
+        plan: plan_rows(shown),
+        identity: identity(shown),
+        again: match again {
+            0 => String::new(),
+            n => plural(n as u64, "launch was", "launches were"),
+        },
+        reproduce: reproduce(
+            provenance.git_revision.as_deref(),
+            &self::command(&whole(&header.argv)),
+        ),
+        command,
+        pins: pins::rows(provenance),
+        environment: provenance
+            .pins
+            .command(provenance.git_revision.as_deref().map(quote).as_deref()),
+        facts: provenance.facts.clone().into_iter().collect(),
+        hashes: vec![
+            table("Programs", "Target", &provenance.binaries),
+            table("Model files", "File", &provenance.model_files),
+            table("Lock files", "File", &provenance.lockfiles),
+        ],
+        results: results_table::tables(shown),
+        parity: parity::rows(shown),
+        checks: parity::checks(shown),
+        coverage: coverage::map(shown),
+        lag: disturbances::largest(shown, MetricId::ReportLagNs),
+        disturbances: disturbances::view(shown),
+        gpus: gpus::view(shown),
+        exceeded: shown.analysis.exceeded.iter().map(exceeded).collect(),
+        alone: alone_rows(shown),
+        instrument: shown.run.calibration.as_ref().map(InstrumentError::new),
+        capacities: capacities(shown.run),
+        isa: pins::instruction_limits(shown),
+        commands: commands(shown),
+        order: order(shown),
+        files_summary: plural(files.len() as u64, "record file", "record files"),
+        files,
+        downloads: downloads.iter().map(DownloadRow::new).collect(),
+    }
+}
+
+/// Compare what each target took for the same work alone and in turns (alone ÷ in turns).
+fn alone_rows(shown: &Shown) -> Vec<(String, String)> {
+    let all = alone(&shown.run.header.plan.scenarios, &shown.analysis.cells);
+    all.into_iter()
+        .map(|found| {
+            let ratio = fmt::ratio(found.ratio.ratio, found.ratio.ci95);
+            let cases = format!("{} ÷ {}", found.alone, found.in_turns);
+            let label = format!("{} ({cases})", found.target);
+            (label, fmt::joined(ratio))
+        })
+        .collect()
+}
+
+/// Say why no share of a limit is given.
+fn exceeded(limit: &Exceeded) -> String {
+    let title = limit.metric.describe().title;
+    format!(
+        "{title} is not given: {} would have {:.0} % of what this machine was measured to do at best, so that measurement is wrong, or was made while the machine was slow.",
+        limit.target, limit.percent
+    )
+}
+
+fn identity(shown: &Shown) -> Vec<(&'static str, String)> {
+    let header = &shown.run.header;
+    let unknown = || "could not be read".to_owned();
+    vec![
+        ("Run", header.id.clone()),
+        ("Record format", header.format.to_string()),
+        ("Hash of the plan (sha256)", header.plan_sha256.clone()),
+        (
+            "Revision",
+            header
+                .provenance
+                .git_revision
+                .clone()
+                .unwrap_or_else(unknown),
+        ),
+        (
+            "Tracked files",
+            match header.provenance.git_dirty {
+                Some(true) => "differed from the revision".into(),
+                Some(false) => "as in the revision".into(),
+                None => unknown(),
+            },
+        ),
+    ]
+}
+
+fn plan_rows(shown: &Shown) -> Vec<(&'static str, String)> {
+    let plan = &shown.run.header.plan;
+    let profile = shown.input.profiles.iter().find(|p| p.id == plan.profile);
+    let about = profile
+        .map(|p| format!(" – {}", p.about))
+        .unwrap_or_default();
+    let model = match shown.input.models.get(&plan.model) {
+        Some(model) => format!(
+            "{} ({}), {} parameters",
+            model.name,
+            model.id,
+            fmt::count(model.parameters)
+        ),
+        None => plan.model.clone(),
+    };
+    vec![
+        ("Profile", format!("{}{about}", plan.profile)),
+        (
+            "Publishable",
+            if plan.publishable { "yes" } else { "no" }.into(),
+        ),
+        ("Model", model),
+        ("Seed", plan.seed.to_string()),
+        (
+            "Seed of the prompts",
+            match plan.prompt_seed {
+                Some(seed) => format!("{seed}, drawn as the run began"),
+                None => "the same".into(),
+            },
+        ),
+        ("Threads per engine", plan.threads.to_string()),
+        (
+            "Launches per target and scenario",
+            plan.invocations.to_string(),
+        ),
+        (
+            "Untimed requests per case",
+            plan.warmup_requests.to_string(),
+        ),
+        ("Request timeout", format!("{} s", plan.request_timeout_s)),
+        ("Load timeout", format!("{} s", plan.load_timeout_s)),
+        ("Run twice in every block", noise::who(shown)),
+        ("Baseline of ratios", shown.baseline().to_owned()),
+        (
+            "Smallest difference that matters",
+            fmt::percent_more(plan.matters()),
+        ),
+        (
+            "Reference of outputs",
+            shown.input.registry.reference.clone(),
+        ),
+    ]
+}
+
+fn reproduce(revision: Option<&str>, command: &str) -> String {
+    match revision {
+        Some(revision) => format!("git checkout {}\n{command}", quote(revision)),
+        None => command.to_owned(),
+    }
+}
+
+/// The command line of every target's first launch, with the instruction limit that was set for it.
+fn commands(shown: &Shown) -> Vec<(String, String)> {
+    shown
+        .targets()
+        .iter()
+        .filter_map(|target| {
+            let mut launches = shown.run.launches.iter();
+            let log = launches.find(|log| log.launch.target == target.id)?;
+            let limit = log.launch.isa_limit.as_ref();
+            let set = limit.map_or(String::new(), |limit| {
+                format!("{}={} ", limit.variable, quote(&limit.value))
+            });
+            Some((
+                target.id.clone(),
+                format!("{set}{}", shell(&log.launch.argv)),
+            ))
+        })
+        .collect()
+}
+
+/// List the planned launches in order, one line per block.
+fn order(shown: &Shown) -> Vec<(String, String)> {
+    let launches = &shown.run.header.plan.launches;
+    let mut blocks: Vec<(u32, Vec<String>)> = Vec::new();
+    for launch in launches {
+        let text = format!(
+            "{} {} ({})",
+            launch.scenario,
+            launch.target,
+            launch.cases.join(" ")
+        );
+        match blocks
+            .iter_mut()
+            .find(|(block, _)| *block == launch.invocation)
+        {
+            Some((_, texts)) => texts.push(text),
+            None => blocks.push((launch.invocation, vec![text])),
+        }
+    }
+    blocks
+        .into_iter()
+        .map(|(block, texts)| (format!("Block {block}"), texts.join(" → ")))
+        .collect()
+}
+
+fn file_row(log: &LaunchLog) -> FileRow {
+    let timed = log.requests.iter().filter(|r| !r.warmup).count() as u64;
+    FileRow::new(&log.file, &log.sha256, log.end.as_ref(), fmt::count(timed))
+}
+
+/// A micro suite's launch times calls and sends no request.
+fn suite_row(log: &MicroLog) -> FileRow {
+    FileRow::new(&log.file, &log.sha256, log.end.as_ref(), fmt::NONE.into())
+}
+
+/// The arguments without those that stop a run before its end.
+fn whole(argv: &[String]) -> Vec<String> {
+    let mut words = argv.iter();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--stop-after" => {
+                words.next();
+            }
+            word if word.starts_with("--stop-after=") => {}
+            word => kept.push(word.to_owned()),
+        }
+    }
+    kept
+}
+
+/// The command that made a run, as one would type it in a checkout. A record has only the harness's
+/// arguments; `cargo xtask` is put before them.
+fn command(argv: &[String]) -> String {
+    match argv.first().map(String::as_str) {
+        Some("cargo") => shell(argv),
+        _ => format!("cargo xtask {}", shell(argv)),
+    }
+}
+
+/// Join a command line, quoted for a shell.
+fn shell(argv: &[String]) -> String {
+    argv.iter()
+        .map(|word| quote(word))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn quote(word: &str) -> String {
+    let plain = !word.is_empty()
+        && word
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_./=:,+@%".contains(&b));
+    if plain {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_repeated_by_what_can_be_typed() {
+        let argv = ["bench-all", "--profile", "cpu"].map(String::from);
+        assert_eq!(command(&argv), "cargo xtask bench-all --profile cpu");
+        let whole = ["cargo", "xtask", "bench-all"].map(String::from);
+        assert_eq!(command(&whole), "cargo xtask bench-all");
+    }
+
+    #[test]
+    fn commands_are_quoted_for_a_shell() {
+        let argv = ["cargo", "xtask", "a b", "it's", ""].map(String::from);
+        assert_eq!(shell(&argv), r"cargo xtask 'a b' 'it'\''s' ''");
+    }
+}

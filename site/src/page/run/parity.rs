@@ -1,0 +1,177 @@
+//! A section of the run page on parity: what the gate found of each target, and how its timed
+//! outputs were checked.
+
+use crate::fmt;
+use crate::page::engine::verified_scope;
+use crate::view::Shown;
+use crate::view::cells::swatch;
+use schema::golden::Limit;
+use schema::record::{CheckRecord, Status};
+use serde::Serialize;
+
+/// A row with what the parity gate found of a target.
+#[derive(Serialize)]
+pub struct ParityRow {
+    swatch: String,
+    target: String,
+    ok: bool,
+    scope: String,
+    kl: String,
+    limit: String,
+    argmax: String,
+    batches: String,
+    checked: String,
+    wrong: bool,
+    gap: String,
+    reason: String,
+}
+
+/// A row with what the reference says of a cell's outputs.
+#[derive(Serialize)]
+pub struct CheckRow {
+    target: String,
+    scenario: String,
+    case: String,
+    equal: String,
+    rescored: String,
+    wrong: String,
+    unchecked: String,
+    gap: String,
+    method: String,
+}
+
+/// Make a row for every target.
+pub fn rows(shown: &Shown) -> Vec<ParityRow> {
+    shown
+        .targets()
+        .iter()
+        .map(|target| {
+            let record = shown.run.verify.get(&target.id);
+            let checks = || {
+                let all = shown.run.checks.values();
+                all.filter(|check| check.target == target.id)
+            };
+            let limit = shown
+                .input
+                .parity
+                .and_then(|limits| limits.precision.get(&target.precision));
+            let passed = record.filter(|record| record.status == Status::Ok);
+            let passed_with = passed.and_then(|record| record.kl_nats);
+            let wrong: u64 = checks().map(|check| check.wrong).sum();
+            let gap = checks().map(|check| check.gap_nats_max).fold(0.0, f64::max);
+            ParityRow {
+                swatch: swatch(shown, &target.id),
+                target: target.id.clone(),
+                ok: record.is_some_and(|record| record.status == Status::Ok),
+                scope: record.map_or("not verified".into(), verified_scope),
+                kl: record
+                    .and_then(|record| record.kl_nats)
+                    .map_or(fmt::NONE.into(), nats),
+                limit: limit_in_words(limit, passed_with),
+                argmax: record
+                    .and_then(|record| record.argmax_agreement)
+                    .map_or(fmt::NONE.into(), fmt::percent),
+                batches: match record {
+                    Some(record) if !record.batches.is_empty() => record
+                        .batches
+                        .iter()
+                        .map(u32::to_string)
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                    _ => fmt::NONE.into(),
+                },
+                checked: if checks().next().is_none() {
+                    "none checked".into()
+                } else {
+                    sums(checks())
+                },
+                wrong: wrong > 0,
+                gap: if checks().next().is_none() {
+                    fmt::NONE.into()
+                } else {
+                    nats(gap)
+                },
+                reason: record
+                    .map(|record| record.reason.clone())
+                    .unwrap_or_default(),
+            }
+        })
+        .collect()
+}
+
+/// The limit of a precision today, unless a target passed with more (nats): limits change, and
+/// records are judged by those of their day.
+fn limit_in_words(limit: Option<&Limit>, passed_with: Option<f64>) -> String {
+    match limit {
+        Some(limit) if passed_with.is_some_and(|kl| kl > limit.kl_nats_max) => {
+            "wider when this run was judged".into()
+        }
+        Some(limit) => nats(limit.kl_nats_max),
+        None => fmt::NONE.into(),
+    }
+}
+
+fn sums<'a>(checks: impl Iterator<Item = &'a CheckRecord>) -> String {
+    let (mut equal, mut rescored, mut wrong, mut unchecked) = (0, 0, 0, 0);
+    for check in checks {
+        equal += check.equal;
+        rescored += check.rescored;
+        wrong += check.wrong;
+        unchecked += check.unchecked;
+    }
+    format!(
+        "{} equal, {} within the tie width, {} wrong, {} unchecked",
+        fmt::count(equal),
+        fmt::count(rescored),
+        fmt::count(wrong),
+        fmt::count(unchecked)
+    )
+}
+
+fn nats(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return if value == 0.0 {
+            "0".into()
+        } else {
+            fmt::NONE.into()
+        };
+    }
+    format!("{value:.1e}").replace('-', "−")
+}
+
+/// Make a row for every cell whose outputs were checked.
+pub fn checks(shown: &Shown) -> Vec<CheckRow> {
+    let row = |check: &CheckRecord| CheckRow {
+        target: check.target.clone(),
+        scenario: check.scenario.clone(),
+        case: check.case.clone(),
+        equal: fmt::count(check.equal),
+        rescored: fmt::count(check.rescored),
+        wrong: fmt::count(check.wrong),
+        unchecked: fmt::count(check.unchecked),
+        gap: nats(check.gap_nats_max),
+        method: check.method.clone(),
+    };
+    shown.run.checks.values().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_today_is_not_said_of_what_passed_beyond_it() {
+        let limit = Limit {
+            kl_nats_max: 4e-3,
+            tie_width_nats: 0.7,
+            batch_tie_nats: 0.25,
+            own_weights: true,
+            reason: String::new(),
+        };
+        let words = |passed_with| limit_in_words(Some(&limit), passed_with);
+        assert_eq!(words(Some(1.4e-3)), "4.0e−3");
+        assert_eq!(words(None), "4.0e−3");
+        assert!(words(Some(8.4e-2)).starts_with("wider"));
+        assert_eq!(limit_in_words(None, None), fmt::NONE);
+    }
+}

@@ -1,0 +1,116 @@
+//! The results on a run's own page: for each scenario a table of the leading metric by target and
+//! case, and one of the shares of the machine's limits. Other pages show only one run.
+
+use crate::fmt::{self, NONE, Unit};
+use crate::view::cells::{self, swatch};
+use crate::view::{Shown, case_label};
+use schema::plan::PlannedScenario;
+use serde::Serialize;
+use stats::analysis::MetricId;
+
+/// The metrics that are shares of a limit; the table gives a target's first cell that has one.
+const SHARES: [MetricId; 2] = [MetricId::DecodeMbuPercent, MetricId::PrefillMfuPercent];
+
+/// A table of results.
+#[derive(Serialize)]
+pub struct ResultTable {
+    caption: String,
+    columns: Vec<String>,
+    rows: Vec<ResultRow>,
+}
+
+#[derive(Serialize)]
+struct ResultRow {
+    swatch: String,
+    target: String,
+    cells: Vec<ResultCell>,
+}
+
+#[derive(Serialize)]
+struct ResultCell {
+    /// The value, e.g. `12.3 ms`, or why there is none.
+    value: String,
+    /// The 95 % interval, e.g. `[11.9, 12.8]`, or empty.
+    interval: String,
+}
+
+/// Make all tables of a run.
+pub fn tables(shown: &Shown) -> Vec<ResultTable> {
+    let scenarios = shown.scenarios().iter();
+    scenarios
+        .filter_map(|scenario| of_scenario(shown, scenario))
+        .chain(shares(shown))
+        .collect()
+}
+
+fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> Option<ResultTable> {
+    let id = shown.leading(scenario)?;
+    let title = shown.title(scenario);
+    let row = |target: &str| {
+        let cells = scenario.cases.iter().map(|case| {
+            let view = cells::view(shown, &scenario.cell_key(case, target), id);
+            ResultCell {
+                value: if view.ok { view.value } else { view.status },
+                interval: view.interval,
+            }
+        });
+        self::row(shown, target, cells.collect())
+    };
+    let is_planned = |target: &str| {
+        let cases = scenario.cases.iter();
+        cases
+            .map(|case| scenario.cell_key(case, target))
+            .any(|key| shown.cell(&key).is_some())
+    };
+    let targets = shown.targets().iter().map(|target| target.id.as_str());
+    Some(ResultTable {
+        caption: format!("{title}: {}", id.describe().title),
+        columns: scenario
+            .cases
+            .iter()
+            .map(|case| case_label(scenario.axis, case.axis_value(scenario.axis)))
+            .collect(),
+        rows: targets.filter(|id| is_planned(id)).map(row).collect(),
+    })
+}
+
+/// Make the table of [`SHARES`]; `None` where no target has one.
+fn shares(shown: &Shown) -> Option<ResultTable> {
+    let of = |target: &str, id: MetricId| {
+        let mut cells = shown.analysis.cells.iter();
+        cells.find_map(|cell| cell.metric(id).filter(|_| cell.target == target))
+    };
+    let rows = shown.targets().iter().filter_map(|target| {
+        let found = SHARES.map(|id| of(&target.id, id));
+        let any = found.iter().any(Option::is_some);
+        let cells = found.into_iter().map(|metric| match metric {
+            Some(metric) => {
+                let (value, interval) =
+                    fmt::with_interval(Unit::from_metric(metric.id), metric.value, metric.ci95);
+                ResultCell {
+                    value,
+                    interval: interval.unwrap_or_default(),
+                }
+            }
+            None => ResultCell {
+                value: NONE.into(),
+                interval: String::new(),
+            },
+        });
+        any.then(|| row(shown, &target.id, cells.collect()))
+    });
+    let rows: Vec<ResultRow> = rows.collect();
+    (!rows.is_empty()).then(|| ResultTable {
+        caption: "Shares of what this machine can do at best".into(),
+        columns: SHARES.map(|id| id.describe().title.to_owned()).into(),
+        rows,
+    })
+}
+
+fn row(shown: &Shown, target: &str, cells: Vec<ResultCell>) -> ResultRow {
+    ResultRow {
+        swatch: swatch(shown, target),
+        target: target.to_owned(),
+        cells,
+    }
+}

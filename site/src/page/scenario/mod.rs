@@ -1,0 +1,307 @@
+//! A scenario's page: its question, what its numbers mean, charts along its axis, and all metrics
+//! and comparisons of every case.
+
+mod exhibits;
+mod model_size;
+mod reuse;
+mod roofline;
+mod tables;
+
+use crate::chart::Figure;
+use crate::html::slug;
+use crate::view::cells::{counts, direction};
+use crate::view::figures::{along_axis, distribution};
+use crate::view::fits::ScalingTable;
+use crate::view::frame::Frame;
+use crate::view::paths::{chart_prefix, scenario_path};
+use crate::view::primary::{LegendEntry, legend};
+use crate::view::standing::promises;
+use crate::view::{Shown, case_label, fits, noise, standing};
+use crate::{fmt, markdown};
+use reuse::ReuseTable;
+use schema::key::CaseKey;
+use schema::plan::{Case, PlannedScenario};
+use schema::record::Status;
+use schema::scenario::LoadShape;
+use serde::Serialize;
+use stats::analysis::MetricId;
+use stats::witness::Audit;
+use tables::{ComparisonGroup, FailedRow, MetricRows};
+
+/// A scenario's page.
+#[derive(Serialize)]
+pub struct ScenarioPage {
+    frame: Frame,
+    id: String,
+    version: u32,
+    answer: String,
+    model: String,
+    question: String,
+    analysis: String,
+    prompts: String,
+    load: &'static str,
+    axis: &'static str,
+    metrics: Vec<MetricWords>,
+    legend: Vec<LegendEntry>,
+    alone: String,
+    figures: Vec<Figure>,
+    scaling: Option<ScalingTable>,
+    reuse: Option<ReuseTable>,
+    cases: Vec<CaseView>,
+}
+
+/// A metric with its definition and how to read it.
+#[derive(Clone, Serialize)]
+pub struct MetricWords {
+    /// Title of the metric.
+    pub title: &'static str,
+    /// Name of the metric in exports, ending in its unit.
+    pub id: &'static str,
+    /// Definition of the metric.
+    pub definition: &'static str,
+    /// Which way is better, in words.
+    pub better: &'static str,
+    /// What n counts, in words.
+    pub counts: &'static str,
+}
+
+#[derive(Serialize)]
+struct CaseView {
+    anchor: String,
+    label: String,
+    work: String,
+    promises: Vec<String>,
+    metrics: Vec<MetricRows>,
+    drifting: String,
+    in_flight: u32,
+    /// Targets with fewer requests in a batch than `in_flight`, and how many.
+    small_batches: String,
+    below_zero: bool,
+    failures: Vec<FailedRow>,
+    comparisons: Vec<ComparisonGroup>,
+    comparison_metric: String,
+    noise: String,
+    /// How far stamps may be off, in a sentence; empty where none were checked.
+    stamps: String,
+    figures: Vec<Figure>,
+}
+
+impl ScenarioPage {
+    /// All charts of the page, those of its cases last.
+    pub fn figures(&self) -> impl Iterator<Item = &Figure> {
+        let of_cases = self.cases.iter().flat_map(|case| &case.figures);
+        self.figures.iter().chain(of_cases)
+    }
+}
+
+/// Describe a metric.
+pub fn words(id: MetricId) -> MetricWords {
+    let about = id.describe();
+    MetricWords {
+        title: about.title,
+        id: about.name,
+        definition: about.definition,
+        better: direction(about.better),
+        counts: counts(about.sample),
+    }
+}
+
+/// Make the page of one scenario; `all` are the runs that the site has.
+pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> ScenarioPage {
+    let plan = &shown.run.header.plan;
+    let text = shown.text(scenario);
+    let title = shown.title(scenario);
+    let question = text.map(|text| text.question.clone()).unwrap_or_default();
+    let metrics = shown.metrics(scenario);
+    ScenarioPage {
+        frame: shown.frame(&scenario_path(&scenario.id), title, &question),
+        id: scenario.id.clone(),
+        version: scenario.version,
+        answer: standing::of_scenario(shown, scenario),
+        model: plan.model.clone(),
+        question,
+        analysis: text.map_or_else(
+            || {
+                "<p>The text of this version of the scenario is no longer in the repository.</p>"
+                    .into()
+            },
+            |text| markdown::render(&text.analysis, 3),
+        ),
+        prompts: plan.prompts_words(scenario).unwrap_or_default(),
+        load: match scenario.load {
+            LoadShape::Serial if scenario.turns => {
+                "one request, then the next; the targets of a block take turns, a few requests each, and are stopped meanwhile"
+            }
+            LoadShape::Serial if scenario.reuses_prompts() => {
+                "one request, then the next, in a process that is asked to keep what it computed of prompts"
+            }
+            LoadShape::Serial => "one request, then the next",
+            LoadShape::ClosedLoop => {
+                "closed loop: every answer is followed at once by the next request"
+            }
+            LoadShape::Batch => "a whole batch at once, the next when all are answered",
+            LoadShape::Poisson => {
+                "open loop: requests come at random (Poisson) at a share of the capacity that this run measured, whether or not earlier ones are answered"
+            }
+            LoadShape::ConstantRate => {
+                "open loop: requests come at equal gaps at a share of the capacity that this run measured, whether or not earlier ones are answered"
+            }
+        },
+        axis: scenario.axis.label(),
+        legend: legend(shown),
+        alone: chart_prefix(&scenario_path(&scenario.id)),
+        figures: exhibits::memory(shown, scenario)
+            .into_iter()
+            .chain(
+                metrics
+                    .iter()
+                    .filter(|&&id| charted(scenario.load, id))
+                    .filter_map(|&id| along_axis(shown, scenario, id)),
+            )
+            .chain(model_size::memory(shown, all, scenario))
+            .chain(exhibits::strips(shown, scenario))
+            .chain(roofline::roofline(shown, scenario))
+            .collect(),
+        scaling: fits::scaling_table(shown, scenario),
+        reuse: reuse::table(shown, scenario),
+        metrics: metrics.iter().map(|&id| words(id)).collect(),
+        cases: scenario
+            .cases
+            .iter()
+            .map(|case| case_view(shown, scenario, case))
+            .collect(),
+    }
+}
+
+fn work(case: &Case) -> String {
+    let (from, to, users) = (case.prompt_tokens, case.new_tokens, case.concurrency);
+    let from = match case.prompt_tokens_mean {
+        None => format!("{from}"),
+        Some(mean) => format!("up to {from} (on average {mean})"),
+    };
+    let size = format!("{from} prompt tokens → {to} new tokens");
+    let measured = case.measured_by.as_ref().map_or_else(String::new, |by| {
+        format!(
+            "; the same load as {} of {}, measured once for both",
+            by.case, by.scenario
+        )
+    });
+    if let Some(percent) = case.shared_percent {
+        return format!(
+            "{size}, {users} in flight; {percent} % of the prompt, {} tokens, are the same in all prompts",
+            case.shared_tokens()
+        );
+    }
+    match case.load_percent {
+        None => format!("{size}, {users} in flight{measured}"),
+        Some(percent) => format!(
+            "{size}, offered at {percent} % of what the same target served with {users} in flight"
+        ),
+    }
+}
+
+fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView {
+    let serial = scenario.load == LoadShape::Serial;
+    let metrics = tables::metrics(shown, scenario, case);
+    CaseView {
+        anchor: slug(&case.id),
+        label: case_label(scenario.axis, case.axis_value(scenario.axis)),
+        work: work(case),
+        promises: promises(shown, scenario, case),
+        drifting: tables::drifting(&metrics),
+        in_flight: case.concurrency,
+        small_batches: tables::small_batches(shown, scenario, case),
+        below_zero: tables::below_zero(&metrics),
+        metrics,
+        failures: tables::failures(shown, scenario, case),
+        comparisons: tables::comparisons(shown, &scenario.case_key(case)),
+        comparison_metric: shown
+            .leading(scenario)
+            .map(|id| id.describe().title.to_lowercase())
+            .unwrap_or_default(),
+        noise: shown
+            .leading(scenario)
+            .map(|id| {
+                let at = scenario.case_key(case);
+                noise::sentence(shown, &at, id) + &noise::power(shown, &at)
+            })
+            .unwrap_or_default(),
+        stamps: stamps(shown, &scenario.case_key(case)),
+        // Under load, latency depends on what other users do: its distribution would invite
+        // comparing engines that were offered different work. Of several cases, only the one that
+        // stands for the scenario has it, to keep the page small.
+        figures: [MetricId::TtftNs, MetricId::ItlNs]
+            .into_iter()
+            .filter(|_| serial && shown.headline(scenario).is_some_and(|h| h.id == case.id))
+            .filter(|id| shown.metrics(scenario).contains(id))
+            .filter_map(|id| distribution(shown, scenario, case, id))
+            .collect(),
+    }
+}
+
+/// Say how far the stamps of a case may be off, for the targets with the largest bounds; empty
+/// where none were checked.
+fn stamps(shown: &Shown, at: &CaseKey) -> String {
+    let cells = || {
+        let all = shown.analysis.cells.iter();
+        all.filter(|cell| cell.case_key() == *at && cell.status == Status::Ok)
+    };
+    let audits: Vec<(&str, Audit)> = cells()
+        .filter_map(|cell| Some((cell.target.as_str(), cell.audit?)))
+        .collect();
+    let unchecked = cells().filter(|cell| cell.audit.is_none());
+    let unchecked: Vec<&str> = unchecked.map(|cell| cell.target.as_str()).collect();
+    let worst = |errors: fn(&Audit) -> f64| {
+        let of = audits
+            .iter()
+            .map(|(target, audit)| (*target, errors(audit)));
+        let (target, ns) = of.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
+        Some(format!("{} ({target})", fmt::quantity(fmt::Unit::Ns, ns)))
+    };
+    let first = worst(|audit| audit.first.high_ns());
+    let later = worst(|audit| audit.later.high_ns());
+    let (Some(first), Some(later)) = (first, later) else {
+        return String::new();
+    };
+    let looks = audits
+        .iter()
+        .map(|(_, audit)| audit.looks)
+        .min()
+        .unwrap_or(0);
+    let others = match unchecked.is_empty() {
+        true => String::new(),
+        false => format!(
+            " The stamps of {} could not be checked.",
+            unchecked.join(", ")
+        ),
+    };
+    format!(
+        "Stamps were held against the tokens that were there, at {} or more random moments for each \
+         target: with 95 % confidence those of first tokens are off by no more than {first} in \
+         the mean, those of others by no more than {later}.{others}",
+        fmt::count(looks)
+    )
+}
+
+/// Whether a chart along the axis tells more than the tables. What is fixed per process doesn't
+/// vary; what is arithmetic is the same line for most targets; and what follows from other metrics
+/// repeats their charts, as the end-to-end latency of a lone request does.
+fn charted(load: LoadShape, id: MetricId) -> bool {
+    let alone = load == LoadShape::Serial && id == MetricId::E2eNs;
+    !alone
+        && !matches!(
+            id,
+            MetricId::WeightBytes
+                | MetricId::KvBytes
+                | MetricId::BatchRequests
+                | MetricId::ColdStartNs
+                | MetricId::LoadNs
+                | MetricId::TpotNs
+                | MetricId::RequestsPerS
+                | MetricId::CpuPerTokenNs
+                | MetricId::CpuUtilizationPercent
+                | MetricId::OfferedPerS
+                | MetricId::ShortfallPercent
+                | MetricId::ScheduleLagNs
+        )
+}

@@ -1,0 +1,332 @@
+//! The tables of a case: every reported metric of every target, and the verdicts on their
+//! differences.
+
+use crate::fmt::{self, Unit};
+use crate::view::cells::{self, counts, swatch, verdict};
+use crate::view::disturbances::{flag, pair_flag};
+use crate::view::paths::reason_path;
+use crate::view::{Shown, noise};
+use schema::key::CaseKey;
+use schema::plan::{Case, PlannedScenario};
+use schema::record::Status;
+use serde::Serialize;
+use stats::analysis::{Bounded, Cell, Metric, MetricId, Role, Shape};
+use stats::metrics::Better;
+use stats::stationarity::is_flagged;
+use std::collections::BTreeSet;
+
+/// The rows of one metric.
+#[derive(Clone, Debug, Serialize)]
+pub struct MetricRows {
+    /// Title of the metric.
+    pub title: String,
+    /// Name of the metric.
+    pub id: &'static str,
+    /// What `n` counts.
+    pub counts: &'static str,
+    /// The suffix on the metric's error factor, ` · intervals widened × 1.2`, or empty.
+    pub noise: String,
+    /// A row per measured target, best value first.
+    pub rows: Vec<MetricRow>,
+}
+
+/// A row: one target's numbers on one metric.
+#[derive(Clone, Debug, Serialize)]
+pub struct MetricRow {
+    /// The target's marker.
+    pub swatch: String,
+    /// Target id.
+    pub target: String,
+    /// The value, with its unit.
+    pub value: String,
+    /// The 95 % interval, or a dash.
+    pub interval: String,
+    /// Number of samples.
+    pub n: String,
+    /// Number of launches.
+    pub invocations: u32,
+    /// p50, p90, p95, p99, MAD: dashes where not printable.
+    pub shape: Vec<Printed>,
+    /// Coefficient of variation across launches.
+    pub cv: String,
+    /// Whether that coefficient is over the limit.
+    pub unsteady: bool,
+    /// The statistic of every launch, in order.
+    pub by_invocation: String,
+    /// How many launches were disturbed, in words, in the target's first row of all metrics; empty
+    /// for none, and in its other rows.
+    pub disturbed: String,
+    /// Autocorrelation at lag 1 within a launch, or a dash.
+    pub lag1: String,
+    /// The effective sample size, or a dash.
+    pub effective: String,
+    /// Ratio of early to late samples of a launch, or a dash.
+    pub drift: String,
+    /// Whether that ratio is flagged as a drift.
+    pub drifts: bool,
+    /// Whether the interval reaches below 0 although no value can.
+    pub below_zero: bool,
+}
+
+/// A target without numbers in a case.
+#[derive(Clone, Debug, Serialize)]
+pub struct FailedRow {
+    /// The target's marker.
+    pub swatch: String,
+    /// Target id.
+    pub target: String,
+    /// The status, in words.
+    pub status: String,
+    /// The reason, in words.
+    pub reason: String,
+    /// Path and fragment of the full reason.
+    pub path: String,
+}
+
+/// A row: one target compared with the baseline or the leader.
+#[derive(Clone, Debug, Serialize)]
+pub struct ComparisonRow {
+    /// Target id.
+    pub target: String,
+    /// How many times better it is.
+    pub ratio: String,
+    /// The ratio's 95 % interval, or a dash.
+    pub interval: String,
+    /// The p value, Holm-adjusted, or a dash.
+    pub p: String,
+    /// Cliff's delta with its size in words, or a dash.
+    pub delta: String,
+    /// The verdict, in words.
+    pub verdict: String,
+    /// The verdict's CSS class.
+    pub tone: &'static str,
+    /// Which blocks were disturbed, in words; empty for none.
+    pub disturbed: String,
+}
+
+/// All comparisons of a case with the same target.
+#[derive(Clone, Debug, Serialize)]
+pub struct ComparisonGroup {
+    /// `the baseline` or `the leader`.
+    pub role: &'static str,
+    /// Id of the target compared with.
+    pub against: String,
+    /// The rows, best ratio first.
+    pub rows: Vec<ComparisonRow>,
+}
+
+/// Make the rows of every reported metric of a case that any target has.
+pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<MetricRows> {
+    let mut all = Vec::new();
+    let mut flagged = BTreeSet::new();
+    for id in shown.metrics(scenario) {
+        let mut measured: Vec<(&Cell, &Metric)> = shown
+            .targets()
+            .iter()
+            .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
+            .filter_map(|cell| Some((cell, cell.metric(id)?)))
+            .collect();
+        if measured.is_empty() {
+            continue;
+        }
+        let about = id.describe();
+        measured.sort_by(|(_, a), (_, b)| match about.better {
+            Better::Lower => a.value.total_cmp(&b.value),
+            Better::Higher => b.value.total_cmp(&a.value),
+            Better::Neither => std::cmp::Ordering::Equal,
+        });
+        all.push(MetricRows {
+            title: about.title.into(),
+            id: about.name,
+            counts: counts(about.sample),
+            noise: noise::suffix(shown, id),
+            rows: measured
+                .into_iter()
+                .map(|(cell, metric)| {
+                    let is_first = flagged.insert(&cell.target);
+                    metric_row(shown, cell, metric, id, is_first)
+                })
+                .collect(),
+        });
+    }
+    all
+}
+
+/// A number in a table, with its interval where it has one.
+#[derive(Clone, Debug, Serialize)]
+pub struct Printed {
+    value: String,
+    interval: Option<String>,
+}
+
+impl Printed {
+    fn none() -> Self {
+        Self {
+            value: fmt::NONE.into(),
+            interval: None,
+        }
+    }
+}
+
+/// Make a row; `is_first`: of the cell's rows, the one that flags disturbed launches.
+fn metric_row(
+    shown: &Shown,
+    cell: &Cell,
+    metric: &Metric,
+    id: MetricId,
+    is_first: bool,
+) -> MetricRow {
+    let unit = Unit::from_metric(id);
+    let (value, interval) = fmt::with_interval(unit, metric.value, metric.ci95);
+    let shape = match &metric.shape {
+        Some(shape) => percentiles(unit, shape),
+        None => vec![Printed::none(); 5],
+    };
+    let course = metric.course.as_ref();
+    let drift = course.and_then(|course| course.drift.as_ref());
+    let number = |text: Option<String>| text.unwrap_or_else(|| fmt::NONE.into());
+    let by_invocation: Vec<String> = metric
+        .by_invocation
+        .iter()
+        .map(|&value| fmt::quantity(unit, value))
+        .collect();
+    MetricRow {
+        swatch: swatch(shown, &cell.target),
+        target: cell.target.clone(),
+        value,
+        interval: interval.unwrap_or_else(|| fmt::NONE.into()),
+        n: fmt::count(metric.n),
+        invocations: cell.invocations,
+        shape,
+        cv: metric.cv_invocations.map_or(fmt::NONE.into(), fmt::percent),
+        unsteady: metric.reproducible() == Some(false),
+        lag1: number(course.and_then(|c| c.lag1).map(fmt::delta)),
+        effective: number(
+            course
+                .and_then(|c| c.effective)
+                .map(|n| fmt::count(n.round() as u64)),
+        ),
+        drift: number(drift.map(|d| fmt::ratio(d.ratio, None).0)),
+        drifts: drift.is_some_and(is_flagged),
+        below_zero: unit.is_never_negative() && metric.ci95.is_some_and(|(low, _)| low < 0.0),
+        by_invocation: by_invocation.join(", "),
+        disturbed: match is_first {
+            true => flag(cell),
+            false => String::new(),
+        },
+    }
+}
+
+/// Format p50, p90, p95, p99 and MAD.
+fn percentiles(unit: Unit, shape: &Shape) -> Vec<Printed> {
+    let printed = |(value, ci): Bounded| {
+        let (value, interval) = fmt::with_interval(unit, value, ci);
+        Printed { value, interval }
+    };
+    let all = shape.percentiles().into_iter();
+    all.chain([Some((shape.mad, None))])
+        .map(|found| found.map_or_else(Printed::none, printed))
+        .collect()
+}
+
+/// Whether any interval of a case reaches below 0 although no value can.
+pub fn below_zero(metrics: &[MetricRows]) -> bool {
+    let mut rows = metrics.iter().flat_map(|metric| &metric.rows);
+    rows.any(|row| row.below_zero)
+}
+
+/// List the targets whose samples drift, each with the metrics: `a (TTFT, ITL); b (ITL)`; empty
+/// where none do.
+pub fn drifting(metrics: &[MetricRows]) -> String {
+    let flagged = metrics.iter().flat_map(|metric| {
+        let rows = metric.rows.iter().filter(|row| row.drifts);
+        rows.map(move |row| (row.target.as_str(), metric.title.to_lowercase()))
+    });
+    let mut targets: Vec<(&str, Vec<String>)> = Vec::new();
+    for (target, title) in flagged {
+        match targets.iter_mut().find(|(known, _)| *known == target) {
+            Some((_, titles)) => titles.push(title),
+            None => targets.push((target, vec![title])),
+        }
+    }
+    let words =
+        |(target, titles): &(&str, Vec<String>)| format!("{target} ({})", titles.join(", "));
+    targets.iter().map(words).collect::<Vec<_>>().join("; ")
+}
+
+/// List the targets that had fewer requests in a batch than were in flight, with how many: `a 3.2,
+/// b 1`; empty where none.
+pub fn small_batches(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> String {
+    let all = f64::from(case.concurrency);
+    let targets = shown.targets().iter();
+    let small = targets.filter_map(|target| {
+        let cell = shown.cell(&scenario.cell_key(case, &target.id))?;
+        let batch = cell.metric(MetricId::BatchRequests)?.value;
+        (batch < 0.95 * all).then(|| format!("{} {}", target.id, fmt::quantity(Unit::Count, batch)))
+    });
+    small.collect::<Vec<_>>().join(", ")
+}
+
+/// Make a row for each target of a case without numbers.
+pub fn failures(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<FailedRow> {
+    shown
+        .targets()
+        .iter()
+        .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
+        .filter(|cell| cell.status != Status::Ok)
+        .map(|cell| FailedRow {
+            swatch: swatch(shown, &cell.target),
+            target: cell.target.clone(),
+            status: cells::status_words(cell.status).into(),
+            reason: cell.reason.clone(),
+            path: reason_path(&cell.key()),
+        })
+        .collect()
+}
+
+/// Make the comparisons of a case: against the baseline, then against the leader.
+pub fn comparisons(shown: &Shown, at: &CaseKey) -> Vec<ComparisonGroup> {
+    let mut groups = Vec::new();
+    for (role, words) in [
+        (Role::Baseline, "the baseline"),
+        (Role::Leader, "the leader"),
+    ] {
+        let mut found: Vec<_> = shown.comparisons(at, role).collect();
+        found.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
+        let Some(first) = found.first() else { continue };
+        groups.push(ComparisonGroup {
+            role: words,
+            against: first.against.clone(),
+            rows: found
+                .iter()
+                .map(|c| {
+                    let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+                    let (verdict, tone) = verdict(c);
+                    ComparisonRow {
+                        target: c.target.clone(),
+                        ratio,
+                        interval: interval.unwrap_or_else(|| fmt::NONE.into()),
+                        p: c.p_holm.map_or(fmt::NONE.into(), fmt::p_value),
+                        delta: c.cliffs_delta.map_or(fmt::NONE.into(), |d| {
+                            format!("{} {}", fmt::delta(d), effect_size(d))
+                        }),
+                        verdict,
+                        tone,
+                        disturbed: pair_flag(&c.not_comparable),
+                    }
+                })
+                .collect(),
+        });
+    }
+    groups
+}
+
+/// The usual name of an effect of this size, by |Cliff's delta| (Romano et al. 2006).
+fn effect_size(delta: f64) -> &'static str {
+    match delta.abs() {
+        d if d < 0.147 => "negligible",
+        d if d < 0.33 => "small",
+        d if d < 0.474 => "medium",
+        _ => "large",
+    }
+}
