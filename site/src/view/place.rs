@@ -14,6 +14,7 @@ use schema::processor;
 use schema::record::Status;
 use schema::run::Run;
 use serde::Serialize;
+use std::cmp::Reverse;
 
 /// Maximum number of kinds of run (machine, model and profile) that pages over several runs show:
 /// enough for a few machines and models, few enough to read.
@@ -35,7 +36,8 @@ pub struct RunLine {
 }
 
 impl RunLine {
-    fn new(shown: &Shown, note: String) -> Self {
+    /// Name a run, with a remark on it.
+    pub fn new(shown: &Shown, note: String) -> Self {
         let header = &shown.run.header;
         Self {
             id: header.id.clone(),
@@ -68,6 +70,13 @@ pub fn representative_runs<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>>
 pub fn publishable<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
     let all = shown.iter().filter(|run| run.run.header.plan.publishable);
     all.filter(|run| measured(run) > 0).collect()
+}
+
+/// The runs that may be published, those of larger models first.
+pub fn by_model_size<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
+    let mut runs = publishable(shown);
+    runs.sort_by_key(|run| Reverse(parameters(run)));
+    runs
 }
 
 /// The number of a run's cells with numbers.

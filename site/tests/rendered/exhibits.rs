@@ -267,3 +267,19 @@ fn a_claim_whose_targets_were_not_measured_together_says_so() {
     assert!(page.contains("Twice as fast (synthetic)."));
     assert!(page.contains("Not measured together."), "{page}");
 }
+
+#[test]
+fn a_claim_is_held_against_another_run_where_the_one_shown_has_no_comparison() {
+    let mut shown = run("cpu", 5, 22);
+    let planned = &mut shown.header.plan.targets;
+    planned.retain(|target| target.id != "candle.cpu.f32");
+    let mut other = run("cpu", 5, 22);
+    other.header.id = "another-run".into();
+    let unpublishable = run("smoke", 1, 5);
+    let page_of = |runs| html_of(&render(&world(runs)), "engine/candle.html").to_owned();
+    let beside = page_of(vec![shown.clone(), unpublishable.clone(), other]);
+    assert!(beside.contains(" as good as candle.cpu.f32"), "{beside}");
+    assert!(beside.contains("Run <a href=\"../run/another-run.html\">another-run</a>"));
+    let none = page_of(vec![shown, unpublishable]);
+    assert!(none.contains("Not measured together."), "{none}");
+}

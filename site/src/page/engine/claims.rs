@@ -1,7 +1,8 @@
-//! What an engine's own project says of its speed, beside what this run found. The words are the
+//! What an engine's own project says of its speed, beside what was found here. The words are the
 //! project's, with their condition and source; no conclusion is drawn from them.
 
 use crate::fmt;
+use crate::view::place::{RunLine, by_model_size};
 use crate::view::{Shown, case_label};
 use crate::words::lower_first;
 use schema::claims::{Claim, Comparison};
@@ -22,35 +23,69 @@ struct ClaimView {
     condition: String,
     source: String,
     differs: String,
-    /// Sentences on comparisons of this run that come nearest to the claim.
-    here: Vec<String>,
+    here: Vec<Found>,
 }
 
-/// The claims of an engine's project; `None` where there are none or the file was not read.
-pub fn of_engine(shown: &Shown, engine: &str) -> Option<Said> {
-    let all = shown.input.claims?;
-    let claims: Vec<ClaimView> = all
+/// The comparison of a run that comes nearest to a claim.
+#[derive(Serialize)]
+struct Found {
+    /// A sentence for each case.
+    sentences: Vec<String>,
+    /// The run, where it isn't the one that the report shows.
+    run: Option<RunLine>,
+}
+
+/// The claims of an engine's project; `None` where there are none or the file was not read. A
+/// comparison is that of the run that the report shows, and else of the largest model in `all`.
+pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Said> {
+    let file = shown.input.claims?;
+    let runs: Vec<&Shown> = std::iter::once(shown).chain(by_model_size(all)).collect();
+    let claims: Vec<ClaimView> = file
         .by_engine(engine)
-        .map(|claim| view(shown, claim))
+        .map(|claim| view(&runs, claim))
         .collect();
     (!claims.is_empty()).then(|| Said {
-        read: all.read.clone(),
+        read: file.read.clone(),
         claims,
     })
 }
 
-fn view(shown: &Shown, claim: &Claim) -> ClaimView {
+fn view(runs: &[&Shown], claim: &Claim) -> ClaimView {
     ClaimView {
         says: claim.says.clone(),
         condition: claim.condition.clone(),
         source: claim.source.clone(),
         differs: claim.differs.clone(),
-        here: claim.here.iter().flat_map(|h| found(shown, h)).collect(),
+        here: here(runs, &claim.here),
     }
 }
 
+/// Find the comparisons in the first run that has each; those of one run stand together.
+fn here(runs: &[&Shown], comparisons: &[Comparison]) -> Vec<Found> {
+    let mut all: Vec<(usize, Vec<String>)> = Vec::new();
+    for comparison in comparisons {
+        let mut numbered = runs.iter().enumerate();
+        let found = numbered.find_map(|(i, run)| {
+            let sentences = sentences(run, comparison);
+            (!sentences.is_empty()).then_some((i, sentences))
+        });
+        let Some((run, sentences)) = found else {
+            continue;
+        };
+        match all.iter_mut().find(|(known, _)| *known == run) {
+            Some((_, known)) => known.extend(sentences),
+            None => all.push((run, sentences)),
+        }
+    }
+    let found = all.into_iter().map(|(i, sentences)| Found {
+        sentences,
+        run: (i > 0).then(|| RunLine::new(runs[i], String::new())),
+    });
+    found.collect()
+}
+
 /// Write a sentence for each case in which both targets were measured in the same blocks.
-fn found(shown: &Shown, here: &Comparison) -> Vec<String> {
+fn sentences(shown: &Shown, here: &Comparison) -> Vec<String> {
     let mut scenarios = shown.scenarios().iter();
     let scenario = scenarios.find(|scenario| scenario.id == here.scenario);
     let (Some(scenario), Some(metric)) = (scenario, MetricId::from_id(&here.metric)) else {

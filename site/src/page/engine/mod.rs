@@ -118,7 +118,7 @@ pub fn page(
             None => "not in the registry any more".into(),
         },
         beyond: maturity::beyond(shown, id, &versions),
-        claims: claims::of_engine(shown, id),
+        claims: claims::of_engine(shown, all, id),
         versions,
         batching: said(&|log| {
             let ready = log.ready.iter();
