@@ -32,7 +32,8 @@ use std::process::ExitCode;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// Run to show first: its id, path, or `latest`. By default, of those that may be published, the
-    /// one with the most scenarios; of several, that of the largest model, and then the newest.
+    /// one that ranks targets in the most scenarios; of several, that of the largest model, and
+    /// then the newest.
     pub run: Option<String>,
     /// Directory of the runs, where it isn't runs and data/results.
     #[arg(long)]
@@ -177,15 +178,17 @@ fn before_others(results: &Results, first: Run) -> Vec<Run> {
 }
 
 /// Return how much of the benchmark a run covers: whether it may be published, its number of
-/// scenarios, and its model's number of parameters. A run of one scenario must not hide a run of
-/// all, nor a tiny model's run a large model's with as many scenarios.
+/// scenarios that rank targets, and its model's number of parameters. A run of one scenario must not
+/// hide a run of all, nor a tiny model's run a large model's with as many scenarios.
 fn coverage_rank(run: &Run, models: &Models) -> (bool, usize, u64) {
     let header = &run.header;
     let brought = header.provenance.model.as_ref();
     let model = brought.or_else(|| models.get(&header.plan.model));
+    let scenarios = header.plan.scenarios.iter();
+    let ranking = scenarios.filter(|scenario| !scenario.has_own_loads());
     (
         header.plan.publishable,
-        header.plan.scenarios.len(),
+        ranking.count(),
         model.map_or(0, |model| model.parameters),
     )
 }
@@ -313,6 +316,9 @@ pub fn read(site: &Path) -> Result<Authored> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schema::model::Model;
+    use schema::plan::PlannedScenario;
+    use schema::scenario::Axis;
 
     #[test]
     fn a_base_url_is_an_address_and_nothing_else() {
@@ -342,6 +348,36 @@ mod tests {
         let all = packed(&results, &["b", "not-published", "a"], None).unwrap();
         let expected = ["a", "b"].map(|id| (id.to_owned(), id.as_bytes().to_vec()));
         assert_eq!(all, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_scenario_without_ranks_does_not_put_a_tiny_model_s_run_first() {
+        let models = vec![
+            Model {
+                id: "tiny".into(),
+                parameters: 1,
+                ..Model::default()
+            },
+            Model {
+                id: "large".into(),
+                parameters: 2,
+                ..Model::default()
+            },
+        ];
+        let models = Models { models };
+        let of = |model: &str, axes: &[Axis]| {
+            let mut run = Run::default();
+            run.header.plan.model = model.into();
+            let scenarios = axes.iter().map(|&axis| PlannedScenario {
+                axis,
+                ..PlannedScenario::default()
+            });
+            run.header.plan.scenarios = scenarios.collect();
+            coverage_rank(&run, &models)
+        };
+        let large = of("large", &[Axis::Users]);
+        assert!(of("tiny", &[Axis::Users, Axis::LoadPercent]) < large);
+        assert!(of("tiny", &[Axis::Users, Axis::Batch]) > large);
     }
 
     #[test]
