@@ -1,6 +1,19 @@
 //! Escapes text, and makes names safe for paths, so that a hostile record can neither become markup
 //! nor leave the output directory.
 
+/// Escape a text and print what stands between backticks as code; backticks without a partner stay.
+pub fn with_code(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return escape(text);
+    }
+    let print = |(i, part): (usize, &&str)| match i % 2 {
+        0 => escape(part),
+        _ => format!("<code>{}</code>", escape(part)),
+    };
+    parts.iter().enumerate().map(print).collect()
+}
+
 /// Replace the five characters that mean something in HTML, and make control characters visible.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
@@ -53,6 +66,12 @@ mod tests {
             escape("<b a='x' c=\"y\">&\u{0}"),
             "&lt;b a=&#39;x&#39; c=&quot;y&quot;&gt;&amp;\u{fffd}"
         );
+    }
+
+    #[test]
+    fn what_stands_between_backticks_is_code() {
+        assert_eq!(with_code("`a<b` or c"), "<code>a&lt;b</code> or c");
+        assert_eq!(with_code("a ` b"), "a ` b");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Turns records into pages. Everything up to the last write is pure: equal input gives equal
 //! bytes, because no clock, locale, environment or hash order is read.
 //!
-//! `view` decides what a page says, `chart` draws, `template` fills in the pages, and [`write()`]
-//! is the only function that writes to disk. The pages make no network request, can be read without
+//! `page` decides what each page says, from parts in `view` that several share; `chart` draws,
+//! `template` fills in the pages, and [`write()`] is the only function that writes to disk. The pages make no network request, can be read without
 //! their script and work from file://.
 
 pub mod authored;
@@ -50,7 +50,7 @@ use view::paths::{self, engine_path, run_path, scenario_path};
 
 /// Everything that a site is made from.
 pub struct Input<'a> {
-    /// The runs, newest first: the first is the one that the report shows; each has a page.
+    /// The runs: the one that the report shows, then the others, newest first; each has a page.
     pub runs: &'a [Run],
     /// The scenarios, with their texts and the metrics they report.
     pub scenarios: &'a [Scenario],

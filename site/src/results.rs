@@ -51,8 +51,8 @@ pub struct Results<'a> {
     pub comparisons: Vec<Comparison<'a>>,
     /// What targets that ran twice say of each metric's errors.
     pub noise: Vec<Noise<'a>>,
-    /// Kinds of known work that were slow beside some launches and are no disturbance, because
-    /// these launches took no longer than others.
+    /// Kinds of known work that were slow beside some launches and are no disturbance, because on
+    /// average over the run these launches took no longer than others.
     pub unfelt: Vec<Unfelt<'a>>,
 }
 
@@ -168,7 +168,7 @@ pub struct TwinPair<'a> {
     pub different: bool,
 }
 
-/// A kind of known work that was slow beside some launches and that they didn't feel.
+/// A kind of known work that was slow beside some launches, which took no longer on average.
 #[derive(Clone, Debug, Serialize)]
 pub struct Unfelt<'a> {
     /// The work, in words.

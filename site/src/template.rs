@@ -5,7 +5,7 @@
 //! crate. A name that a view lacks, or has no value for, is an error and not an empty place.
 
 use crate::authored::Authored;
-use crate::html::escape;
+use crate::html::{escape, with_code};
 use anyhow::{Context, Result};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
@@ -53,6 +53,9 @@ impl Templates {
                 .map_err(|_| Error::new(ErrorKind::WriteFailure, "out of memory"))
         });
         environment.add_filter("moment", |text: &str| crate::fmt::moment(text));
+        environment.add_filter("code", |text: &str| {
+            Value::from_safe_string(with_code(text))
+        });
         for (name, source) in TEMPLATES {
             let source = authored
                 .get(&format!("templates/{name}"))

@@ -178,9 +178,10 @@ fn before_others(results: &Results, first: Run) -> Vec<Run> {
 }
 
 /// Return how much of the benchmark a run covers: whether it may be published, its number of
-/// scenarios that rank targets, and its model's number of parameters. A run of one scenario must not
-/// hide a run of all, nor a tiny model's run a large model's with as many scenarios.
-fn coverage_rank(run: &Run, models: &Models) -> (bool, usize, u64) {
+/// scenarios that rank targets, its model's number of parameters, and its number of scenarios. A run
+/// of one scenario must not hide a run of all, nor a tiny model's run a large model's with as many
+/// scenarios.
+fn coverage_rank(run: &Run, models: &Models) -> (bool, usize, u64, usize) {
     let header = &run.header;
     let brought = header.provenance.model.as_ref();
     let model = brought.or_else(|| models.get(&header.plan.model));
@@ -190,6 +191,7 @@ fn coverage_rank(run: &Run, models: &Models) -> (bool, usize, u64) {
         header.plan.publishable,
         ranking.count(),
         model.map_or(0, |model| model.parameters),
+        header.plan.scenarios.len(),
     )
 }
 
@@ -378,6 +380,7 @@ mod tests {
         let large = of("large", &[Axis::Users]);
         assert!(of("tiny", &[Axis::Users, Axis::LoadPercent]) < large);
         assert!(of("tiny", &[Axis::Users, Axis::Batch]) > large);
+        assert!(of("large", &[Axis::Users, Axis::LoadPercent]) > large);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The data page: every number of the site in files, with their hashes, and every format described
-//! from the source that defines it.
+//! from the source that defines it. The files that each run offers and the feed are made here too.
 
 use crate::export::{self, COLUMNS};
 use crate::fmt::{self, Unit};

@@ -265,7 +265,11 @@ fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> Fi
     let text = |of: fn(&EvidenceView) -> String| decisive.map(of).unwrap_or_default();
     FindingView {
         run_path: crate::view::paths::run_path(&shown.run.header.id),
-        place: place::place(shown),
+        place: format!(
+            "{}, {}",
+            place::place(shown),
+            fmt::moment(&shown.run.header.started)
+        ),
         measured: text(|e| e.measured.clone()),
         interval: text(|e| e.interval.clone()),
         of: text(|e| format!("{}, {}", e.of, e.case)),

@@ -1,6 +1,7 @@
 //! The pages: for each a view model with everything it prints, as text, decided before any template
 //! runs. A page that has parts of its own is a folder; what several pages share is in
-//! [`view`](crate::view). Everything here is pure.
+//! [`view`](crate::view), but for what is a part of one page and is quoted by another. Everything here
+//! is pure.
 
 pub mod compare;
 pub mod cost;

@@ -78,7 +78,7 @@ pub fn page(input: &Input, shown: &[Shown]) -> RoadmapPage {
     let chosen = place::representative_runs(shown);
     let found: Vec<(&Shown, Vec<Opportunity>)> = chosen
         .iter()
-        .map(|&shown| (shown, opportunities(shown.run, shown.analysis)))
+        .map(|&shown| (shown, measured_limits_first(shown)))
         .collect();
     let answer = answer(&found);
     RoadmapPage {
@@ -88,6 +88,14 @@ pub fn page(input: &Input, shown: &[Shown]) -> RoadmapPage {
         sections: found.iter().map(|(s, all)| section(s, all)).collect(),
         runs: place::run_lines(shown, &chosen, |_| String::new()),
     }
+}
+
+/// Find a run's gaps: those to limits that were measured, then those known by arithmetic alone, which
+/// no machine need be able to reach; of each the widest first.
+fn measured_limits_first(shown: &Shown) -> Vec<Opportunity> {
+    let mut all = opportunities(shown.run, shown.analysis);
+    all.sort_by_key(|o| !is_measured(o.kind));
+    all
 }
 
 /// Whether a kind's limit was measured on the machine rather than known by arithmetic.
@@ -424,7 +432,7 @@ fn chart(shown: &Shown, all: &[Opportunity]) -> Option<Figure> {
         Forest {
             id: format!("gaps-{}", slug(&shown.run.header.id)),
             finding: format!(
-                "The widest gap of any kind is in {}: {}, at most {gain}",
+                "The gap to look at first is in {}: {}, at most {gain}",
                 title(top.kind).to_lowercase(),
                 top.target
             ),

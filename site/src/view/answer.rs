@@ -1,4 +1,4 @@
-//! The answer of the index: which target leads each scenario, by how much and how surely. Sentences
+//! The answer of the index and of the scenarios' pages: which target leads each scenario, by how much and how surely. Sentences
 //! are made from comparisons only; where those allow no statement, the sentence says so.
 
 use crate::fmt::{self, Unit};

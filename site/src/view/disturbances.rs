@@ -1,9 +1,9 @@
-//! A section of the run page: what else was at work on the machine, launch by launch, and what
-//! measuring itself cost.
+//! What else was at work on the machine, launch by launch, and what measuring itself cost: a section
+//! of the run page, and the flags that other pages put beside numbers.
 
 use crate::fmt::{self, Unit};
-use crate::view::Shown;
 use crate::view::gpus::extreme;
+use crate::view::{LISTED_MAX, Shown};
 use crate::words::{join, plural};
 use serde::Serialize;
 use stats::analysis::{Cell, MetricId};
@@ -18,6 +18,8 @@ pub struct Disturbances {
     finding: String,
     steadiness: String,
     rows: Vec<Row>,
+    /// Number of rows that are left out, in words; empty for none.
+    more: String,
     overhead: Vec<(String, String)>,
 }
 
@@ -33,7 +35,9 @@ struct Row {
 /// Make the section from all cells of a run.
 pub fn view(shown: &Shown) -> Disturbances {
     let cells = &shown.analysis.cells;
-    let rows: Vec<Row> = cells.iter().flat_map(rows).collect();
+    let mut rows: Vec<Row> = cells.iter().flat_map(rows).collect();
+    let disturbed = rows.len();
+    rows.truncate(LISTED_MAX);
     let measured: u64 = cells
         .iter()
         .filter(|cell| !cell.metrics.is_empty())
@@ -45,9 +49,13 @@ pub fn view(shown: &Shown) -> Disturbances {
             measured,
             unwatched: sum(|cell| cell.unwatched),
             unseen: sum(|cell| cell.unseen),
-            disturbed: rows.len() as u64,
+            disturbed: disturbed as u64,
         }) + &unfelt(&shown.analysis.unfelt),
         steadiness: steadiness(&Steadiness::new(shown)),
+        more: match disturbed - rows.len() {
+            0 => String::new(),
+            n => plural(n as u64, "more launch", "more launches"),
+        },
         rows,
         overhead: largest(shown, MetricId::SamplerCpuPercent),
     }

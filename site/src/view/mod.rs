@@ -5,8 +5,6 @@ pub mod answer;
 pub mod cells;
 pub mod disturbances;
 pub mod eligible;
-pub mod figures;
-pub mod fits;
 pub mod frame;
 pub mod gpus;
 pub mod instrument;
@@ -17,6 +15,8 @@ pub mod paths;
 pub mod pins;
 pub mod place;
 pub mod primary;
+pub mod reported;
+pub mod speed_up;
 pub mod standing;
 
 use crate::Input;
@@ -25,13 +25,17 @@ use frame::Frame;
 use schema::key::{CaseKey, CellKey};
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
-use schema::registry::{Engine, Target};
+use schema::registry::{Build, Engine, Target};
 use schema::run::Run;
 use schema::scenario::{Axis, Scenario};
 use stats::analysis::{Analysis, Cell, Comparison, MetricId, Role, Verdict};
 use stats::micro::SuiteAnalysis;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+/// Maximum number of rows of a list on a run's page that grows with the run; a page stays under
+/// 300 kB so, and what isn't listed is in a file that the page offers.
+pub const LISTED_MAX: usize = 120;
 
 /// One run and its analysis, with lookups by name.
 pub struct Shown<'a> {
@@ -175,6 +179,25 @@ impl<'a> Shown<'a> {
     /// Whether a target's engine is written in Rust.
     pub fn is_in_rust(&self, target: &str) -> bool {
         self.engine(target).is_some_and(|engine| engine.in_rust)
+    }
+
+    /// Whether a target's engine comes as a crate, whatever language it computes in.
+    pub fn is_crate(&self, target: &str) -> bool {
+        let engine = self.engine(target);
+        engine.is_some_and(|engine| matches!(engine.build, Build::Cargo(_)))
+    }
+
+    /// Say how a target's engine came into the measurement, for readers who would use it from Rust;
+    /// `None` where the registry has it no more.
+    pub fn comes_as(&self, target: &str) -> Option<&'static str> {
+        let engine = self.engine(target)?;
+        Some(match (&engine.build, engine.in_rust) {
+            (Build::Cargo(_), true) => "in Rust",
+            (Build::Cargo(_), false) => "a crate",
+            (Build::Python { .. }, true) => "in Rust, as a Python package",
+            (Build::Python { .. }, false) => "a Python package",
+            (Build::Prebuilt { .. }, _) => "a program",
+        })
     }
 
     /// The registry's entry of a planned target's engine.

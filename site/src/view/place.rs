@@ -6,7 +6,7 @@ use crate::html::slug;
 use crate::view::Shown;
 use crate::view::frame::{Frame, published};
 use crate::view::paths::{self, engine_path, run_path, scenario_path, suite_path};
-use crate::words::{join, plural};
+use crate::words::plural;
 use crate::{Input, fmt};
 use schema::key::CaseKey;
 use schema::micro::{PlannedSuite, scenario_id};
@@ -14,7 +14,6 @@ use schema::processor;
 use schema::record::Status;
 use schema::run::Run;
 use serde::Serialize;
-use std::cmp::Reverse;
 
 /// Maximum number of kinds of run (machine, model and profile) that pages over several runs show:
 /// enough for a few machines and models, few enough to read.
@@ -72,13 +71,6 @@ pub fn publishable<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
     all.filter(|run| measured(run) > 0).collect()
 }
 
-/// The runs that may be published, those of larger models first.
-pub fn by_model_size<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
-    let mut runs = publishable(shown);
-    runs.sort_by_key(|run| Reverse(parameters(run)));
-    runs
-}
-
 /// The number of a run's cells with numbers.
 fn measured(run: &Shown) -> usize {
     let cells = run.analysis.cells.iter();
@@ -109,25 +101,6 @@ pub fn run_lines(
         RunLine::new(run, note)
     };
     shown.iter().map(line).collect()
-}
-
-/// List the other runs in which a target of an engine has a measured cell, each with the names of
-/// these targets as its remark.
-pub fn other_runs_of(shown: &Shown, all: &[Shown], engine: &str) -> Vec<RunLine> {
-    let others = all
-        .iter()
-        .filter(|run| run.run.header.id != shown.run.header.id);
-    let line = |run: &Shown| {
-        let has_numbers = |id: &str| {
-            let mut cells = run.analysis.cells.iter();
-            cells.any(|cell| cell.target == id && cell.status == Status::Ok)
-        };
-        let targets = run.targets().iter().filter(|t| t.engine == engine);
-        let measured = targets.filter(|target| has_numbers(&target.id));
-        let names: Vec<String> = measured.map(|target| target.id.clone()).collect();
-        (!names.is_empty()).then(|| RunLine::new(run, join(&names)))
-    };
-    others.filter_map(line).collect()
 }
 
 /// Name machine, model and profile: `AMD EPYC (AVX2), 2 CPUs with Tiny Llama, profile cpu`.

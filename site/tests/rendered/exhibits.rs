@@ -6,6 +6,7 @@
 use crate::common::provenance::{add_facts, add_limits};
 use crate::common::{World, render, run, world};
 use crate::html::{html_of, page, words};
+use crate::several::large;
 use schema::run::Run;
 use schema::scenario::Axis;
 
@@ -276,10 +277,17 @@ fn a_claim_is_held_against_another_run_where_the_one_shown_has_no_comparison() {
     let mut other = run("cpu", 5, 22);
     other.header.id = "another-run".into();
     let unpublishable = run("smoke", 1, 5);
-    let page_of = |runs| html_of(&render(&world(runs)), "engine/candle.html").to_owned();
-    let beside = page_of(vec![shown.clone(), unpublishable.clone(), other]);
+    let mut of_1b = other.clone();
+    of_1b.header.id = "run-of-1b".into();
+    let mut world = world(vec![shown.clone(), unpublishable.clone(), other, of_1b]);
+    large(&mut world, 3);
+    let beside = html_of(&render(&world), "engine/candle.html").to_owned();
     assert!(beside.contains(" as good as candle.cpu.f32"), "{beside}");
-    assert!(beside.contains("Run <a href=\"../run/another-run.html\">another-run</a>"));
-    let none = page_of(vec![shown, unpublishable]);
+    let claims = beside.split("class=\"claims\"").nth(1).unwrap();
+    let claims = claims.split("</table>").next().unwrap();
+    assert!(claims.contains("Run <a href=\"../run/run-of-1b.html\">run-of-1b</a>"));
+    assert!(!claims.contains("another-run"), "{claims}");
+    world.runs.truncate(2);
+    let none = html_of(&render(&world), "engine/candle.html").to_owned();
     assert!(none.contains("Not measured together."), "{none}");
 }

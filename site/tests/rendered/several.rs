@@ -5,6 +5,7 @@ use crate::common::{World, render, run, world};
 use crate::html;
 use schema::model::Model;
 use schema::profile::Sizes;
+use schema::registry::Build;
 use schema::run::Run;
 use std::collections::BTreeMap;
 
@@ -78,11 +79,11 @@ fn an_engine_s_page_leads_to_the_other_runs_that_measured_it() {
     let both = candle_page(&world);
     assert!(both.contains(link), "{both}");
     assert!(part_of(&both).contains("candle.cpu.f32"), "{both}");
-    assert!(!both.contains("have measured it"));
+    assert!(!both.contains("It was measured in"));
     let planned = &mut world.runs[0].header.plan.targets;
     planned.retain(|target| target.engine != "candle");
     let only_older = candle_page(&world);
-    assert!(only_older.contains(link) && only_older.contains("have measured it"));
+    assert!(only_older.contains(link) && only_older.contains("It was measured in"));
     world.runs.swap(0, 1);
     let only_shown = candle_page(&world);
     assert!(!only_shown.contains("In other runs"), "{only_shown}");
@@ -241,6 +242,37 @@ fn the_best_engine_in_rust_stands_beside_a_choice_that_is_none() {
         !page(&world, "guide.html").contains(said),
         "a choice in Rust stands alone"
     );
+}
+
+#[test]
+fn the_best_engine_that_comes_as_a_crate_stands_beside_one_that_does_not() {
+    let mut world = world(vec![
+        run("cpu", 5, 22),
+        named(run("cpu", 5, 22), "run-of-1b"),
+    ]);
+    large(&mut world, 1);
+    let said = "Of engines that come as a crate, in any language: ";
+    assert!(!page(&world, "guide.html").contains(said), "all are crates");
+    for engine in &mut world.registry.engines {
+        if engine.id != "candle" {
+            engine.build = Build::Python {
+                script: "a.py".into(),
+                requirements: "a.lock".into(),
+                environment: "venv".into(),
+                modules: None,
+            };
+        }
+    }
+    let guide = page(&world, "guide.html");
+    assert!(guide.contains(&format!("{said}candle.")), "{guide}");
+    let index = page(&world, "index.html");
+    assert!(index.contains(" (a Python package) for "), "{index}");
+    for engine in &mut world.registry.engines {
+        engine.in_rust = engine.id == "candle";
+    }
+    let guide = page(&world, "guide.html");
+    assert!(guide.contains("Of engines in Rust: candle."), "{guide}");
+    assert!(!guide.contains(said), "it stands there once");
 }
 
 #[test]

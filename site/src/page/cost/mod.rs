@@ -42,6 +42,8 @@ pub struct CostPage {
     hour: &'static str,
     /// Whether any load has energy readings.
     has_energy: bool,
+    /// Whether the profile limits a user's latency.
+    has_limits: bool,
     not_shown: String,
     basis: String,
     limits: String,
@@ -145,6 +147,7 @@ pub fn page(shown: &Shown) -> CostPage {
         frame: shown.frame(paths::COST, "What a token costs", &answer),
         priced: basis.usd_per_h.is_some(),
         hour,
+        has_limits: within,
         has_energy: work.points.iter().any(|p| p.j_per_token.is_some()),
         not_shown: not_shown(shown, &machine),
         basis: rests_on(&machine, offer.zip(basis.usd_per_h), prices),

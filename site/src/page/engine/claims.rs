@@ -2,13 +2,14 @@
 //! project's, with their condition and source; no conclusion is drawn from them.
 
 use crate::fmt;
-use crate::view::place::{RunLine, by_model_size};
+use crate::view::place::{RunLine, parameters, publishable};
 use crate::view::{Shown, case_label};
 use crate::words::lower_first;
 use schema::claims::{Claim, Comparison};
 use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::pairs::pairs;
+use std::cmp::Reverse;
 
 /// The section of an engine's page with the project's claims.
 #[derive(Serialize)]
@@ -26,7 +27,7 @@ struct ClaimView {
     here: Vec<Found>,
 }
 
-/// The comparison of a run that comes nearest to a claim.
+/// What one run found that comes nearest to a claim.
 #[derive(Serialize)]
 struct Found {
     /// A sentence for each case.
@@ -36,10 +37,13 @@ struct Found {
 }
 
 /// The claims of an engine's project; `None` where there are none or the file was not read. A
-/// comparison is that of the run that the report shows, and else of the largest model in `all`.
+/// comparison is that of the run that the report shows, else that of the publishable run in `all`
+/// with the largest model.
 pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Said> {
     let file = shown.input.claims?;
-    let runs: Vec<&Shown> = std::iter::once(shown).chain(by_model_size(all)).collect();
+    let mut others = publishable(all);
+    others.sort_by_key(|run| Reverse(parameters(run)));
+    let runs: Vec<&Shown> = std::iter::once(shown).chain(others).collect();
     let claims: Vec<ClaimView> = file
         .by_engine(engine)
         .map(|claim| view(&runs, claim))

@@ -1,5 +1,5 @@
 //! An engine's page: what it is, what its program reports of itself, in which scope it is verified,
-//! and all its results.
+//! all its results, what its project claims, and the other runs that measured it.
 
 mod claims;
 
@@ -7,17 +7,20 @@ use crate::chart::{Figure, Table};
 use crate::html::slug;
 use crate::markdown::safe_href;
 use crate::page::micro;
-use crate::view::cells::{CellView, status_words, swatch, view};
-use crate::view::figures::speed_up;
+use crate::view::cells::{CellView, swatch, view};
 use crate::view::frame::Frame;
 use crate::view::maturity::Beyond;
 use crate::view::paths::{engine_path, scenario_path};
-use crate::view::place::{RunLine, other_runs_of};
+use crate::view::place::{RunLine, publishable};
+use crate::view::reported::{batching_words, build_facts, verified_scope};
+use crate::view::speed_up::speed_up;
 use crate::view::{Shown, case_label, maturity, pins, standing};
+use crate::words::join;
 use schema::launch_log::LaunchLog;
+use schema::record::Status;
 use schema::registry::{Build, Target};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// An engine's page.
 #[derive(Serialize)]
@@ -39,6 +42,8 @@ pub struct EnginePage {
     claims: Option<claims::Said>,
     chart: Option<Figure>,
     targets: Vec<TargetView>,
+    /// Whether a target has a number in this run.
+    measured: bool,
     unplanned: Vec<String>,
     other_runs: Vec<RunLine>,
     below: Vec<micro::Below>,
@@ -71,7 +76,7 @@ struct Result {
     cell: CellView,
 }
 
-/// Make the page of one engine from the run that the report shows; `all` are all published runs,
+/// Make the page of one engine from the run that the report shows; `all` are the runs of the site,
 /// `below` is the run whose micro suites the site shows, and `taken` says for which work the guide
 /// takes the engine.
 pub fn page(
@@ -133,6 +138,7 @@ pub fn page(
             .iter()
             .any(|target| *target != shown.baseline())
             .then(|| speed_up(shown, Some(id))),
+        measured: ids.iter().any(|id| has_numbers(shown, id)),
         targets: planned
             .iter()
             .map(|target| target_view(shown, target))
@@ -145,33 +151,28 @@ pub fn page(
             .filter(|t| t.engine == id && !t.hidden && !ids.contains(t.id.as_str()))
             .map(|target| target.id)
             .collect(),
-        other_runs: other_runs_of(shown, all, id),
+        other_runs: other_runs(shown, all, id),
     }
 }
 
-/// The build facts that launches report; where they differ, every value.
-pub fn build_facts<'a>(logs: impl Iterator<Item = &'a LaunchLog>) -> Vec<(String, String)> {
-    let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (key, value) in logs.flat_map(|log| log.ready.iter()).flat_map(|r| &r.build) {
-        facts.entry(key).or_default().insert(value);
-    }
-    facts
-        .into_iter()
-        .map(|(key, values)| {
-            let values: Vec<&str> = values.into_iter().collect();
-            (key.to_owned(), values.join(" | "))
-        })
-        .collect()
+/// List the other publishable runs in which a target of an engine has a measured cell, each with
+/// the names of these targets as its remark.
+fn other_runs(shown: &Shown, all: &[Shown], engine: &str) -> Vec<RunLine> {
+    let runs = publishable(all).into_iter();
+    let others = runs.filter(|run| run.run.header.id != shown.run.header.id);
+    let line = |run: &Shown| {
+        let targets = run.targets().iter().filter(|t| t.engine == engine);
+        let measured = targets.filter(|target| has_numbers(run, &target.id));
+        let names: Vec<String> = measured.map(|target| target.id.clone()).collect();
+        (!names.is_empty()).then(|| RunLine::new(run, join(&names)))
+    };
+    others.filter_map(line).collect()
 }
 
-/// Explain how an engine batches.
-pub fn batching_words(batching: &str) -> &str {
-    match batching {
-        "none" => "one request at a time; others wait",
-        "static_equal_length" => "static batches of queued requests of equal length",
-        "continuous" => "continuous batching",
-        other => other,
-    }
+/// Whether a target has a measured cell in a run.
+fn has_numbers(run: &Shown, target: &str) -> bool {
+    let mut cells = run.analysis.cells.iter();
+    cells.any(|cell| cell.target == target && cell.status == Status::Ok)
 }
 
 fn target_view(shown: &Shown, target: &Target) -> TargetView {
@@ -203,7 +204,7 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
             Some(record) => verified_scope(record),
             None => "not verified in this run".into(),
         },
-        verified_ok: verify.is_some_and(|v| v.status == schema::record::Status::Ok),
+        verified_ok: verify.is_some_and(|v| v.status == Status::Ok),
         reason: verify.map(|v| v.reason.clone()).unwrap_or_default(),
         isa: pins::of_target(shown, &target.id),
         results,
@@ -223,15 +224,4 @@ fn kv_bits(shown: &Shown, target: &str) -> Option<String> {
         true => format!("{bits:.0}"),
         false => format!("{bits:.1}"),
     })
-}
-
-/// Say up to where a target's output was verified to be the reference's.
-pub fn verified_scope(record: &schema::record::VerifyRecord) -> String {
-    if record.status != schema::record::Status::Ok {
-        return format!("not verified: {}", status_words(record.status));
-    }
-    match record.verified_positions {
-        Some(positions) => format!("{}, up to {positions} positions", record.scope),
-        None => format!("{}, no position", record.scope),
-    }
 }

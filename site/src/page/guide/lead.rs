@@ -10,16 +10,20 @@ use crate::words::{join, plural};
 pub(super) fn lead(workloads: &[WorkloadView]) -> String {
     let places = by_place(workloads, |work, r| (work.title.to_lowercase(), r));
     let sentences = places.into_iter().map(|(place, taken)| {
-        let chosen = taken
-            .iter()
-            .map(|(work, r)| (r.choice.clone(), work.clone()));
+        let chosen = taken.iter().map(|(work, r)| {
+            let name = match r.comes_as {
+                "" => r.choice.clone(),
+                how => format!("{} ({how})", r.choice),
+            };
+            (name, work.clone())
+        });
         format!("On {place}, take {}.", grouped(chosen))
     });
     sentences.collect::<Vec<_>>().join(" ")
 }
 
-/// Say what stands beside these choices: the best engines in Rust where others are taken, and where
-/// this project's own engine is ahead. The place is named only where there are several.
+/// Say what stands beside these choices: the best engines in Rust and the best that come as crates,
+/// where others are taken, and where this project's own engine is ahead. The place is named only where there are several.
 pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
     let places = by_place(workloads, |work, r| (work.title.to_lowercase(), r));
     let named = places.len() > 1;
@@ -37,7 +41,11 @@ pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
             (!found.is_empty()).then(|| format!("{on}{start}: {found}."))
         };
         [
-            sentence("Of engines in Rust", of(|r| &r.rust_choice)),
+            sentence("Of engines in Rust", of(|r| &r.in_rust.name)),
+            sentence(
+                "Of engines that come as a crate, in any language",
+                of(|r| &r.of_crates.name),
+            ),
             sentence(
                 "This project’s own engine, which has no server, tokeniser or sampling, is ahead",
                 of(|r| &r.own_choice),

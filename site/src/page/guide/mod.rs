@@ -3,7 +3,9 @@
 //! recommendation, and words it. Where the data allow none, the page names the command that would
 //! measure what is missing.
 
+mod candidates;
 mod lead;
+mod narrower;
 mod setup;
 mod sure;
 mod workload;
@@ -14,9 +16,11 @@ use crate::html::slug;
 use crate::view::eligible::{Suggestion, eligible, refusal, suggestions};
 use crate::view::frame::Frame;
 use crate::view::paths;
-use crate::view::place::{self, RunLine, case_path, target_path};
+use crate::view::place::{self, RunLine, case_path};
 use crate::view::{Shown, case_label};
 use crate::words::join;
+use candidates::{Candidate, candidates};
+use narrower::{Narrower, narrower};
 use serde::Serialize;
 use stats::decide::{BrokenBy, Decision, decide};
 use stats::metrics::Better;
@@ -65,10 +69,15 @@ struct Recommendation {
     /// by how much.
     own_choice: String,
     own: String,
-    /// The target to take of engines written in Rust, where the choice is none of them, else empty;
-    /// `in_rust` says how it does.
-    rust_choice: String,
-    in_rust: String,
+    /// How the choice's engine came into the measurement, in a few words; empty where unknown.
+    comes_as: &'static str,
+    /// What decides, such as `end-to-end latency`.
+    metric: String,
+    /// The target to take of engines written in Rust, where the choice is none of them.
+    in_rust: Narrower,
+    /// The target to take of engines that come as a crate, where neither the choice nor `in_rust` is
+    /// it.
+    of_crates: Narrower,
     /// How far the choice was verified, where that is less than the run asked for; else empty.
     limit: String,
     candidates: Vec<Candidate>,
@@ -88,18 +97,6 @@ struct Recommendation {
     token_cost: String,
     /// When the run started, RFC 3339.
     started: String,
-}
-
-#[derive(Clone, Serialize)]
-struct Candidate {
-    target: String,
-    path: String,
-    value: String,
-    interval: String,
-    launches: u32,
-    ships: String,
-    group: &'static str,
-    tone: &'static str,
 }
 
 /// Make the guide over all runs.
@@ -225,8 +222,12 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
     let engine = shown.input.registry.engine(&target.engine);
     let (certain, certain_by) = sure::certainty_word(&asked, &decision);
     let (own_choice, own) = own.unwrap_or_default();
-    let (rust_choice, in_rust) = in_rust(shown, &asked, &decision.choice).unwrap_or_default();
-    let verified = shown.run.verify.get(&target.id);
+    let choice = decision.choice.as_str();
+    let in_rust = narrower(shown, &asked, choice, |target| shown.is_in_rust(target));
+    let mut of_crates = narrower(shown, &asked, choice, |target| shown.is_crate(target));
+    if of_crates.choice == in_rust.choice {
+        of_crates = Narrower::default();
+    }
     Some(Recommendation {
         anchor: format!("{}-{}", workload.id, slug(&shown.run.header.id)),
         choice: decision.choice.clone(),
@@ -244,12 +245,11 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         unquantised: unquantised(shown, &asked, &target.precision),
         own_choice,
         own,
-        rust_choice,
+        comes_as: shown.comes_as(&target.id).unwrap_or_default(),
+        metric: metric_name(&asked),
         in_rust,
-        // What follows names the prompt and the position; the run's page has it.
-        limit: verified
-            .and_then(|record| record.reason.split("; ").next())
-            .map_or(String::new(), str::to_owned),
+        of_crates,
+        limit: limit(shown, &target.id).to_owned(),
         candidates: candidates(shown, &asked, &decision),
         costs: setup::costs(shown, &target.id, cell),
         commands: setup::commands(shown, target),
@@ -298,7 +298,7 @@ fn value_of(asked: &Asked, target: &str) -> String {
 }
 
 fn why(asked: &Asked, decision: &Decision) -> String {
-    let name = asked.metric.describe().title.to_lowercase();
+    let name = metric_name(asked);
     let most = match asked.metric.describe().better {
         Better::Higher => "highest",
         _ => "lowest",
@@ -361,14 +361,17 @@ fn without_our_own(shown: &Shown, asked: &Asked) -> Option<(Decision, Option<(St
     Some((of_others, own))
 }
 
-/// Decide among the engines that are written in Rust and that others maintain, where `choice` is none
-/// of them; return the target, and how it does in a few words.
-fn in_rust(shown: &Shown, asked: &Asked, choice: &str) -> Option<(String, String)> {
-    if shown.is_in_rust(choice) {
-        return None;
-    }
-    let of = |target: &str| shown.is_in_rust(target) && !shown.is_ours(target);
-    decision(shown, asked, of).map(|found| in_words(asked, found))
+/// How far a target was verified, where that is less than the run asked for; else empty. What
+/// follows in the record names the prompt and the position; the run's page has it.
+fn limit<'a>(shown: &Shown<'a>, target: &str) -> &'a str {
+    let record = shown.run.verify.get(target);
+    let reason = record.and_then(|record| record.reason.split("; ").next());
+    reason.unwrap_or_default()
+}
+
+/// The name of the metric that decides, inside a sentence.
+fn metric_name(asked: &Asked) -> String {
+    asked.metric.describe().title.to_lowercase()
 }
 
 /// Return a decision's target, with its value, who is tied with it, and its lead over the next.
@@ -397,44 +400,4 @@ fn ahead(decision: &Decision) -> Option<String> {
     let c = decision.ahead_of.as_ref()?;
     let ratio = fmt::joined(fmt::ratio(c.ratio, c.ci95));
     Some(format!("{ratio} over {}", c.against))
-}
-
-/// All measured targets, best mean first.
-fn candidates(shown: &Shown, asked: &Asked, decision: &Decision) -> Vec<Candidate> {
-    let higher = asked.metric.describe().better == Better::Higher;
-    let mut all: Vec<(f64, Candidate)> = asked
-        .cells
-        .iter()
-        .filter_map(|cell| {
-            let found = cell.metric(asked.metric)?;
-            let (value, interval) =
-                fmt::with_interval(Unit::from_metric(asked.metric), found.value, found.ci95);
-            let (group, tone) = if cell.target == decision.choice {
-                ("chosen", "good")
-            } else if decision.tied.contains(&cell.target) {
-                ("tied with it", "even")
-            } else if shown.is_ours(&cell.target) {
-                ("this project’s own", "even")
-            } else {
-                ("behind", "bad")
-            };
-            let ships = setup::shipped_bytes(shown, &cell.target);
-            let candidate = Candidate {
-                target: cell.target.clone(),
-                path: target_path(shown, &cell.target),
-                value,
-                interval: interval.unwrap_or_else(|| NONE.into()),
-                launches: cell.invocations,
-                ships: ships.map_or(NONE.into(), |n| fmt::quantity(Unit::Bytes, n as f64)),
-                group,
-                tone,
-            };
-            Some((found.value, candidate))
-        })
-        .collect();
-    all.sort_by(|a, b| match higher {
-        true => b.0.total_cmp(&a.0),
-        false => a.0.total_cmp(&b.0),
-    });
-    all.into_iter().map(|(_, candidate)| candidate).collect()
 }

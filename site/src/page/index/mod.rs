@@ -1,5 +1,5 @@
 //! The index: the answer, the leaders, every target on every scenario, and links to everything
-//! else.
+//! else; without a run, what to do first. The list of the engines is made here too.
 
 mod history;
 
@@ -9,13 +9,13 @@ use crate::fmt;
 use crate::page::guide::{GuidePage, WorkloadView};
 use crate::view::answer::{Answer, answers, sentence};
 use crate::view::cells::{CellView, status_words, swatch, view};
-use crate::view::figures::speed_up;
 use crate::view::frame::Frame;
 use crate::view::maturity::Other;
 use crate::view::nav::engines_of;
 use crate::view::paths::{ENGINES, INDEX, chart_prefix, engine_path, run_path, scenario_path};
-use crate::view::place::{machine, target_path};
+use crate::view::place::{RunLine, machine, target_path};
 use crate::view::primary::{LegendEntry, legend};
+use crate::view::speed_up::speed_up;
 use crate::view::{Shown, case_label, maturity, standing};
 use crate::words::{join, plural};
 use history::history;
@@ -55,7 +55,7 @@ pub struct Index {
     engines: Vec<Card>,
     measured: String,
     gaps: Vec<Gap>,
-    other_runs: Vec<OtherRun>,
+    other_runs: Vec<RunLine>,
 }
 
 #[derive(Serialize)]
@@ -87,14 +87,6 @@ struct Card {
 struct Gap {
     status: &'static str,
     count: String,
-}
-
-#[derive(Serialize)]
-struct OtherRun {
-    id: String,
-    path: String,
-    started: String,
-    profile: String,
 }
 
 /// The index before anything was measured.
@@ -137,7 +129,7 @@ pub fn empty(input: &Input) -> Empty {
     }
 }
 
-/// Make the index of a run; `all` are the runs that the site has, newest first.
+/// Make the index of a run; `all` are the runs that the site has, this one first.
 pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
     let input = shown.input;
     let plan = &shown.run.header.plan;
@@ -199,16 +191,10 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         engines: engine_cards(shown),
         measured: measured(shown),
         gaps: gaps(shown),
-        other_runs: input
-            .runs
+        other_runs: all
             .iter()
             .skip(1)
-            .map(|run| OtherRun {
-                id: run.header.id.clone(),
-                path: run_path(&run.header.id),
-                started: run.header.started.clone(),
-                profile: run.header.plan.profile.clone(),
-            })
+            .map(|run| RunLine::new(run, String::new()))
             .collect(),
     }
 }

@@ -158,7 +158,7 @@ pub fn trial(simulation: &Simulation) -> SimulationView {
         about: about(simulation),
         experiments: fmt::count(u64::from(simulation.experiments)),
         difference: fmt::percent(simulation.difference),
-        rows: simulation.rows.iter().map(row).collect(),
+        rows: simulation.rows.iter().filter_map(row).collect(),
         power: simulation.power.iter().map(power).collect(),
         shapes_difference: fmt::percent(simulation.shapes_difference),
         shapes: simulation.shapes.iter().map(shape).collect(),
@@ -188,19 +188,17 @@ fn about(simulation: &Simulation) -> String {
     )
 }
 
-fn row(row: &SimulationRow) -> Row {
-    let share = |of: fn(&schema::simulation::Outcome) -> f64| match &row.found {
-        Some(found) => fmt::percent(of(found)),
-        None => fmt::NONE.into(),
-    };
-    Row {
+/// Make the row of a size; `None` for a single launch, which gives no interval.
+fn row(row: &SimulationRow) -> Option<Row> {
+    let found = row.found.as_ref()?;
+    Some(Row {
         size: format!("{} × {}", row.invocations, row.requests),
         profiles: row.profiles.join(", "),
         icc: row.icc.to_string(),
-        coverage: share(|f| f.coverage),
-        false_positive_test: share(|f| f.false_positive_test),
-        false_positive: share(|f| f.false_positive),
-    }
+        coverage: fmt::percent(found.coverage),
+        false_positive_test: fmt::percent(found.false_positive_test),
+        false_positive: fmt::percent(found.false_positive),
+    })
 }
 
 fn power(row: &PowerRow) -> Vec<String> {

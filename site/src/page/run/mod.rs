@@ -13,7 +13,7 @@ use crate::view::frame::Frame;
 use crate::view::gpus::{self, Gpus};
 use crate::view::instrument::{InstrumentError, capacities};
 use crate::view::paths::run_path;
-use crate::view::{Shown, disturbances, noise, pins};
+use crate::view::{LISTED_MAX, Shown, disturbances, noise, pins};
 use crate::words::plural;
 use results_table::ResultTable;
 use schema::launch_log::LaunchLog;
@@ -42,6 +42,7 @@ pub struct RunPage {
     results: Vec<ResultTable>,
     parity: Vec<parity::ParityRow>,
     checks: Vec<parity::CheckRow>,
+    checks_more: String,
     coverage: Figure,
     lag: Vec<(String, String)>,
     disturbances: Disturbances,
@@ -54,6 +55,8 @@ pub struct RunPage {
     commands: Vec<(String, String)>,
     order: Vec<(String, String)>,
     files: Vec<FileRow>,
+    /// Whether `files` has all; if not, it has those of launches that failed.
+    all_files: bool,
     files_summary: String,
     downloads: Vec<DownloadRow>,
 }
@@ -104,7 +107,14 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
     let again = again.filter(|log| log.launch.attempt > 0).count();
     let records = shown.run.launches.iter().chain(&shown.run.twins);
     let suites = shown.run.micro.iter().map(suite_row);
-    let files: Vec<FileRow> = records.map(file_row).chain(suites).collect();
+    let mut files: Vec<FileRow> = records.map(file_row).chain(suites).collect();
+    let files_summary = plural(files.len() as u64, "record file", "record files");
+    let all_files = files.len() <= LISTED_MAX;
+    if !all_files {
+        files.retain(|file| !file.ok);
+        files.truncate(LISTED_MAX);
+    }
+    let (checks, checks_more) = parity::checks(shown);
     RunPage {
         frame: shown.frame(
             &run_path(&header.id),
@@ -135,7 +145,8 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
         ],
         results: results_table::tables(shown),
         parity: parity::rows(shown),
-        checks: parity::checks(shown),
+        checks,
+        checks_more,
         coverage: coverage::map(shown),
         lag: disturbances::largest(shown, MetricId::ReportLagNs),
         disturbances: disturbances::view(shown),
@@ -147,7 +158,8 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
         isa: pins::instruction_limits(shown),
         commands: commands(shown),
         order: order(shown),
-        files_summary: plural(files.len() as u64, "record file", "record files"),
+        files_summary,
+        all_files,
         files,
         downloads: downloads.iter().map(DownloadRow::new).collect(),
     }

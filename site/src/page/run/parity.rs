@@ -2,12 +2,14 @@
 //! outputs were checked.
 
 use crate::fmt;
-use crate::page::engine::verified_scope;
-use crate::view::Shown;
 use crate::view::cells::swatch;
+use crate::view::reported::verified_scope;
+use crate::view::{LISTED_MAX, Shown};
+use crate::words::plural;
 use schema::golden::Limit;
 use schema::record::{CheckRecord, Status};
 use serde::Serialize;
+use std::cmp::Reverse;
 
 /// A row with what the parity gate found of a target.
 #[derive(Serialize)]
@@ -139,8 +141,9 @@ fn nats(value: f64) -> String {
     format!("{value:.1e}").replace('-', "−")
 }
 
-/// Make a row for every cell whose outputs were checked.
-pub fn checks(shown: &Shown) -> Vec<CheckRow> {
+/// Make a row for every cell whose outputs were checked; of many the ones with the most outputs that
+/// are wrong, unchecked or not equal. Also return how many are left out, in words.
+pub fn checks(shown: &Shown) -> (Vec<CheckRow>, String) {
     let row = |check: &CheckRecord| CheckRow {
         target: check.target.clone(),
         scenario: check.scenario.clone(),
@@ -152,7 +155,17 @@ pub fn checks(shown: &Shown) -> Vec<CheckRow> {
         gap: nats(check.gap_nats_max),
         method: check.method.clone(),
     };
-    shown.run.checks.values().map(row).collect()
+    let mut all: Vec<&CheckRecord> = shown.run.checks.values().collect();
+    let left_out = all.len().saturating_sub(LISTED_MAX) as u64;
+    if left_out > 0 {
+        all.sort_by_key(|check| Reverse((check.wrong, check.unchecked, check.rescored)));
+        all.truncate(LISTED_MAX);
+    }
+    let more = match left_out {
+        0 => String::new(),
+        n => plural(n, "more cell", "more cells"),
+    };
+    (all.into_iter().map(row).collect(), more)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The results on a run's own page: for each scenario a table of the leading metric by target and
-//! case, and one of the shares of the machine's limits. Other pages show only one run.
+//! case, and one of the shares of the machine's limits. The scenarios' pages show one run alone.
 
 use crate::fmt::{self, NONE, Unit};
 use crate::view::cells::{self, swatch};

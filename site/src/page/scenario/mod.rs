@@ -2,6 +2,8 @@
 //! and comparisons of every case.
 
 mod exhibits;
+mod figures;
+mod fits;
 mod model_size;
 mod reuse;
 mod roofline;
@@ -10,14 +12,14 @@ mod tables;
 use crate::chart::Figure;
 use crate::html::slug;
 use crate::view::cells::{counts, direction};
-use crate::view::figures::{along_axis, distribution};
-use crate::view::fits::ScalingTable;
 use crate::view::frame::Frame;
 use crate::view::paths::{chart_prefix, scenario_path};
 use crate::view::primary::{LegendEntry, legend};
 use crate::view::standing::promises;
-use crate::view::{Shown, case_label, fits, noise, standing};
+use crate::view::{Shown, case_label, noise, standing};
 use crate::{fmt, markdown};
+use figures::{along_axis, distribution};
+use fits::ScalingTable;
 use reuse::ReuseTable;
 use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
@@ -72,6 +74,8 @@ struct CaseView {
     work: String,
     promises: Vec<String>,
     metrics: Vec<MetricRows>,
+    /// Headings of percentiles and MAD.
+    shape_heads: Vec<&'static str>,
     drifting: String,
     in_flight: u32,
     /// Targets with fewer requests in a batch than `in_flight`, and how many.
@@ -202,7 +206,8 @@ fn work(case: &Case) -> String {
 
 fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView {
     let serial = scenario.load == LoadShape::Serial;
-    let metrics = tables::metrics(shown, scenario, case);
+    let mut metrics = tables::metrics(shown, scenario, case);
+    let shape_heads = tables::leave_out_empty_tail(&mut metrics);
     CaseView {
         anchor: slug(&case.id),
         label: case_label(scenario.axis, case.axis_value(scenario.axis)),
@@ -213,6 +218,7 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
         small_batches: tables::small_batches(shown, scenario, case),
         below_zero: tables::below_zero(&metrics),
         metrics,
+        shape_heads,
         failures: tables::failures(shown, scenario, case),
         comparisons: tables::comparisons(shown, &scenario.case_key(case)),
         comparison_metric: shown

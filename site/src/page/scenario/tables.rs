@@ -45,7 +45,7 @@ pub struct MetricRow {
     pub n: String,
     /// Number of launches.
     pub invocations: u32,
-    /// p50, p90, p95, p99, MAD: dashes where not printable.
+    /// Percentiles and MAD as [`leave_out_empty_tail`] heads them: dashes where not printable.
     pub shape: Vec<Printed>,
     /// Coefficient of variation across launches.
     pub cv: String,
@@ -227,6 +227,23 @@ fn percentiles(unit: Unit, shape: &Shape) -> Vec<Printed> {
     all.chain([Some((shape.mad, None))])
         .map(|found| found.map_or_else(Printed::none, printed))
         .collect()
+}
+
+/// Remove from all rows the percentiles of the tail that no row has; return the headings of what is
+/// left.
+pub fn leave_out_empty_tail(metrics: &mut [MetricRows]) -> Vec<&'static str> {
+    let mut heads = vec!["p50", "p90", "p95", "p99", "MAD"];
+    for column in [3, 2] {
+        let mut rows = metrics.iter().flat_map(|metric| &metric.rows);
+        if rows.any(|row| row.shape[column].value != fmt::NONE) {
+            continue;
+        }
+        heads.remove(column);
+        for row in metrics.iter_mut().flat_map(|metric| &mut metric.rows) {
+            row.shape.remove(column);
+        }
+    }
+    heads
 }
 
 /// Whether any interval of a case reaches below 0 although no value can.

@@ -165,6 +165,8 @@ fn words(interval: Interval) -> String {
 #[derive(Serialize)]
 pub struct ScalingTable {
     note: String,
+    /// Whether any row has a scalability law.
+    fitted: bool,
     rows: Vec<Row>,
 }
 
@@ -189,6 +191,7 @@ pub fn scaling_table(shown: &Shown, scenario: &PlannedScenario) -> Option<Scalin
     }
     let fitted = found.iter().any(|scaling| scaling.usl.is_some());
     Some(ScalingTable {
+        fitted,
         note: match fitted {
             true => "σ (contention) and κ (coherency) are those of the Universal Scalability Law, \
                      X(N) = λN ÷ (1 + σ(N − 1) + κN(N − 1)), fitted to each launch; the intervals \

@@ -1,0 +1,43 @@
+//! What an engine's program reports of itself, in words: its build and how it batches; and up to
+//! where its outputs were verified.
+
+use crate::view::cells::status_words;
+use schema::launch_log::LaunchLog;
+use schema::record::{Status, VerifyRecord};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The build facts that launches report; where they differ, every value.
+pub fn build_facts<'a>(logs: impl Iterator<Item = &'a LaunchLog>) -> Vec<(String, String)> {
+    let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (key, value) in logs.flat_map(|log| log.ready.iter()).flat_map(|r| &r.build) {
+        facts.entry(key).or_default().insert(value);
+    }
+    facts
+        .into_iter()
+        .map(|(key, values)| {
+            let values: Vec<&str> = values.into_iter().collect();
+            (key.to_owned(), values.join(" | "))
+        })
+        .collect()
+}
+
+/// Explain how an engine batches.
+pub fn batching_words(batching: &str) -> &str {
+    match batching {
+        "none" => "one request at a time; others wait",
+        "static_equal_length" => "static batches of queued requests of equal length",
+        "continuous" => "continuous batching",
+        other => other,
+    }
+}
+
+/// Say up to where a target's output was verified to be the reference's.
+pub fn verified_scope(record: &VerifyRecord) -> String {
+    if record.status != Status::Ok {
+        return format!("not verified: {}", status_words(record.status));
+    }
+    match record.verified_positions {
+        Some(positions) => format!("{}, up to {positions} positions", record.scope),
+        None => format!("{}, no position", record.scope),
+    }
+}

@@ -1,0 +1,104 @@
+//! The chart of how many times better targets are than the baseline, on the index and on engines' pages.
+
+use crate::chart::forest::{Forest, Group, Outcome, Row};
+use crate::chart::scale::Kind;
+use crate::chart::{Estimate, Figure};
+use crate::fmt::{self, Unit};
+use crate::view::cells::{rests_on, why};
+use crate::view::primary::primary;
+use crate::view::{Shown, case_label, noise};
+use stats::analysis::Role;
+
+/// The text in place of an interval in a sentence.
+pub const NO_INTERVAL: &str = "(a single launch gives no interval)";
+
+/// Chart how many times better targets are than the baseline, one group per ranked scenario: each
+/// engine's best target, or all targets of one engine.
+pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
+    let baseline = shown.baseline();
+    let mut groups = Vec::new();
+    let mut best: Option<(f64, String)> = None;
+    for scenario in shown.scenarios().iter().filter(|s| !s.has_own_loads()) {
+        let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
+            continue;
+        };
+        // Where the baseline keeps no prompts, targets aren't compared with it.
+        if scenario.reuses_prompts()
+            && shown
+                .comparisons(&scenario.case_key(case), Role::Baseline)
+                .next()
+                .is_none()
+        {
+            continue;
+        }
+        let chosen = primary(shown, scenario);
+        let mut rows: Vec<(f64, Row)> = Vec::new();
+        for target in shown
+            .targets()
+            .iter()
+            .filter(|target| target.id != baseline)
+            .filter(|target| engine.is_none_or(|engine| engine == target.engine))
+        {
+            let comparison = shown.comparison(&scenario.cell_key(case, &target.id), Role::Baseline);
+            let cell = shown.cell(&scenario.cell_key(case, &target.id));
+            let measured = cell.and_then(|cell| cell.metric(id).map(|m| rests_on(cell, m)));
+            let (order, outcome) = match (comparison, measured) {
+                (Some(c), Some(rests_on)) => {
+                    if c.ratio.is_finite() && best.as_ref().is_none_or(|(b, _)| c.ratio > *b) {
+                        let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+                        let finding = format!(
+                            "Largest advantage over {baseline}: {} in {}, {ratio} {}",
+                            target.id,
+                            shown.title(scenario).to_lowercase(),
+                            interval.unwrap_or_else(|| NO_INTERVAL.into())
+                        );
+                        best = Some((c.ratio, finding));
+                    }
+                    let estimate = Estimate::new(c.ratio, c.ci95);
+                    (c.ratio, Outcome::Measured(estimate, rests_on))
+                }
+                (None, Some(_)) => (-1.0, Outcome::Missing("baseline has no value".into())),
+                (_, None) => (-2.0, Outcome::Missing(why(cell))),
+            };
+            rows.push((
+                order,
+                Row {
+                    label: target.id.clone(),
+                    style: shown.style(&target.id),
+                    shown: engine.is_some() || chosen.contains(target.id.as_str()),
+                    outcome,
+                },
+            ));
+        }
+        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+        groups.push(Group {
+            heading: format!(
+                "{} – {}, {}{}",
+                shown.title(scenario),
+                id.describe().title.to_lowercase(),
+                case_label(scenario.axis, case.axis_value(scenario.axis)),
+                noise::suffix(shown, id)
+            ),
+            band: noise::band(shown.analysis.matters),
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
+        });
+    }
+    let drawn = match engine {
+        None => " Drawn are each engine’s best; every target is in the data below.",
+        Some(_) => "",
+    };
+    Forest {
+        id: "speed-up".into(),
+        finding: best.map_or("No comparison with the baseline could be made".into(), |b| b.1),
+        reading: format!(
+            "Marker: geometric mean over blocks of how many times better than {baseline}; whiskers: 95 % interval. The dashed line is the baseline itself (1×); right of it is better. {}{drawn} The axis is logarithmic: equal distances are equal ratios.",
+            noise::band_words(shown.analysis.matters)
+        ),
+        axis_label: "times better than the baseline".into(),
+        unit: Unit::Ratio,
+        kind: Kind::Log,
+        reference: Some(1.0),
+        groups,
+    }
+    .draw()
+}
