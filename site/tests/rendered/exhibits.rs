@@ -287,6 +287,11 @@ fn a_claim_is_held_against_another_run_where_the_one_shown_has_no_comparison() {
     let claims = claims.split("</table>").next().unwrap();
     assert!(claims.contains("Run <a href=\"../run/run-of-1b.html\">run-of-1b</a>"));
     assert!(!claims.contains("another-run"), "{claims}");
+    let small = "With a model this small";
+    assert!(!claims.contains(small), "{claims}");
+    world.runs.truncate(3);
+    let tiny = html_of(&render(&world), "engine/candle.html").to_owned();
+    assert!(tiny.contains("another-run</a>, ") && tiny.contains(small));
     world.runs.truncate(2);
     let none = html_of(&render(&world), "engine/candle.html").to_owned();
     assert!(none.contains("Not measured together."), "{none}");

@@ -266,7 +266,7 @@ fn each_fault_fails_its_own_check_and_says_what_to_do() {
     }
     let large = failures(&run(), &cells(), BYTES_MAX + 1);
     assert!(
-        large[0].0 == "size" && large[0].1.contains("at most 8 MB"),
+        large[0].0 == "size" && large[0].1.contains("at most 12 MB"),
         "{large:?}"
     );
 }

@@ -2,6 +2,7 @@
 //! project's, with their condition and source; no conclusion is drawn from them.
 
 use crate::fmt;
+use crate::view::eligible::PARAMETERS_MIN;
 use crate::view::place::{RunLine, parameters, publishable};
 use crate::view::{Shown, case_label};
 use crate::words::lower_first;
@@ -34,6 +35,8 @@ struct Found {
     sentences: Vec<String>,
     /// The run, where it isn't the one that the report shows.
     run: Option<RunLine>,
+    /// Whether the run's model is known to be of real size; else a request may be mostly overhead.
+    is_real_size: bool,
 }
 
 /// The claims of an engine's project; `None` where there are none or the file was not read. A
@@ -84,6 +87,7 @@ fn here(runs: &[&Shown], comparisons: &[Comparison]) -> Vec<Found> {
     let found = all.into_iter().map(|(i, sentences)| Found {
         sentences,
         run: (i > 0).then(|| RunLine::new(runs[i], String::new())),
+        is_real_size: parameters(runs[i]).is_some_and(|n| n >= PARAMETERS_MIN),
     });
     found.collect()
 }
