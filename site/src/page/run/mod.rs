@@ -13,7 +13,7 @@ use crate::view::frame::Frame;
 use crate::view::gpus::{self, Gpus};
 use crate::view::instrument::{InstrumentError, capacities};
 use crate::view::paths::run_path;
-use crate::view::{LISTED_MAX, Shown, disturbances, noise, pins};
+use crate::view::{Shown, disturbances, noise, pins};
 use crate::words::plural;
 use results_table::ResultTable;
 use schema::launch_log::LaunchLog;
@@ -23,6 +23,9 @@ use serde::Serialize;
 use stats::alone::alone;
 use stats::analysis::{Exceeded, MetricId};
 use std::path::Path;
+
+/// Maximum number of record files that are listed; a row takes 190 bytes.
+const FILES_MAX: usize = 700;
 
 /// The page of a run.
 #[derive(Serialize)]
@@ -109,10 +112,10 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
     let suites = shown.run.micro.iter().map(suite_row);
     let mut files: Vec<FileRow> = records.map(file_row).chain(suites).collect();
     let files_summary = plural(files.len() as u64, "record file", "record files");
-    let all_files = files.len() <= LISTED_MAX;
+    let all_files = files.len() <= FILES_MAX;
     if !all_files {
         files.retain(|file| !file.ok);
-        files.truncate(LISTED_MAX);
+        files.truncate(FILES_MAX);
     }
     let (checks, checks_more) = parity::checks(shown);
     RunPage {
