@@ -2,8 +2,8 @@
 //! bytes, because no clock, locale, environment or hash order is read.
 //!
 //! `page` decides what each page says, from parts in `view` that several share; `chart` draws,
-//! `template` fills in the pages, and [`write()`] is the only function that writes to disk. The pages make no network request, can be read without
-//! their script and work from file://.
+//! `template` fills in the pages, and [`write()`] is the only function that writes to disk. The pages
+//! make no network request, can be read without their script and work from file://.
 
 pub mod authored;
 pub mod chart;

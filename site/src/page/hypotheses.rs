@@ -264,7 +264,7 @@ fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> Fi
     let decisive = decisive.as_ref();
     let text = |of: fn(&EvidenceView) -> String| decisive.map(of).unwrap_or_default();
     FindingView {
-        run_path: crate::view::paths::run_path(&shown.run.header.id),
+        run_path: paths::run_path(&shown.run.header.id),
         place: format!(
             "{}, {}",
             place::place(shown),

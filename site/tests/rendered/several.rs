@@ -54,6 +54,16 @@ fn named(mut run: Run, id: &str) -> Run {
     run
 }
 
+/// A run of a tiny model, and the same of a large one.
+fn with_a_run_of_1b() -> World {
+    let mut world = world(vec![
+        run("cpu", 5, 22),
+        named(run("cpu", 5, 22), "run-of-1b"),
+    ]);
+    large(&mut world, 1);
+    world
+}
+
 fn sizes() -> Sizes {
     Sizes {
         prompt_tokens: vec![50],
@@ -141,11 +151,7 @@ fn nothing_is_recommended_on_a_small_model_and_the_page_says_what_would() {
 
 #[test]
 fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
-    let mut world = world(vec![
-        run("cpu", 5, 22),
-        named(run("cpu", 5, 22), "run-of-1b"),
-    ]);
-    large(&mut world, 1);
+    let world = with_a_run_of_1b();
     let pages = pages(&world);
     html::check(&render(&world));
     let guide = html::read("guide.html", &pages["guide.html"]).text;
@@ -185,11 +191,7 @@ fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
 
 #[test]
 fn an_engine_of_our_own_is_no_candidate_and_stands_beside() {
-    let mut world = world(vec![
-        run("cpu", 5, 22),
-        named(run("cpu", 5, 22), "run-of-1b"),
-    ]);
-    large(&mut world, 1);
+    let mut world = with_a_run_of_1b();
     let batch = |pages: &BTreeMap<String, String>| -> String {
         let guide = html::read("guide.html", &pages["guide.html"]).text;
         part(&guide, "Much text to work through", "Long prompts").to_owned()
@@ -223,11 +225,7 @@ fn an_engine_of_our_own_is_no_candidate_and_stands_beside() {
 
 #[test]
 fn the_best_engine_in_rust_stands_beside_a_choice_that_is_none() {
-    let mut world = world(vec![
-        run("cpu", 5, 22),
-        named(run("cpu", 5, 22), "run-of-1b"),
-    ]);
-    large(&mut world, 1);
+    let mut world = with_a_run_of_1b();
     let said = "Of engines in Rust: ";
     assert!(!page(&world, "guide.html").contains(said));
     for engine in &mut world.registry.engines {
@@ -246,11 +244,7 @@ fn the_best_engine_in_rust_stands_beside_a_choice_that_is_none() {
 
 #[test]
 fn the_best_engine_that_comes_as_a_crate_stands_beside_one_that_does_not() {
-    let mut world = world(vec![
-        run("cpu", 5, 22),
-        named(run("cpu", 5, 22), "run-of-1b"),
-    ]);
-    large(&mut world, 1);
+    let mut world = with_a_run_of_1b();
     let said = "Of engines that come as a crate, in any language: ";
     assert!(!page(&world, "guide.html").contains(said), "all are crates");
     for engine in &mut world.registry.engines {

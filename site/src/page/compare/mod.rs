@@ -5,6 +5,7 @@ pub mod target;
 
 use crate::fmt;
 use crate::html::slug;
+use crate::view::cells::swatch;
 use crate::view::frame::Frame;
 use crate::view::paths;
 use crate::view::{Shown, case_label};
@@ -260,7 +261,7 @@ fn row(shown: &Shown, pairs: &AllPairs, index: usize, target: &Target) -> Row {
         .collect();
     Row {
         number: index + 1,
-        swatch: crate::view::cells::swatch(shown, &target.id),
+        swatch: swatch(shown, &target.id),
         target: target.id.clone(),
         path: target_page_path(&target.id),
         totals: format!("{} / {} / {}", totals.better, totals.worse, totals.even),

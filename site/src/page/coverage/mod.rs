@@ -7,9 +7,10 @@ mod architectures;
 use crate::chart::Figure;
 use crate::chart::heat::{Cell, Heat, Kind, Row};
 use crate::fmt;
+use crate::page::kernels;
 use crate::view::cells::{gap, status_words, swatch};
 use crate::view::frame::Frame;
-use crate::view::paths::{reason_id, reason_path};
+use crate::view::paths::{self, reason_id, reason_path};
 use crate::view::place::target_path;
 use crate::view::reported::verified_scope;
 use crate::view::{Shown, case_label};
@@ -138,11 +139,7 @@ pub fn page(shown: &Shown) -> CoveragePage {
         fmt::count(missing as u64)
     );
     CoveragePage {
-        frame: shown.frame(
-            crate::view::paths::COVERAGE,
-            "What was not measured",
-            &measured,
-        ),
+        frame: shown.frame(paths::COVERAGE, "What was not measured", &measured),
         map: map(shown),
         cells: matrix(shown),
         reasons: reasons(shown),
@@ -157,7 +154,7 @@ pub fn page(shown: &Shown) -> CoveragePage {
                 reason: record.reason.clone(),
             })
             .collect(),
-        untraced: crate::page::kernels::untraced(shown),
+        untraced: kernels::untraced(shown),
         architectures: architectures::matrix(shown),
         unplanned_targets: unplanned_targets(shown),
         unplanned_scenarios: unplanned_scenarios(shown),

@@ -23,7 +23,8 @@ pub(super) fn lead(workloads: &[WorkloadView]) -> String {
 }
 
 /// Say what stands beside these choices: the best engines in Rust and the best that come as crates,
-/// where others are taken, and where this project's own engine is ahead. The place is named only where there are several.
+/// where others are taken, and where this project's own engine is ahead. The place is named only
+/// where there are several.
 pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
     let places = by_place(workloads, |work, r| (work.title.to_lowercase(), r));
     let named = places.len() > 1;

@@ -234,7 +234,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         engine: target.engine.clone(),
         about: engine.map(|e| e.about.clone()).unwrap_or_default(),
         place: place::place(shown),
-        run_path: crate::view::paths::run_path(&shown.run.header.id),
+        run_path: paths::run_path(&shown.run.header.id),
         case: format!("{title}, {label}, {} output tokens", asked.case.new_tokens),
         case_path: case_path(shown, &asked.scenario.case_key(asked.case)),
         why: why(&asked, &decision),

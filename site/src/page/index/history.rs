@@ -5,6 +5,7 @@
 use crate::chart::lines::{Lines, Point, Series};
 use crate::chart::{Estimate, Figure};
 use crate::fmt::{self, Unit};
+use crate::view::cells::why;
 use crate::view::place::place;
 use crate::view::primary::primary;
 use crate::view::{Shown, case_label};
@@ -69,7 +70,7 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
                         "launches",
                     ),
                 }),
-                None => of.missing.push((x, crate::view::cells::why(cell))),
+                None => of.missing.push((x, why(cell))),
             }
         }
         if let [first, .., last] = of.points.as_slice() {

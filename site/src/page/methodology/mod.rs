@@ -39,7 +39,7 @@ pub fn page(input: &Input) -> MethodologyPage {
     MethodologyPage {
         frame: place::frame(
             input,
-            crate::view::paths::METHODOLOGY,
+            paths::METHODOLOGY,
             "Methodology",
             "What is measured, how, and what was rejected.",
         ),
