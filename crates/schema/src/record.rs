@@ -93,7 +93,7 @@ impl std::fmt::Display for IsaLimit {
 pub struct Ready {
     /// Engine version, from `hello`.
     pub version: String,
-    /// Facts about the build, from `hello`.
+    /// Facts about the build, from `hello`, and about the loaded library, from `loaded`.
     pub build: BTreeMap<String, String>,
     /// Kind of batching: `none`, `static_equal_length` or `continuous`.
     pub batching: String,

@@ -151,9 +151,9 @@ impl Engine for Burn {
         let tensors = files.tensors()?;
         let element = backend.dtype.size() as u64;
         let loaded = Loaded {
-            load_ns: 0,
             weight_bytes: weights_read(&config) * element,
             kv_bytes_per_token: config.kv_elements() as u64 * element,
+            ..Loaded::default()
         };
         let vocabulary = config.vocabulary;
         let llama = caught(|| Llama::load(config, &tensors, &backend, max_context, max_batch))

@@ -88,9 +88,9 @@ impl Engine for Candle {
             logits: None,
         };
         let loaded = Loaded {
-            load_ns: 0,
             weight_bytes: loading.weight_bytes,
             kv_bytes_per_token: loading.kv_bytes_per_token,
+            ..Loaded::default()
         };
         Ok((engine, loaded))
     }

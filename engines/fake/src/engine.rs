@@ -124,9 +124,9 @@ impl Engine for Fake {
                 .map_err(|err| EngineError::internal(format!("cannot open FAKE_TRUTH: {err}")))?,
         };
         let loaded = Loaded {
-            load_ns: 0,
             weight_bytes: 1 << 20,
             kv_bytes_per_token: 1 << 10,
+            ..Loaded::default()
         };
         Ok((engine, loaded))
     }

@@ -121,9 +121,9 @@ impl Engine for Frink {
         let kv_bytes_of_token =
             |cache: &KvCache| (cache.k_width() + cache.v_width()) * cache.dtype().elem_bytes();
         let loaded = Loaded {
-            load_ns: 0,
             weight_bytes: weight_bytes(&file),
             kv_bytes_per_token: caches[0].iter().map(kv_bytes_of_token).sum::<usize>() as u64,
+            ..Loaded::default()
         };
         let engine = Self {
             decoder,

@@ -69,9 +69,9 @@ impl Llama {
         };
         llama.warm_up()?;
         let loaded = Loaded {
-            load_ns: 0,
             weight_bytes: contents.weight_bytes,
             kv_bytes_per_token: contents.kv_bytes_per_token,
+            ..Loaded::default()
         };
         Ok((llama, loaded))
     }

@@ -143,9 +143,9 @@ fn loaded(config: &Config, storage: Storage) -> Loaded {
     let matrices = layers * layer + hidden * u64::from(config.vocab_size);
     let norms = (2 * layers + 1) * hidden;
     Loaded {
-        load_ns: 0,
         weight_bytes: storage.bytes(matrices) + 4 * norms,
         kv_bytes_per_token: 2 * 4 * layers * kv,
+        ..Loaded::default()
     }
 }
 

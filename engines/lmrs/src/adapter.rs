@@ -96,7 +96,6 @@ impl Engine for Lmrs {
                 Slowdown::default(),
             ),
         };
-        let started_ns = protocol::clock::now_ns();
         let model = Model::load(&Options {
             model_dir: Path::new(&load.model_dir),
             weights: &load.weights,
@@ -109,9 +108,9 @@ impl Engine for Lmrs {
             kernels: choose_kernels()?,
         })?;
         let loaded = Loaded {
-            load_ns: protocol::clock::now_ns() - started_ns,
             weight_bytes: model.weight_bytes(),
             kv_bytes_per_token: model.kv_bytes_per_token(),
+            ..Loaded::default()
         };
         Ok((Self { model, slowdown }, loaded))
     }

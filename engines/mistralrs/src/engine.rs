@@ -151,9 +151,9 @@ impl Scheduler for MistralRs {
             runtime,
         };
         let loaded = Loaded {
-            load_ns: 0,
             weight_bytes: loading.weight_bytes,
             kv_bytes_per_token: loading.kv_bytes_per_token,
+            ..Loaded::default()
         };
         Ok((engine, loaded))
     }

@@ -58,10 +58,10 @@ impl Scheduler for OpenAi {
             });
         }
         let loaded = Loaded {
-            load_ns: 0,
             weight_bytes: weight_bytes(load),
             // The size of the server's cache is not known to a client.
             kv_bytes_per_token: 0,
+            ..Loaded::default()
         };
         Ok((Self { jobs }, loaded))
     }

@@ -45,9 +45,9 @@ impl Engine for Echo {
             ));
         }
         let loaded = Loaded {
-            load_ns: 0,
             weight_bytes: 1,
             kv_bytes_per_token: 2,
+            ..Loaded::default()
         };
         Ok((Self { last: Vec::new() }, loaded))
     }

@@ -25,9 +25,9 @@ impl Scheduler for Relay {
         let (jobs, inbox) = channel();
         std::thread::spawn(move || rounds(&inbox));
         let loaded = Loaded {
-            load_ns: 0,
             weight_bytes: 1,
             kv_bytes_per_token: 2,
+            ..Loaded::default()
         };
         Ok((Self { jobs }, loaded))
     }

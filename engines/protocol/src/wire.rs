@@ -230,14 +230,18 @@ pub enum Batching {
 }
 
 /// The answer to [`Load`]: the model is in memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Loaded {
-    /// Time from the start of loading until the model was ready (ns).
+    /// Time from the start of loading until the model was ready (ns). The runtime measures it.
     pub load_ns: u64,
     /// Bytes of weights that one decode step reads (tied embeddings once).
     pub weight_bytes: u64,
     /// Bytes of key/value cache for one token of context.
     pub kv_bytes_per_token: u64,
+    /// Facts that only the loaded library can state, e.g. the number format that it chose to
+    /// compute in on this processor. Free-form; recorded beside [`Hello::build`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub runtime: BTreeMap<String, String>,
 }
 
 /// A finished generation. `received ≤ started ≤ token[0] ≤ … ≤ token[last]`.

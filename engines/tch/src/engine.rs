@@ -80,9 +80,9 @@ impl Engine for Tch {
             Cuda::synchronize(index as i64);
         }
         let loaded = Loaded {
-            load_ns: 0,
             weight_bytes: model.weight_bytes(),
             kv_bytes_per_token: kv_bytes as u64,
+            ..Loaded::default()
         };
         let engine = Self {
             model,

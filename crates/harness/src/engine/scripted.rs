@@ -13,8 +13,8 @@ const PRELUDE: &str = r#"
 skip() { i=0; while [ $i -lt $1 ]; do read -r line || exit 9; i=$((i+1)); done; }
 answer() { echo "{\"ev\":\"done\",\"id\":$1,\"received_ns\":1,\"started_ns\":2,\"token_ns\":[3,4],\"output_ids\":[5,6],\"batch\":1}"; }
 skip 1
-echo '{"ev":"hello","protocol":1,"engine":"scripted","version":"1","build":{},"capabilities":{"batching":"none","score":'$score',"notes":[]}}'
-echo '{"ev":"loaded","load_ns":1,"weight_bytes":1,"kv_bytes_per_token":1}'
+echo '{"ev":"hello","protocol":1,"engine":"scripted","version":"1","build":{"made":"by hand"},"capabilities":{"batching":"none","score":'$score',"notes":[]}}'
+echo '{"ev":"loaded","load_ns":1,"weight_bytes":1,"kv_bytes_per_token":1,"runtime":{"isa":"avx2"}}'
 "#;
 
 /// Start an engine that runs `script` after the prelude; `score` is what it declares. Requests are

@@ -149,9 +149,11 @@ impl Session {
         };
         let mut notes = self.hello.capabilities.notes.clone();
         notes.extend(self.hello.capabilities.position_gap.clone());
+        let mut build = self.hello.build.clone();
+        build.extend(self.loaded.runtime.clone());
         Ready {
             version: self.hello.version.clone(),
-            build: self.hello.build.clone(),
+            build,
             batching: batching.into(),
             notes,
             hello_ns: self.hello_ns,
@@ -428,4 +430,18 @@ impl Session {
 
 fn encode(request: &Request) -> String {
     serde_json::to_string(request).expect("a request has no map with keys that aren't strings")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::scripted;
+    use std::time::Duration;
+
+    #[test]
+    fn facts_of_the_build_and_of_the_loaded_library_are_recorded_together() {
+        let session = scripted::session(true, "", Duration::from_secs(1));
+        let build = session.ready().build;
+        let facts: Vec<_> = build.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        assert_eq!(facts, ["isa avx2", "made by hand"]);
+    }
 }

@@ -134,6 +134,8 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
         }
     }
 
+    let mut build = hello.build;
+    build.extend(loaded.runtime);
     let decoded = || tokenizer.ok()?.decode(&samples.output_ids, false).ok();
     let text = samples.output_text.clone().or_else(decoded);
     let tokens = f64::from(ask.new_tokens) * f64::from(ask.iterations);
@@ -162,7 +164,7 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
         "output_ids": samples.output_ids,
         "notes": hello.capabilities.notes,
         "ignored_fields": ask.ignored.keys().collect::<Vec<_>>(),
-        "build": hello.build,
+        "build": build,
     }))
 }
 
