@@ -25,7 +25,7 @@ use schema::scenario::Scenario;
 
 /// Derive all cells and comparisons from a run's records.
 ///
-/// `scenarios` say which metric leads ([`crate::validate`] finds names that are
+/// `scenarios` say which metric leads ([`crate::metrics::validate`] finds names that are
 /// no metric; such a scenario has cells but no comparisons and no ranks). A scenario that the run
 /// measured in another version has none either.
 /// `baseline` is a target id; where it was not measured, there are no comparisons

@@ -4,6 +4,7 @@
 use crate::canary::Unfelt;
 use crate::ci::Interval;
 use crate::disturbance::Disturbance;
+pub use crate::metrics::MetricId;
 use crate::ratio::PairedRatio;
 use crate::usl::Usl;
 use crate::witness::Audit;
@@ -186,48 +187,6 @@ impl Cell {
     pub fn metric(&self, id: MetricId) -> Option<&Metric> {
         self.metrics.iter().find(|metric| metric.id == id)
     }
-}
-
-/// A metric. Names end in their unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // `describe` says what each is.
-pub enum MetricId {
-    TtftNs,
-    ItlNs,
-    TpotNs,
-    E2eNs,
-    OutputTokPerS,
-    RequestsPerS,
-    ColdStartNs,
-    LoadNs,
-    PeakRssBytes,
-    WeightBytes,
-    KvBytes,
-    BatchRequests,
-    TtftFromSentNs,
-    ReportLagNs,
-    CpuUtilizationPercent,
-    DecodeMbuPercent,
-    PrefillMfuPercent,
-    CpuPerTokenNs,
-    CpuEnergyPerTokenJ,
-    GpuUtilizationPercent,
-    GpuSmActivePercent,
-    GpuTensorActivePercent,
-    GpuDramBandwidthPercent,
-    GpuMemoryUtilizationPercent,
-    GpuTemperatureCelsius,
-    GpuSmClockMhz,
-    GpuThrottledPercent,
-    PeakGpuMemoryBytes,
-    GpuEnergyPerTokenJ,
-    SamplerCpuPercent,
-    GoodputPerS,
-    OfferedPerS,
-    ShortfallPercent,
-    ScheduleLagNs,
-    CallNs,
-    FirstCallNs,
 }
 
 /// The values of one metric of a cell.

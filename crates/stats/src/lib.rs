@@ -53,4 +53,3 @@ pub mod witness;
 
 pub use analyse::analyse;
 pub use compare::{ALPHA, MATTERS};
-pub use metrics::{unknown_metrics, validate};

@@ -5,7 +5,7 @@ use schema::plan::{Case, PlannedScenario};
 use schema::record::{RequestRecord, Telemetry};
 use schema::scenario::{Axis, LoadShape};
 use stats::analysis::{Cell, MetricId};
-use stats::metrics::{Better, Sample, leading_metric, unknown_metrics, validate};
+use stats::metrics::{Better, Sample, leading_of, validate};
 use stats::window::steady;
 
 const MS: u64 = 1_000_000;
@@ -313,14 +313,19 @@ fn every_metric_describes_itself() {
 
 #[test]
 fn unknown_names_in_reports_are_found() {
-    let good = scenario(&["itl_ns", "ttft_ns"]);
-    assert_eq!(leading_metric(&good), Some(MetricId::ItlNs));
-    let bad = scenario(&["ttft_ms", "itl_ns", "speed"]);
-    assert_eq!(leading_metric(&bad), None);
-    assert_eq!(unknown_metrics(&bad), ["ttft_ms", "speed"]);
-    let lines = validate(&[good, bad]);
+    let planned = PlannedScenario {
+        id: common::SCENARIO.into(),
+        version: 1,
+        ..PlannedScenario::default()
+    };
+    let good = [scenario(&["itl_ns", "ttft_ns"])];
+    assert_eq!(leading_of(&planned, &good), Some(MetricId::ItlNs));
+    let bad = [scenario(&["ttft_ms", "itl_ns", "speed"])];
+    assert_eq!(leading_of(&planned, &bad), None);
+    let lines = validate(&[good, bad].concat());
     assert_eq!(lines.len(), 2);
     assert!(lines[0].contains("\"ttft_ms\", which is no metric: use one of ttft_ns,"));
+    assert!(lines[1].contains("\"speed\""));
 }
 
 #[test]
