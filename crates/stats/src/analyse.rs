@@ -4,7 +4,7 @@
 use crate::analysis::{Analysis, Cell, Course, Metric, MetricId, Shape};
 use crate::canary::Bands;
 use crate::ci::{mean_interval, percentile_interval};
-use crate::compare::{Contender, Contest};
+use crate::compare::{Contender, Contest, settle};
 use crate::describe::{cv, describe_sorted, mean, median};
 use crate::disturbance;
 use crate::evidence::Evidence;
@@ -19,7 +19,6 @@ use crate::utilization::{Limits, withdraw};
 use crate::witness;
 use schema::key::twin_name;
 use schema::plan::{Case, PlannedScenario};
-use schema::registry::Target;
 use schema::run::Run;
 use schema::scenario::Scenario;
 
@@ -36,13 +35,13 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
     let facts = &run.header.provenance.facts;
     let bands = Bands::new(run);
     let mut analysis = Analysis {
-        cells: Vec::new(),
-        comparisons: Vec::new(),
-        scalings: Vec::new(),
-        noise: Vec::new(),
-        exceeded: Vec::new(),
         unfelt: bands.unfelt.clone(),
         matters: plan.matters(),
+        ..Analysis::default()
+    };
+    let runs_twice = |target: &str| {
+        let mut twins = run.budget.iter().flat_map(|budget| &budget.twins);
+        twins.any(|twin| twin.target == target)
     };
     let mut twins = Vec::new();
     let mut contests = Vec::new();
@@ -54,18 +53,21 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
             let first = analysis.cells.len();
             for target in plan.targets.iter().filter(|t| scenario.runs(&t.id)) {
                 let limits = Limits::new(facts, &target.backend, &target.precision);
-                let (cell, contender) =
-                    measure(run, &bands, &target.id, scenario, case, leading, &limits);
-                twins.extend(twin_of(run, &bands, target, scenario, case, &limits));
+                let measured = |name: &str, leading| {
+                    measure(run, &bands, name, scenario, case, leading, &limits)
+                };
+                let (cell, contender) = measured(&target.id, leading);
                 analysis.cells.push(cell);
                 contenders.extend(contender);
+                if runs_twice(&target.id) {
+                    twins.push(measured(&twin_name(&target.id), None).0);
+                }
             }
             let Some(metric) = leading.filter(|_| !scenario.has_own_loads()) else {
                 continue;
             };
             let contest = Contest {
-                scenario: &scenario.id,
-                case: &case.id,
+                at: scenario.case_key(case),
                 metric,
                 inflation: None,
                 matters: plan.matters(),
@@ -83,40 +85,8 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
     analysis.exceeded = withdraw(&mut analysis.cells, &plan.targets);
     // A metric's errors depend on the A/A pairs of all cases, so they are known only now.
     analysis.noise = noise(&analysis.cells, &twins, analysis.matters);
-    for (cells, mut contest) in contests {
-        contest.inflation = analysis.noise(contest.metric).map(|noise| noise.inflation);
-        let ranks = contest.ranks();
-        for cell in &mut analysis.cells[cells] {
-            cell.rank = ranks.get(cell.target.as_str()).copied();
-        }
-        analysis.comparisons.extend(contest.comparisons(baseline));
-    }
+    analysis.comparisons = settle(contests, &analysis.noise, &mut analysis.cells, baseline);
     analysis
-}
-
-/// Return the cell of a target's second launches, if it ran twice.
-fn twin_of(
-    run: &Run,
-    bands: &Bands,
-    target: &Target,
-    scenario: &PlannedScenario,
-    case: &Case,
-    limits: &Limits,
-) -> Option<Cell> {
-    let mut twins = run.budget.iter().flat_map(|budget| &budget.twins);
-    twins.find(|twin| twin.target == target.id)?;
-    Some(
-        measure(
-            run,
-            bands,
-            &twin_name(&target.id),
-            scenario,
-            case,
-            None,
-            limits,
-        )
-        .0,
-    )
 }
 
 /// Measure one cell; return it, and its contender in the contest on the leading metric. `target` is

@@ -12,7 +12,7 @@ use schema::key::{CaseKey, CellKey};
 use schema::record::Status;
 
 /// Everything that is derived from a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Analysis {
     /// All planned cells, measured or not, in plan order (scenario, then case, then target). A
     /// target that the profile leaves out of a scenario has no cell there.

@@ -10,7 +10,7 @@ use crate::agreement::Agreement;
 use crate::analyse::analyse;
 use crate::analysis::{Analysis, Cell, MetricId, Noise, Verdict};
 use crate::compare::verdict;
-use crate::family::holm;
+use crate::family::holm_of;
 use crate::metrics::{Better, leading_of};
 use crate::ratio::{UnpairedRatio, unpaired_ratio};
 use crate::sameness;
@@ -116,13 +116,10 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
             (change, p)
         })
         .collect();
-    let p: Vec<f64> = tested.iter().filter_map(|(_, p)| *p).collect();
-    let mut adjusted = holm(&p).unwrap_or_default().into_iter();
-    for (change, p) in &mut tested {
-        if p.is_some() {
-            change.p_holm = adjusted.next();
-            change.verdict = verdict(change.p_holm, change.ci95, matters);
-        }
+    let p: Vec<Option<f64>> = tested.iter().map(|(_, p)| *p).collect();
+    for ((change, _), p_holm) in tested.iter_mut().zip(holm_of(&p)) {
+        change.p_holm = p_holm;
+        change.verdict = verdict(p_holm, change.ci95, matters);
     }
     let changes: Vec<Change> = tested.into_iter().map(|(change, _)| change).collect();
     Between {

@@ -4,14 +4,16 @@
 //! compared on. That flatters it a little, so a difference must survive Holm's correction over all
 //! the others.
 
-use crate::analysis::{Comparison, MetricId, Role, Verdict};
+use crate::analysis::{Cell, Comparison, MetricId, Noise, Role, Verdict};
 use crate::ci::CONFIDENCE;
-use crate::family::{holm, tie_ranks};
+use crate::family::{holm_of, tie_ranks};
 use crate::metrics::{Better, Sample};
 use crate::ratio::{PairedRatio, cliffs_delta, paired_ratio_at};
 use crate::tie::apart_at_most;
+use schema::key::CaseKey;
 use schema::profile::MATTERS_PERCENT;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Adjusted p under which two cells differ.
 pub const ALPHA: f64 = 0.05;
@@ -33,11 +35,9 @@ pub(crate) struct Contender {
 }
 
 /// The cells of one case that are compared and ranked, and how.
-pub(crate) struct Contest<'a> {
-    /// Scenario id.
-    pub(crate) scenario: &'a str,
-    /// Case id.
-    pub(crate) case: &'a str,
+pub(crate) struct Contest {
+    /// Key of the case.
+    pub(crate) at: CaseKey,
     /// The leading metric.
     pub(crate) metric: MetricId,
     /// Factor by which errors are enlarged, where a target ran twice.
@@ -48,7 +48,28 @@ pub(crate) struct Contest<'a> {
     pub(crate) contenders: Vec<Contender>,
 }
 
-impl Contest<'_> {
+/// Rank and compare the cells of many cases, with errors as large as `noise` says. Each contest
+/// comes with the place of its case's cells in `cells`, whose ranks are set.
+pub(crate) fn settle(
+    contests: Vec<(Range<usize>, Contest)>,
+    noise: &[Noise],
+    cells: &mut [Cell],
+    baseline: &str,
+) -> Vec<Comparison> {
+    let mut comparisons = Vec::new();
+    for (of_case, mut contest) in contests {
+        let noise = noise.iter().find(|noise| noise.metric == contest.metric);
+        contest.inflation = noise.map(|noise| noise.inflation);
+        let ranks = contest.ranks();
+        for cell in &mut cells[of_case] {
+            cell.rank = ranks.get(cell.target.as_str()).copied();
+        }
+        comparisons.extend(contest.comparisons(baseline));
+    }
+    comparisons
+}
+
+impl Contest {
     /// Compare all others with the baseline, then all others with the leader.
     pub(crate) fn comparisons(&self, baseline: &str) -> Vec<Comparison> {
         let order = self.best_first();
@@ -115,29 +136,26 @@ impl Contest<'_> {
             .map(|&index| &self.contenders[index])
             .filter_map(|other| Some((other, self.speed_up(other, against)?)))
             .collect();
-        let tested: Vec<f64> = pairs.iter().filter_map(|(_, ratio)| ratio.p).collect();
-        let mut adjusted = holm(&tested).unwrap_or_default().into_iter();
+        let p: Vec<Option<f64>> = pairs.iter().map(|(_, ratio)| ratio.p).collect();
         pairs
             .into_iter()
-            .map(|(other, ratio)| {
-                let p_holm = ratio.p.and_then(|_| adjusted.next());
-                Comparison {
-                    scenario: self.scenario.to_owned(),
-                    case: self.case.to_owned(),
-                    metric: self.metric,
-                    target: other.target.clone(),
-                    against: against.target.clone(),
-                    role,
-                    ratio: ratio.ratio,
-                    blocks: ratio.blocks,
-                    ci95: ratio.ci95,
-                    p_holm,
-                    cliffs_delta: self.delta(other, against),
-                    inflation: self.inflation,
-                    matters: self.matters,
-                    verdict: verdict(p_holm, ratio.ci95, self.matters),
-                    not_comparable: other.disturbed.union(&against.disturbed).copied().collect(),
-                }
+            .zip(holm_of(&p))
+            .map(|((other, ratio), p_holm)| Comparison {
+                scenario: self.at.scenario.clone(),
+                case: self.at.case.clone(),
+                metric: self.metric,
+                target: other.target.clone(),
+                against: against.target.clone(),
+                role,
+                ratio: ratio.ratio,
+                blocks: ratio.blocks,
+                ci95: ratio.ci95,
+                p_holm,
+                cliffs_delta: self.delta(other, against),
+                inflation: self.inflation,
+                matters: self.matters,
+                verdict: verdict(p_holm, ratio.ci95, self.matters),
+                not_comparable: other.disturbed.union(&against.disturbed).copied().collect(),
             })
             .collect()
     }

@@ -5,7 +5,7 @@
 //! Pure, and knows neither engines nor kinds of work. Callers check beforehand whether the cells
 //! may carry a recommendation at all (profile, size of the model).
 
-use crate::analysis::{Cell, Comparison, Metric, MetricId, Role};
+use crate::analysis::{Cell, Comparison, MetricId, Role};
 use crate::compare::{Contender, Contest};
 use std::collections::BTreeSet;
 
@@ -93,41 +93,35 @@ fn ahead_of(contest: &Contest, tied: &[String]) -> Option<Comparison> {
         .find(|c| c.role == Role::Baseline && c.target == tied[0])
 }
 
-fn contest<'a>(
-    cells: &[&'a Cell],
+fn contest(
+    cells: &[&Cell],
     metric: MetricId,
     inflation: Option<f64>,
     matters: f64,
-) -> Option<Contest<'a>> {
-    let first = cells.first()?;
-    let measured = |cell: &&'a Cell| -> Option<(&'a Cell, &'a Metric)> {
-        let found = cell.metric(metric)?;
-        let usable = found.value.is_finite();
-        usable.then_some((*cell, found))
+) -> Option<Contest> {
+    let contender = |cell: &&Cell| {
+        let measured = cell.metric(metric).filter(|m| m.value.is_finite())?;
+        Some(Contender {
+            target: cell.target.clone(),
+            value: measured.value,
+            by_block: (0..).zip(measured.by_invocation.iter().copied()).collect(),
+            disturbed: BTreeSet::new(),
+            pooled: Vec::new(),
+        })
     };
     Some(Contest {
-        scenario: &first.scenario,
-        case: &first.case,
+        at: cells.first()?.case_key(),
         metric,
         inflation,
         matters,
-        contenders: cells
-            .iter()
-            .filter_map(measured)
-            .map(|(cell, metric)| Contender {
-                target: cell.target.clone(),
-                value: metric.value,
-                by_block: (0..).zip(metric.by_invocation.iter().copied()).collect(),
-                disturbed: BTreeSet::new(),
-                pooled: Vec::new(),
-            })
-            .collect(),
+        contenders: cells.iter().filter_map(contender).collect(),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::Metric;
     use crate::compare::MATTERS;
     use schema::key::CellKey;
 

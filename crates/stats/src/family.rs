@@ -29,6 +29,13 @@ pub fn holm(p: &[f64]) -> Option<Vec<f64>> {
     Some(adjusted)
 }
 
+/// Return the adjusted p-values ([`holm`]) of those tests that have one, each in its place.
+pub(crate) fn holm_of(p: &[Option<f64>]) -> Vec<Option<f64>> {
+    let known: Vec<f64> = p.iter().flatten().copied().collect();
+    let mut adjusted = holm(&known).unwrap_or_default().into_iter();
+    p.iter().map(|p| p.and_then(|_| adjusted.next())).collect()
+}
+
 /// Return the ranks of `count` items that are sorted best first.
 ///
 /// The best item leads the first group, of rank 1. Going down the list, an item that is not

@@ -7,7 +7,7 @@
 
 use crate::analyse::from_samples;
 use crate::analysis::{Cell, Comparison, MetricId, Noise};
-use crate::compare::{Contender, Contest};
+use crate::compare::{Contender, Contest, settle};
 use crate::noise::noise;
 use schema::key::{CellKey, twin_name};
 use schema::micro::{MicroLog, MicroSample, PlannedSuite, case_key};
@@ -23,7 +23,7 @@ pub const METRICS: [MetricId; 3] = [
 ];
 
 /// The analysis of one suite.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SuiteAnalysis {
     /// Suite id, without `micro/`.
     pub id: String,
@@ -87,13 +87,10 @@ pub fn analyse(run: &Run) -> Vec<SuiteAnalysis> {
 fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysis {
     let mut analysis = SuiteAnalysis {
         id: suite.id.clone(),
-        cells: Vec::new(),
-        comparisons: Vec::new(),
-        noise: Vec::new(),
-        twins: Vec::new(),
-        facts: BTreeMap::new(),
         matters: run.header.plan.matters(),
+        ..SuiteAnalysis::default()
     };
+    let baseline = &suite.baseline;
     let mut contests = Vec::new();
     for case in &suite.cases {
         let at = case_key(&suite.id, &case.id);
@@ -109,32 +106,21 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
             analysis.cells.push(cell);
             contenders.extend(contender);
         }
-        let twin = twin_name(&suite.baseline);
+        let twin = twin_name(baseline);
         let second = Evidence::gather(run, suite, logs, &twin, &case.id);
         let (second, _) = second.cell(at.cell(&twin));
         analysis.twins.push(second);
-        contests.push((first..analysis.cells.len(), at, contenders));
-    }
-    analysis.noise = noise(&analysis.cells, &analysis.twins, analysis.matters);
-    let inflation = analysis
-        .noise(MetricId::CallNs)
-        .map(|noise| noise.inflation);
-    for (cells, at, contenders) in contests {
         let contest = Contest {
-            scenario: &at.scenario,
-            case: &at.case,
-            metric: MetricId::CallNs,
-            inflation,
+            at,
+            metric: METRICS[0],
+            inflation: None,
             matters: analysis.matters,
             contenders,
         };
-        let ranks = contest.ranks();
-        for cell in &mut analysis.cells[cells] {
-            cell.rank = ranks.get(cell.target.as_str()).copied();
-        }
-        let comparisons = contest.comparisons(&suite.baseline);
-        analysis.comparisons.extend(comparisons);
+        contests.push((first..analysis.cells.len(), contest));
     }
+    analysis.noise = noise(&analysis.cells, &analysis.twins, analysis.matters);
+    analysis.comparisons = settle(contests, &analysis.noise, &mut analysis.cells, baseline);
     analysis
 }
 

@@ -8,7 +8,7 @@
 use crate::analysis::{Analysis, Cell, Metric, MetricId, Verdict};
 use crate::ci::CONFIDENCE;
 use crate::compare::verdict;
-use crate::family::holm;
+use crate::family::holm_of;
 use crate::metrics::Better;
 use crate::ratio::{PairedRatio, paired_ratio_at};
 use schema::key::CaseKey;
@@ -93,37 +93,31 @@ pub fn pairs(analysis: &Analysis, at: &CaseKey, metric: MetricId, targets: &[&st
         })
         .collect();
     let inflation = analysis.noise(metric).map(|noise| noise.inflation);
-    let mut pairs = Vec::new();
-    let mut tested = Vec::new();
+    let (mut pairs, mut p) = (Vec::new(), Vec::new());
     for (i, a) in cells.iter().enumerate() {
         for (j, b) in cells.iter().enumerate().skip(i + 1) {
             let outcome = measured(*a, targets[i], metric)
                 .and_then(|a| Ok((a, measured(*b, targets[j], metric)?)))
                 .and_then(|(a, b)| Ok((disturbed(a.0, b.0), ratio(metric, a.1, b.1, inflation)?)));
-            if let Ok((_, PairedRatio { p: Some(p), .. })) = &outcome {
-                tested.push(*p);
-            }
+            p.push(outcome.as_ref().ok().and_then(|(_, ratio)| ratio.p));
             pairs.push((targets[i], targets[j], outcome));
         }
     }
-    let mut adjusted = holm(&tested).unwrap_or_default().into_iter();
     pairs
         .into_iter()
-        .map(|(a, b, outcome)| Pair {
+        .zip(holm_of(&p))
+        .map(|((a, b, outcome), p_holm)| Pair {
             a: a.to_owned(),
             b: b.to_owned(),
-            outcome: outcome.map(|(disturbed, ratio)| {
-                let p_holm = ratio.p.and_then(|_| adjusted.next());
-                Compared {
-                    ratio: ratio.ratio,
-                    blocks: ratio.blocks,
-                    ci95: ratio.ci95,
-                    p_holm,
-                    inflation,
-                    matters: analysis.matters,
-                    verdict: verdict(p_holm, ratio.ci95, analysis.matters),
-                    disturbed,
-                }
+            outcome: outcome.map(|(disturbed, ratio)| Compared {
+                ratio: ratio.ratio,
+                blocks: ratio.blocks,
+                ci95: ratio.ci95,
+                p_holm,
+                inflation,
+                matters: analysis.matters,
+                verdict: verdict(p_holm, ratio.ci95, analysis.matters),
+                disturbed,
             }),
         })
         .collect()
@@ -194,22 +188,17 @@ mod tests {
     }
 
     fn analysis(cells: Vec<Cell>, inflation: Option<f64>) -> Analysis {
+        let noise = inflation.map(|inflation| Noise {
+            metric: MetricId::TtftNs,
+            inflation,
+            measured: 0,
+            pairs: vec![],
+        });
         Analysis {
             cells,
-            comparisons: vec![],
-            scalings: vec![],
-            exceeded: vec![],
-            unfelt: vec![],
-            noise: inflation
-                .map(|inflation| Noise {
-                    metric: MetricId::TtftNs,
-                    inflation,
-                    measured: 0,
-                    pairs: vec![],
-                })
-                .into_iter()
-                .collect(),
+            noise: noise.into_iter().collect(),
             matters: MATTERS,
+            ..Analysis::default()
         }
     }
 

@@ -195,12 +195,7 @@ fn the_best_load_is_the_one_that_keeps_the_limits() {
             cell("b", "loop", "c4", 90.0, 12.0, 100.0),
             cell("a", "long", "p900", 500.0, 1.0, 1.0),
         ],
-        comparisons: vec![],
-        scalings: vec![],
-        noise: vec![],
-        exceeded: vec![],
-        unfelt: vec![],
-        matters: 1.02,
+        ..Analysis::default()
     };
     let slo = Slo {
         ttft_p90_ms: 450.0,
@@ -240,12 +235,7 @@ fn prompts_of_mixed_lengths_are_no_load_that_a_price_is_of() {
     let plan = plan(vec![("own", LoadShape::ClosedLoop, vec![mixed])]);
     let analysis = Analysis {
         cells: vec![cell("a", "own", "u1", 100.0, 10.0, 100.0)],
-        comparisons: vec![],
-        scalings: vec![],
-        noise: vec![],
-        exceeded: vec![],
-        unfelt: vec![],
-        matters: 1.02,
+        ..Analysis::default()
     };
     assert_eq!(super::work(&plan, &analysis, None), Work::default());
 }

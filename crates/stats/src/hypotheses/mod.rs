@@ -247,23 +247,19 @@ fn one(planned: &PlannedSuite, suite: SuiteAnalysis) -> Suite {
     Suite {
         targets: planned.variants.iter().map(target).collect(),
         scenario: PlannedScenario {
-            prompts: Default::default(),
             id: scenario_id(&suite.id),
             version: planned.version,
             load: LoadShape::Serial,
             axis: Axis::PromptTokens,
-            targets: Vec::new(),
-            turns: false,
             cases: planned.cases.iter().map(|c| case(planned, c)).collect(),
+            ..PlannedScenario::default()
         },
         analysis: Analysis {
             cells: suite.cells,
             comparisons: suite.comparisons,
-            scalings: Vec::new(),
             noise: suite.noise,
-            exceeded: Vec::new(),
-            unfelt: Vec::new(),
             matters: suite.matters,
+            ..Analysis::default()
         },
     }
 }
@@ -273,11 +269,9 @@ fn target(variant: &Variant) -> Target {
     Target {
         id: variant.id.clone(),
         engine: variant.engine.clone(),
-        variant: String::new(),
         backend: variant.backend.clone(),
         precision: variant.precision.clone(),
-        weights: String::new(),
-        hidden: false,
+        ..Target::default()
     }
 }
 
@@ -288,13 +282,8 @@ fn case(planned: &PlannedSuite, case: &SuiteCase) -> Case {
     Case {
         id: case.id.clone(),
         prompt_tokens: u32::try_from(length).unwrap_or(u32::MAX),
-        new_tokens: 0,
         concurrency: 1,
-        load_percent: None,
-        shared_percent: None,
         requests: planned.samples,
-        duration_s: 0.0,
-        measured_by: None,
-        prompt_tokens_mean: None,
+        ..Case::default()
     }
 }
