@@ -12,7 +12,7 @@
 
 pub mod record;
 
-use crate::error::{DataError, check_id, read_toml};
+use crate::error::{DataError, all_fit, fits, is_stem, read_checked};
 use crate::key::{CaseKey, CellKey};
 use crate::registry::Build;
 use crate::scenario::toml_files;
@@ -196,30 +196,23 @@ pub struct SuiteCase {
 impl Suite {
     /// Load and validate one file.
     pub fn load(path: &Path) -> Result<Self, DataError> {
-        let suite: Self = read_toml(path)?;
-        check_id(path, "suite", &suite.id)?;
-        let fail = |message: String| Err(DataError::new(path, message));
-        if path.file_stem().and_then(|s| s.to_str()) != Some(&suite.id) {
-            return fail(format!("id {:?} must equal the file's name", suite.id));
+        read_checked(path, |suite: &Self| {
+            fits("suite", &suite.id)?;
+            is_stem(path, &suite.id)?;
+            suite.check()
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        all_fit("case", self.cases.iter().map(|case| &case.id))?;
+        if self.cases.is_empty() {
+            return Err("no [[case]]: there is nothing to measure".into());
         }
-        let mut ids = BTreeSet::new();
-        for case in &suite.cases {
-            check_id(path, "case", &case.id)?;
-            if !ids.insert(&case.id) {
-                return fail(format!("case {:?} is listed twice", case.id));
-            }
+        let is_none = |limit: &f64| !(limit.is_finite() && *limit >= 0.0);
+        match self.limits.iter().find(|(_, limit)| is_none(limit)) {
+            Some((precision, limit)) => Err(format!("[limits] {precision}: {limit} is no limit")),
+            None => Ok(()),
         }
-        if suite.cases.is_empty() {
-            return fail("no [[case]]: there is nothing to measure".into());
-        }
-        if let Some((precision, limit)) = suite
-            .limits
-            .iter()
-            .find(|(_, limit)| !(limit.is_finite() && **limit >= 0.0))
-        {
-            return fail(format!("[limits] {precision}: {limit} is no limit"));
-        }
-        Ok(suite)
     }
 
     /// Load all suites of a directory, sorted by id; empty where there is no directory.
@@ -378,48 +371,40 @@ pub struct Variant {
 impl MicroRegistry {
     /// Load and validate; a missing file gives an empty registry.
     pub fn load(path: &Path) -> Result<Self, DataError> {
-        if !path.exists() {
-            return Ok(Self::default());
+        match path.exists() {
+            true => read_checked(path, Self::check),
+            false => Ok(Self::default()),
         }
-        let registry: Self = read_toml(path)?;
-        let fail = |message: String| Err(DataError::new(path, message));
-        let mut programs = BTreeSet::new();
-        for program in &registry.programs {
-            check_id(path, "program", &program.id)?;
-            if !programs.insert(program.id.as_str()) {
-                return fail(format!("program {:?} is listed twice", program.id));
-            }
-        }
-        let mut suites = BTreeSet::new();
-        for suite in &registry.suites {
-            check_id(path, "suite", &suite.id)?;
-            if !suites.insert(suite.id.as_str()) {
-                return fail(format!("suite {:?} is listed twice", suite.id));
-            }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        all_fit("program", self.programs.iter().map(|program| &program.id))?;
+        all_fit("suite", self.suites.iter().map(|suite| &suite.id))?;
+        for suite in &self.suites {
             let mut ids = BTreeSet::new();
             for variant in suite.variants.iter().chain([&suite.reference]) {
-                check_id(path, "variant", &variant.id)?;
-                if !programs.contains(variant.program.as_str()) {
-                    return fail(format!(
+                fits("variant", &variant.id)?;
+                if self.program(&variant.program).is_none() {
+                    return Err(format!(
                         "variant {:?} of {:?} names the program {:?}, which is not in this file",
                         variant.id, suite.id, variant.program
                     ));
                 }
                 if !ids.insert(variant.id.as_str()) {
-                    return fail(format!(
+                    return Err(format!(
                         "variant {:?} of {:?} is listed twice (the reference has an id too)",
                         variant.id, suite.id
                     ));
                 }
             }
             if !suite.variants.iter().any(|v| v.id == suite.baseline) {
-                return fail(format!(
+                return Err(format!(
                     "baseline {:?} of {:?} is no variant of it",
                     suite.baseline, suite.id
                 ));
             }
         }
-        Ok(registry)
+        Ok(())
     }
 
     /// The program of that id, if there is one. A registry that was loaded has every one it names.

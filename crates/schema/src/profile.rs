@@ -1,6 +1,6 @@
 //! `data/profiles/*.toml`: the sizes of the scenarios for a kind of machine.
 
-use crate::error::{DataError, check_id, read_toml};
+use crate::error::{DataError, check_id, is_stem, read_toml};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -200,9 +200,7 @@ impl Profile {
         let profile: Self = read_toml(path)?;
         check_id(path, "profile", &profile.id)?;
         let fail = |message: String| Err(DataError::new(path, message));
-        if path.file_stem().and_then(|s| s.to_str()) != Some(&profile.id) {
-            return fail(format!("id {:?} must equal the file's name", profile.id));
-        }
+        is_stem(path, &profile.id).map_err(|why| DataError::new(path, why))?;
         if profile.invocations == 0 || profile.request_timeout_s == 0 || profile.load_timeout_s == 0
         {
             return fail(

@@ -12,7 +12,7 @@ pub use build::{Build, CargoBuild, Need};
 pub use device::{Device, DeviceKind};
 pub use instrument::{Handicap, Instrument};
 
-use crate::error::{DataError, check_id, read_toml};
+use crate::error::{DataError, all_fit, fits, read_checked};
 use isa::IsaLadder;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,75 +212,49 @@ impl Registry {
 
     /// Load and validate the registry.
     pub fn load(path: &Path) -> Result<Self, DataError> {
-        let registry: Self = read_toml(path)?;
-        let mut engine_ids = BTreeSet::new();
-        for engine in &registry.engines {
-            check_id(path, "engine", &engine.id)?;
-            if engine.id.contains(['+', '.']) {
-                return Err(DataError::new(
-                    path,
-                    format!("engine id {:?} must not contain '+' or '.'", engine.id),
-                ));
-            }
-            if !engine_ids.insert(&engine.id) {
-                return Err(DataError::new(
-                    path,
-                    format!("engine {:?} is listed twice", engine.id),
-                ));
-            }
+        read_checked(path, Self::check)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        all_fit("engine", self.engines.iter().map(|engine| &engine.id))?;
+        let mut ids = self.engines.iter().map(|engine| &engine.id);
+        if let Some(id) = ids.find(|id| id.contains(['+', '.'])) {
+            return Err(format!("engine id {id:?} must not contain '+' or '.'"));
         }
-        registry.check_devices(path)?;
-        registry.check_programs(path)?;
-        registry.check_environments(path)?;
-        registry.check_architectures(path)?;
-        isa::check(path, &registry.isa_ladders)?;
-        let targets = registry.targets();
-        let mut ids = BTreeSet::new();
-        for target in &targets {
-            check_id(path, "target", &target.id)?;
-            if !ids.insert(target.id.as_str()) {
-                return Err(DataError::new(
-                    path,
-                    format!("target {:?} is listed twice", target.id),
-                ));
-            }
-        }
+        self.check_devices()?;
+        self.check_programs()?;
+        self.check_environments()?;
+        self.check_architectures()?;
+        isa::check(&self.isa_ladders)?;
+        let targets = self.targets();
+        all_fit("target", targets.iter().map(|target| &target.id))?;
         let named = [
-            ("baseline", Some(&registry.baseline)),
-            ("reference", Some(&registry.reference)),
-            ("cross_check", Some(&registry.cross_check)),
-            (
-                "instrument",
-                registry.instrument.as_ref().map(|i| &i.target),
-            ),
+            ("baseline", Some(&self.baseline)),
+            ("reference", Some(&self.reference)),
+            ("cross_check", Some(&self.cross_check)),
+            ("instrument", self.instrument.as_ref().map(|i| &i.target)),
         ];
         let named = named.into_iter().filter_map(|(what, id)| Some((what, id?)));
-        let handicaps = registry.handicaps.iter();
+        let handicaps = self.handicaps.iter();
         let handicaps = handicaps.flat_map(|h| [("handicap", &h.target), ("handicap", &h.of)]);
         for (what, id) in named.chain(handicaps) {
-            if !ids.contains(id.as_str()) {
-                return Err(DataError::new(
-                    path,
-                    format!("{what} {id:?} is no target of this file"),
-                ));
+            if !targets.iter().any(|target| target.id == *id) {
+                return Err(format!("{what} {id:?} is no target of this file"));
             }
         }
-        Ok(registry)
+        Ok(())
     }
 
     /// Check that each `on` is for a backend that is run, and that no two programs share a name.
-    fn check_programs(&self, path: &Path) -> Result<(), DataError> {
+    fn check_programs(&self) -> Result<(), String> {
         let mut owners: BTreeMap<String, &str> = BTreeMap::new();
         for engine in &self.engines {
             for backend in engine.on.keys() {
-                check_id(path, "backend", backend)?;
+                fits("backend", backend)?;
                 if !engine.targets.iter().any(|t| t.backend == *backend) {
-                    return Err(DataError::new(
-                        path,
-                        format!(
-                            "engine {:?} says how it is built on {backend:?}, but has no target there",
-                            engine.id
-                        ),
+                    return Err(format!(
+                        "engine {:?} says how it is built on {backend:?}, but has no target there",
+                        engine.id
                     ));
                 }
             }
@@ -288,27 +262,23 @@ impl Registry {
                 let program = engine.program_id(&target.backend);
                 let owner = owners.entry(program.clone()).or_insert(&engine.id);
                 if *owner != engine.id {
-                    return Err(DataError::new(
-                        path,
-                        format!(
-                            "engines {owner:?} and {:?} both have a program {program:?}",
-                            engine.id
-                        ),
+                    return Err(format!(
+                        "engines {owner:?} and {:?} both have a program {program:?}",
+                        engine.id
                     ));
                 }
             }
         }
         match self.build_s.keys().find(|id| !owners.contains_key(*id)) {
             None => Ok(()),
-            Some(id) => Err(DataError::new(
-                path,
-                format!("[build_s] has {id:?}, which is no program of an engine"),
+            Some(id) => Err(format!(
+                "[build_s] has {id:?}, which is no program of an engine"
             )),
         }
     }
 
     /// Check that Python programs which share an environment are built from the same requirements.
-    fn check_environments(&self, path: &Path) -> Result<(), DataError> {
+    fn check_environments(&self) -> Result<(), String> {
         let mut made_from: BTreeMap<&str, &str> = BTreeMap::new();
         for build in self.engines.iter().flat_map(Engine::builds) {
             let Build::Python {
@@ -319,12 +289,11 @@ impl Registry {
             else {
                 continue;
             };
-            check_id(path, "environment", environment)?;
+            fits("environment", environment)?;
             let first = made_from.entry(environment).or_insert(requirements);
             if *first != requirements {
-                return Err(DataError::new(
-                    path,
-                    format!("{environment:?} would be made from {first} and from {requirements}"),
+                return Err(format!(
+                    "{environment:?} would be made from {first} and from {requirements}"
                 ));
             }
         }

@@ -1,7 +1,7 @@
 //! `data/scenarios/*.toml`: what is asked of an engine, and why. The profile has the sizes; a
 //! scenario only says along which axis they vary and how load is applied.
 
-use crate::error::{DataError, check_id, read_toml};
+use crate::error::{DataError, fits, is_stem, read_checked};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -123,40 +123,28 @@ impl Axis {
 impl Scenario {
     /// Load and validate one file.
     pub fn load(path: &Path) -> Result<Self, DataError> {
-        let scenario: Self = read_toml(path)?;
-        check_id(path, "scenario", &scenario.id)?;
-        if path.file_stem().and_then(|s| s.to_str()) != Some(&scenario.id) {
-            return Err(DataError::new(
-                path,
-                format!("id {:?} must equal the file's name", scenario.id),
-            ));
-        }
-        if scenario.load.is_open() != (scenario.axis == Axis::LoadPercent) {
-            return Err(DataError::new(
-                path,
-                "an open loop (load = \"poisson\" or \"constant_rate\") has axis = \"load_percent\", and nothing else has",
-            ));
-        }
-        let is_closed = scenario.load == LoadShape::ClosedLoop && scenario.axis == Axis::Users;
-        if scenario.prompts == PromptSource::Own && !is_closed {
-            return Err(DataError::new(
-                path,
-                "prompts = \"own\" needs load = \"closed_loop\" and axis = \"users\": such prompts have lengths of their own",
-            ));
-        }
-        if scenario.axis == Axis::SharedPercent && scenario.load != LoadShape::Serial {
-            return Err(DataError::new(
-                path,
-                "axis = \"shared_percent\" needs load = \"serial\": with several requests in flight it isn't known whose beginning was kept",
-            ));
-        }
-        if scenario.reports.is_empty() {
-            return Err(DataError::new(
-                path,
-                "reports is empty: name at least one metric",
-            ));
-        }
-        Ok(scenario)
+        read_checked(path, |scenario: &Self| {
+            fits("scenario", &scenario.id)?;
+            is_stem(path, &scenario.id)?;
+            scenario.check()
+        })
+    }
+
+    /// Check that its load, its axis and its prompts go together.
+    fn check(&self) -> Result<(), String> {
+        let is_closed = self.load == LoadShape::ClosedLoop && self.axis == Axis::Users;
+        let wrong = if self.load.is_open() != (self.axis == Axis::LoadPercent) {
+            "an open loop (load = \"poisson\" or \"constant_rate\") has axis = \"load_percent\", and nothing else has"
+        } else if self.prompts == PromptSource::Own && !is_closed {
+            "prompts = \"own\" needs load = \"closed_loop\" and axis = \"users\": such prompts have lengths of their own"
+        } else if self.axis == Axis::SharedPercent && self.load != LoadShape::Serial {
+            "axis = \"shared_percent\" needs load = \"serial\": with several requests in flight it isn't known whose beginning was kept"
+        } else if self.reports.is_empty() {
+            "reports is empty: name at least one metric"
+        } else {
+            return Ok(());
+        };
+        Err(wrong.into())
     }
 
     /// Load all scenarios of a directory, sorted by id.

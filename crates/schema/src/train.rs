@@ -1,7 +1,7 @@
 //! `engines/train.toml`: the program that trains, for each backend it can be built for; and the
 //! facts about a training whose model this repository ships.
 
-use crate::error::{DataError, check_id, read_json, read_toml};
+use crate::error::{DataError, all_fit, read_checked, read_json};
 use crate::registry::Build;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -33,15 +33,9 @@ impl TrainRegistry {
         if !path.exists() {
             return Ok(Self::default());
         }
-        let registry: Self = read_toml(path)?;
-        for (i, backend) in registry.backends.iter().enumerate() {
-            check_id(path, "backend", &backend.id)?;
-            if registry.backends[..i].iter().any(|b| b.id == backend.id) {
-                let message = format!("backend {:?} is listed twice", backend.id);
-                return Err(DataError::new(path, message));
-            }
-        }
-        Ok(registry)
+        read_checked(path, |registry: &Self| {
+            all_fit("backend", registry.backends.iter().map(|b| &b.id))
+        })
     }
 }
 

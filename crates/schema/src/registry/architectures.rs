@@ -2,8 +2,7 @@
 //! `model_type`; whether an engine computes it correctly is judged by the parity gate.
 
 use super::{Registry, Target};
-use crate::error::{DataError, check_id};
-use std::path::Path;
+use crate::error::fits;
 
 /// Entry in a list of architectures that means any of them, even one that nothing else names.
 pub const ANY_ARCHITECTURE: &str = "*";
@@ -46,27 +45,25 @@ impl Registry {
     }
 
     /// Check that each list names an architecture, and none twice.
-    pub(super) fn check_architectures(&self, path: &Path) -> Result<(), DataError> {
+    pub(super) fn check_architectures(&self) -> Result<(), String> {
         for engine in &self.engines {
             if engine.architectures.is_empty() {
-                let why = format!(
+                return Err(format!(
                     "engine {:?} has no architectures; leave the field out for llama alone, or write \"{ANY_ARCHITECTURE}\" for any",
                     engine.id
-                );
-                return Err(DataError::new(path, why));
+                ));
             }
             let lists = engine.targets.iter().map(|entry| &entry.architectures);
             for list in lists.chain([&engine.architectures]) {
                 for (i, one) in list.iter().enumerate() {
                     if one != ANY_ARCHITECTURE {
-                        check_id(path, "architecture", one)?;
+                        fits("architecture", one)?;
                     }
                     if list[..i].contains(one) {
-                        let why = format!(
+                        return Err(format!(
                             "engine {:?} names the architecture {one:?} twice",
                             engine.id
-                        );
-                        return Err(DataError::new(path, why));
+                        ));
                     }
                 }
             }

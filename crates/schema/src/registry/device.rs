@@ -5,9 +5,7 @@
 //! the lists below. A registry that contradicts them is refused.
 
 use super::Registry;
-use crate::error::DataError;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// A requirement of a backend when it runs: a kind of device, or the driver that stands for it. It
 /// is checked before anything is compiled for the backend.
@@ -55,25 +53,19 @@ impl DeviceKind {
 impl Registry {
     /// Check that a backend that needs a device has a name that stands for a GPU, and that only
     /// such a backend has limits that a program of its own measures.
-    pub(super) fn check_devices(&self, path: &Path) -> Result<(), DataError> {
+    pub(super) fn check_devices(&self) -> Result<(), String> {
         let is_without = |backend: &&String| !self.backends.contains_key(*backend);
         if let Some(backend) = self.limits.keys().find(is_without) {
-            return Err(DataError::new(
-                path,
-                format!(
-                    "[limits] has {backend:?}, but [backend] doesn't say that it needs a device: the processor's limits are measured by the harness itself"
-                ),
+            return Err(format!(
+                "[limits] has {backend:?}, but [backend] doesn't say that it needs a device: the processor's limits are measured by the harness itself"
             ));
         }
         let is_no_gpu = |backend: &&String| DeviceKind::of_backend(backend) != DeviceKind::Gpu;
         match self.backends.keys().find(is_no_gpu) {
             None => Ok(()),
-            Some(backend) => Err(DataError::new(
-                path,
-                format!(
-                    "[backend] says that {backend:?} needs a device, but that name is not known as a GPU's: use one of {}, or add it to `ON_GPU` in crates/schema/src/registry/device.rs",
-                    ON_GPU.join(", ")
-                ),
+            Some(backend) => Err(format!(
+                "[backend] says that {backend:?} needs a device, but that name is not known as a GPU's: use one of {}, or add it to `ON_GPU` in crates/schema/src/registry/device.rs",
+                ON_GPU.join(", ")
             )),
         }
     }

@@ -24,21 +24,9 @@ pub(super) fn check_model(path: &Path, plan: &Plan, model: &Model) -> Result<(),
 pub(super) fn check_plan(path: &Path, plan: &Plan) -> Result<(), DataError> {
     check_id(path, "profile", &plan.profile)?;
     check_id(path, "model", &plan.model)?;
-    ids(
-        path,
-        "target",
-        plan.targets.iter().map(|target| target.id.as_str()),
-    )?;
-    ids(
-        path,
-        "scenario",
-        plan.scenarios.iter().map(|scenario| scenario.id.as_str()),
-    )?;
-    ids(
-        path,
-        "suite",
-        plan.micro.suites.iter().map(|suite| suite.id.as_str()),
-    )?;
+    ids(path, "target", plan.targets.iter().map(|t| &t.id))?;
+    ids(path, "scenario", plan.scenarios.iter().map(|s| &s.id))?;
+    ids(path, "suite", plan.micro.suites.iter().map(|s| &s.id))?;
     if let Some(prompts) = &plan.prompts {
         prompts.check(path)?;
     }
@@ -47,11 +35,7 @@ pub(super) fn check_plan(path: &Path, plan: &Plan) -> Result<(), DataError> {
             let message = format!("has no prompts, which scenario {:?} asks", scenario.id);
             return Err(DataError::new(path, message));
         }
-        ids(
-            path,
-            "case",
-            scenario.cases.iter().map(|case| case.id.as_str()),
-        )?;
+        ids(path, "case", scenario.cases.iter().map(|case| &case.id))?;
         let sources = scenario
             .cases
             .iter()
@@ -68,16 +52,8 @@ pub(super) fn check_plan(path: &Path, plan: &Plan) -> Result<(), DataError> {
         }
     }
     for suite in &plan.micro.suites {
-        ids(
-            path,
-            "variant",
-            suite.variants.iter().map(|variant| variant.id.as_str()),
-        )?;
-        ids(
-            path,
-            "case",
-            suite.cases.iter().map(|case| case.id.as_str()),
-        )?;
+        ids(path, "variant", suite.variants.iter().map(|v| &v.id))?;
+        ids(path, "case", suite.cases.iter().map(|case| &case.id))?;
     }
     for launch in &plan.launches {
         if !plan
@@ -168,15 +144,17 @@ fn known_target(path: &Path, plan: &Plan, id: &str) -> Result<(), DataError> {
     }
 }
 
-fn ids<'a>(path: &Path, what: &str, all: impl Iterator<Item = &'a str>) -> Result<(), DataError> {
+fn ids<'a>(
+    path: &Path,
+    what: &str,
+    all: impl Iterator<Item = &'a String>,
+) -> Result<(), DataError> {
     let mut seen = BTreeSet::new();
     for id in all {
         check_id(path, what, id)?;
         if !seen.insert(id) {
-            return Err(DataError::new(
-                path,
-                format!("{what} {id:?} is listed twice in the plan"),
-            ));
+            let message = format!("{what} {id:?} is listed twice in the plan");
+            return Err(DataError::new(path, message));
         }
     }
     Ok(())
