@@ -8,7 +8,7 @@ use crate::counters::{Readings, energy_mj};
 use crate::disturbance::is_throttled;
 use crate::evidence::Attempt;
 use crate::open_loop::{Flow, is_good};
-use crate::timing::ns_between;
+use crate::timing::{ns_between, tpot_ns};
 use crate::utilization::{Limits, decode_mbu_percent, prefill_mfu_percent};
 use crate::window::{Steady, steady};
 use schema::plan::{Case, PlannedScenario};
@@ -200,11 +200,4 @@ fn goodput_per_s(load: LoadShape, attempt: &Attempt, window: Option<Steady>) -> 
     let good = |r: &&&RequestRecord| r.token_ns.last().is_some_and(within) && is_good(r, &slo);
     let good = requests.iter().filter(good).count();
     Some(good as f64 / (window.busy_ns / 1e9))
-}
-
-fn tpot_ns(request: &RequestRecord) -> Option<f64> {
-    let [first, .., last] = request.token_ns.as_slice() else {
-        return None;
-    };
-    Some(ns_between(*first, *last) / (request.token_ns.len() - 1) as f64)
 }

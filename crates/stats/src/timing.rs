@@ -46,6 +46,14 @@ pub(crate) fn ns_between(earlier: u64, later: u64) -> f64 {
     (i128::from(later) - i128::from(earlier)) as f64
 }
 
+/// Return the mean time between the tokens of a request (ns); `None` with fewer than two.
+pub(crate) fn tpot_ns(request: &RequestRecord) -> Option<f64> {
+    let [first, .., last] = request.token_ns.as_slice() else {
+        return None;
+    };
+    Some(ns_between(*first, *last) / (request.token_ns.len() - 1) as f64)
+}
+
 /// Describe the first contradiction among a request's stamps; `None` where scheduled ≤ received ≤
 /// started ≤ token 0 ≤ … ≤ last token ≤ answered.
 pub fn contradiction(request: &RequestRecord) -> Option<String> {
@@ -131,6 +139,7 @@ pub(crate) fn check(attempts: &[Attempt]) -> Result<(), String> {
     Ok(())
 }
 
-fn ms(ns: f64) -> String {
+/// Describe a time in ms.
+pub(crate) fn ms(ns: f64) -> String {
     format!("{:.3} ms", ns / 1e6)
 }

@@ -15,7 +15,7 @@
 
 use crate::describe::mean;
 use crate::evidence::Attempt;
-use crate::timing::ns_between;
+use crate::timing::{ms, ns_between, tpot_ns};
 use schema::record::{AuditResult, RequestRecord, StampComparison, Sum};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
@@ -172,12 +172,8 @@ where
         ));
     }
     let firsts = requests().filter_map(|r| Some(ns_between(r.sent_ns, *r.token_ns.first()?)));
-    let gaps = requests().filter_map(|r| match r.token_ns.as_slice() {
-        [first, .., last] => Some(ns_between(*first, *last) / (r.token_ns.len() - 1) as f64),
-        _ => None,
-    });
     let firsts: Vec<f64> = firsts.collect();
-    let gaps: Vec<f64> = gaps.collect();
+    let gaps: Vec<f64> = requests().filter_map(tpot_ns).collect();
     for (which, of, errors, usual, fraction) in [
         (
             "first tokens",
@@ -211,10 +207,6 @@ where
         }
     }
     Ok(())
-}
-
-fn ms(ns: f64) -> String {
-    format!("{:.3} ms", ns / 1e6)
 }
 
 #[cfg(test)]
