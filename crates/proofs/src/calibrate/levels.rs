@@ -148,12 +148,8 @@ fn case(concurrency: u32, requests: u32, new_tokens: u32) -> Case {
         prompt_tokens: PROMPT_TOKENS,
         new_tokens,
         concurrency,
-        load_percent: None,
-        shared_percent: None,
         requests,
-        duration_s: 0.0,
-        measured_by: None,
-        prompt_tokens_mean: None,
+        ..Case::default()
     }
 }
 

@@ -6,6 +6,7 @@ use schema::plan::{Case, PlannedScenario};
 use schema::profile::Slo;
 use schema::record::{RequestRecord, Status};
 use schema::scenario::{Axis, LoadShape};
+use splitmix::SplitMix64;
 use stats::analysis::{Cell, MetricId};
 use stats::open_loop::{Flow, is_good, meets, over_saturated};
 use stats::window::steady;
@@ -43,9 +44,9 @@ fn serve(dues_ms: &[f64], service_ms: impl Fn(usize) -> f64) -> Vec<RequestRecor
 
 /// Draw arrivals every `gap_ms`, each up to a third of a gap late, by a seed.
 fn arrivals(count: usize, gap_ms: f64, seed: u64) -> Vec<f64> {
-    let mut random = common::Prng(seed);
+    let mut random = SplitMix64(seed);
     (0..count)
-        .map(|i| 100.0 + gap_ms * (i as f64 + random.unit() / 3.0))
+        .map(|i| 100.0 + gap_ms * (i as f64 + common::unit(&mut random) / 3.0))
         .collect()
 }
 

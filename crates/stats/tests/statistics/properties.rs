@@ -1,6 +1,7 @@
 //! Tests of properties that must hold for every sample, on a few hundred seeded ones.
 
-use crate::common::{Prng, assert_close};
+use crate::common::{assert_close, unit};
+use splitmix::SplitMix64;
 use stats::ci::{mean_interval, t_quantile, t_two_sided_p};
 use stats::describe::{cv, describe};
 use stats::family::{holm, tie_ranks};
@@ -8,15 +9,15 @@ use stats::percentile::{POINTS_MAX, percentile, quantiles_of_sorted, sorted};
 use stats::ratio::{cliffs_delta, paired_ratio, unpaired_ratio};
 
 /// Draw samples that are skewed, positive and with ties, as latencies are.
-fn latencies(prng: &mut Prng, n: usize) -> Vec<f64> {
+fn latencies(prng: &mut SplitMix64, n: usize) -> Vec<f64> {
     (0..n)
-        .map(|_| (1.0 - prng.unit()).ln().abs().mul_add(40.0, 10.0).round())
+        .map(|_| (1.0 - unit(prng)).ln().abs().mul_add(40.0, 10.0).round())
         .collect()
 }
 
 #[test]
 fn order_does_not_matter_to_the_last_bit() {
-    let mut prng = Prng(1);
+    let mut prng = SplitMix64(1);
     for round in 0..100 {
         let x = latencies(&mut prng, 1 + round);
         let mut shuffled = x.clone();
@@ -30,7 +31,7 @@ fn order_does_not_matter_to_the_last_bit() {
 
 #[test]
 fn statistics_scale_with_the_unit() {
-    let mut prng = Prng(2);
+    let mut prng = SplitMix64(2);
     for _ in 0..100 {
         let x = latencies(&mut prng, 30);
         let us: Vec<f64> = x.iter().map(|x| x * 1000.0).collect();
@@ -61,7 +62,7 @@ fn statistics_scale_with_the_unit() {
 
 #[test]
 fn a_ratio_turned_round_is_its_reciprocal() {
-    let mut prng = Prng(3);
+    let mut prng = SplitMix64(3);
     for _ in 0..100 {
         let (x, y) = (latencies(&mut prng, 5), latencies(&mut prng, 5));
         let (there, back) = (paired_ratio(&x, &y).unwrap(), paired_ratio(&y, &x).unwrap());
@@ -77,7 +78,7 @@ fn a_ratio_turned_round_is_its_reciprocal() {
 
 #[test]
 fn cliffs_delta_is_what_counting_pairs_gives() {
-    let mut prng = Prng(4);
+    let mut prng = SplitMix64(4);
     for round in 0..100 {
         let (x, y) = (latencies(&mut prng, 1 + round), latencies(&mut prng, 37));
         let mut net = 0_i64;
@@ -94,7 +95,7 @@ fn cliffs_delta_is_what_counting_pairs_gives() {
 
 #[test]
 fn percentiles_ascend_within_the_sample() {
-    let mut prng = Prng(5);
+    let mut prng = SplitMix64(5);
     for round in 0..100 {
         let x = sorted(&latencies(&mut prng, 1 + 7 * round)).unwrap();
         let ladder: Vec<f64> = (0..=100)
@@ -111,9 +112,9 @@ fn percentiles_ascend_within_the_sample() {
 
 #[test]
 fn holm_lies_between_the_raw_values_and_bonferroni() {
-    let mut prng = Prng(6);
+    let mut prng = SplitMix64(6);
     for round in 1..60 {
-        let p: Vec<f64> = (0..round).map(|_| prng.unit().powi(3)).collect();
+        let p: Vec<f64> = (0..round).map(|_| unit(&mut prng).powi(3)).collect();
         let adjusted = holm(&p).unwrap();
         for (p, adjusted) in p.iter().zip(&adjusted) {
             assert!(p <= adjusted && *adjusted <= (p * f64::from(round)).min(1.0));
@@ -140,11 +141,11 @@ fn the_quantile_of_t_is_the_inverse_of_its_tail() {
 fn ninety_five_in_a_hundred_intervals_cover_the_mean() {
     // Irwin–Hall(12) − 6 is nearly normal; 4000 intervals of k = 5 over it cover
     // 0 in 95 % ± 1.4 % (4 standard errors).
-    let mut prng = Prng(7);
+    let mut prng = SplitMix64(7);
     let covered = (0..4000)
         .filter(|_| {
             let values: Vec<f64> = (0..5)
-                .map(|_| (0..12).map(|_| prng.unit()).sum::<f64>() - 6.0)
+                .map(|_| (0..12).map(|_| unit(&mut prng)).sum::<f64>() - 6.0)
                 .collect();
             let interval = mean_interval(&values).unwrap();
             interval.low <= 0.0 && 0.0 <= interval.high
@@ -155,10 +156,10 @@ fn ninety_five_in_a_hundred_intervals_cover_the_mean() {
 
 #[test]
 fn ranks_start_at_one_and_never_fall() {
-    let mut prng = Prng(8);
+    let mut prng = SplitMix64(8);
     for _ in 0..200 {
         let count = prng.below(12);
-        let ranks = tie_ranks(count, |_, rest| rest.map(|_| prng.unit() < 0.4).collect());
+        let ranks = tie_ranks(count, |_, rest| rest.map(|_| unit(&mut prng) < 0.4).collect());
         assert_eq!(ranks.len(), count);
         assert!(ranks.is_sorted());
         for (place, rank) in ranks.iter().enumerate() {
@@ -181,9 +182,9 @@ fn tie_groups_by_hand() {
 }
 
 /// Draw a normal deviate (Box & Muller 1958).
-fn normal(prng: &mut Prng) -> f64 {
-    let radius = (-2.0 * (1.0 - prng.unit()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * prng.unit()).cos()
+fn normal(prng: &mut SplitMix64) -> f64 {
+    let radius = (-2.0 * (1.0 - unit(prng)).ln()).sqrt();
+    radius * (std::f64::consts::TAU * unit(prng)).cos()
 }
 
 #[test]
@@ -197,7 +198,7 @@ fn welch_errs_as_often_as_it_is_known_to_with_unequal_spreads_and_numbers() {
         (10, 0.02, 5, 0.05, 0.0548),
     ];
     for (a_size, a_spread, b_size, b_spread, level) in settings {
-        let mut prng = Prng(20_260_101);
+        let mut prng = SplitMix64(20_260_101);
         let (mut found, mut missed) = (0, 0);
         let experiments = 4000;
         for _ in 0..experiments {

@@ -10,6 +10,7 @@ use schema::record::{
 use schema::registry::Target;
 use schema::run::{FORMAT, Run, RunHeader};
 use schema::scenario::{Axis, LoadShape, Scenario};
+use splitmix::SplitMix64;
 use stats::analysis::{Analysis, Cell, Metric, MetricId};
 
 pub const SCENARIO: &str = "single_request";
@@ -26,29 +27,9 @@ pub fn assert_close(got: f64, want: f64) {
     );
 }
 
-/// SplitMix64 with the draws that tests need: enough to shuffle and to jitter.
-pub struct Prng(pub u64);
-
-impl Prng {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(splitmix::GOLDEN_GAMMA);
-        splitmix::mix(self.0)
-    }
-
-    /// Draw a uniform number in [0, 1).
-    pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for i in (1..items.len()).rev() {
-            items.swap(i, self.below(i + 1));
-        }
-    }
+/// Draw a uniform number in [0, 1).
+pub fn unit(random: &mut SplitMix64) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// The timing of an engine.
@@ -258,9 +239,9 @@ pub fn check(target: &str, wrong: u64) -> CheckRecord {
 
 /// Make the log of a launch without faults: one slow warm-up, then `requests` timed ones.
 pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> LaunchLog {
-    let mut prng = Prng(seed);
+    let mut random = SplitMix64(seed);
     // Blocks differ more than requests of a block, as in real runs.
-    let block = 1.0 + engine.jitter * (prng.unit() - 0.5);
+    let block = 1.0 + engine.jitter * (unit(&mut random) - 0.5);
     let start_ns = 1_000_000_000 * u64::from(invocation + 1);
     let mut now = start_ns + 100_000_000;
     let mut records = Vec::new();
@@ -268,7 +249,7 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
         let warmup = id == 0;
         let slow = if warmup { 3.0 } else { block };
         let mut vary = |ns: u64| {
-            let factor = slow * (1.0 + engine.jitter * (prng.unit() - 0.5) / 4.0);
+            let factor = slow * (1.0 + engine.jitter * (unit(&mut random) - 0.5) / 4.0);
             (ns as f64 * factor) as u64
         };
         let started_ns = now + 30_000;
