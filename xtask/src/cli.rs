@@ -5,7 +5,7 @@ mod help;
 
 use crate::{test, tidy};
 use anyhow::Result;
-use args::{BenchArgs, LoudnessArgs, VerifyArgs};
+use args::VerifyArgs;
 use base::repo::Repo;
 use base::say;
 use bench::{beside, handicap, job, list, reproduce, trace};
@@ -17,7 +17,7 @@ use runs::results::Results;
 use runs::{compare, export, merge, page, publish, submit};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use watch::Control;
+use watch::log::Loudness;
 
 /// The benchmark that Rust teams trust when they choose an LLM inference engine.
 #[derive(Parser)]
@@ -32,7 +32,7 @@ pub struct Cli {
     #[command(subcommand)]
     verb: Verb,
     #[command(flatten)]
-    loudness: LoudnessArgs,
+    loudness: Loudness,
 }
 
 #[derive(Subcommand)]
@@ -41,12 +41,12 @@ enum Verb {
     #[command(
         after_help = "Example:\n  cargo xtask bench-all\n  cargo xtask bench-all --profile smoke\n  cargo xtask bench-all --dry-run\n  cargo xtask bench-all --model hf:org/repo\n  cargo xtask bench-all --prompts mine.jsonl\n  cargo xtask bench-all --resume latest"
     )]
-    BenchAll(BenchArgs),
+    BenchAll(job::Options),
     /// The same for a part, without rendering the report.
     #[command(
         after_help = "Example:\n  cargo xtask bench --engines lmrs,candle --scenarios single_request\n  cargo xtask bench --engines lmrs --until 5%\n  cargo xtask bench --shard 1/2"
     )]
-    Bench(BenchArgs),
+    Bench(job::Options),
     /// Measure what our adapters cost: each engine through its adapter and driven directly, in
     /// interleaved pairs on the same file. The exit status is 3 where one costs more than 2 %.
     #[command(
@@ -218,19 +218,22 @@ impl Cli {
     /// Return the options of `bench-all`; `None` for another verb.
     pub fn bench_all(self) -> Option<job::Options> {
         match self.verb {
-            Verb::BenchAll(args) => Some(args.options(true, Control::default())),
+            Verb::BenchAll(options) => Some(job::Options {
+                site: true,
+                ..options
+            }),
             _ => None,
         }
     }
 
     /// Run the verb.
     pub fn run(self) -> Result<ExitCode> {
-        watch::log::install(self.loudness.loudness());
+        watch::log::install(self.loudness);
         let repo = Repo::find()?;
         let done = |()| ExitCode::SUCCESS;
         match self.verb {
-            Verb::BenchAll(args) => watched(&repo, args, true),
-            Verb::Bench(args) => watched(&repo, args, false),
+            Verb::BenchAll(options) => watched(&repo, options, true),
+            Verb::Bench(options) => watched(&repo, options, false),
             Verb::BenchAdapters(options) => adapters::run(&repo, &options),
             Verb::Calibrate(options) if options.verdicts => handicap::command(&repo, &options),
             Verb::Calibrate(options) if options.load => beside::command(&repo, &options),
@@ -291,9 +294,14 @@ impl Cli {
     }
 }
 
-fn watched(repo: &Repo, args: BenchArgs, site: bool) -> Result<ExitCode> {
-    watch::session(args.tui, |control| {
-        job::bench(repo, &args.options(site, control))
+fn watched(repo: &Repo, options: job::Options, site: bool) -> Result<ExitCode> {
+    watch::session(options.tui, |control| {
+        let options = job::Options {
+            site,
+            control,
+            ..options
+        };
+        job::bench(repo, &options)
     })
 }
 

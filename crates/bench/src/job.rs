@@ -21,7 +21,6 @@ use anyhow::{Context, Result};
 use asked::ModelAsked;
 use base::exclusive;
 use base::repo::Repo;
-use harness::plan::Choice;
 use harness::programs::Programs;
 use harness::prompts::Prompts;
 use harness::run::pending;
@@ -53,39 +52,76 @@ use watch::log::Beside;
 pub const TIME_IS_UP: u8 = 4;
 
 /// Options of a run, as the command line gives them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
-    /// Profile id; `None` = `gpu` where a GPU is found, else `cpu`.
+    /// How much is measured (`cargo xtask list profiles`); by default gpu where a GPU is found,
+    /// else cpu.
+    #[arg(long, conflicts_with = "resume")]
     pub profile: Option<String>,
-    /// Model, engines, scenarios and prompts that narrow the profile.
-    pub choice: Choice,
-    /// A file with the user's own prompts.
+    /// Engine or target ids, comma-separated; by default the profile's targets.
+    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
+    pub engines: Vec<String>,
+    /// Scenario ids, comma-separated; by default all of the profile's, and its micro suites.
+    /// `micro/*`: only those suites.
+    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
+    pub scenarios: Vec<String>,
+    /// Another model than the profile's: an id (`cargo xtask list models`), `hf:org/repo[@revision]`
+    /// or a directory with config.json, tokenizer.json and safetensors.
+    #[arg(long, conflicts_with = "resume")]
+    pub model: Option<String>,
+    /// Measure the prompts of this file, a JSON object a line: `{"text": "…"}`, or `{"messages":
+    /// [{"role": "user", "content": "…"}]}` for the model's chat template. The run, and so a
+    /// published one, holds them. Alone it measures nothing else; `--scenarios` adds others.
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     pub prompts: Option<PathBuf>,
-    /// Number of blocks, where it isn't the profile's.
+    /// Number of blocks, at least the profile's (the default): every target is launched once in
+    /// each, and more blocks find smaller differences.
+    #[arg(long, value_name = "N", conflicts_with = "resume")]
     pub invocations: Option<u32>,
-    /// Add blocks until the intervals are narrow enough. Not with a shard, because the blocks of
-    /// shards are shared out beforehand.
-    pub until: Option<Until>,
-    /// Directory that runs are recorded in; `None` = `runs`.
-    pub out: Option<PathBuf>,
-    /// Run (id or `latest`) to complete.
+    /// Measure further blocks until every target's ratio to the baseline and to the best is known
+    /// to ± this many percent (of a target alone, its own value).
+    #[arg(long, value_name = "PERCENT", value_parser = Until::parse_percent, conflicts_with_all = ["resume", "shard"])]
+    pub until: Option<f64>,
+    /// With --until: stop adding blocks once the run has this many.
+    #[arg(long, value_name = "BLOCKS", default_value_t = 40, requires = "until")]
+    pub at_most: u32,
+    /// Complete an interrupted run: its id, name, path, or `latest`.
+    #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
-    /// Measure only this part of the plan.
+    /// Measure the i-th of n parts of the plan (whole blocks), to be merged with the others. Shards
+    /// ask prompts of the profile's seed; a whole run draws a new one.
+    #[arg(long, value_name = "I/N", conflicts_with = "resume")]
     pub shard: Option<Shard>,
-    /// Run (id, path or `latest`) whose decision on which cells to measure is reused; with `None` a
-    /// pilot decides.
+    /// Measure the cells that this run of the same plan had time for (id, name, path or `latest`);
+    /// by default a pilot decides which.
+    #[arg(long, value_name = "RUN", conflicts_with = "resume")]
     pub budget_from: Option<String>,
-    /// Begin nothing new after this time, and say how to continue.
-    pub stop_after: Option<Duration>,
-    /// Render the site at the end.
-    pub site: bool,
-    /// Begin a run of more than an hour without asking for consent.
+    /// Begin no further work after this many minutes; the exit status is then 4, and --resume
+    /// continues. By default there is no such limit.
+    #[arg(long, value_name = "MINUTES")]
+    pub stop_after: Option<u32>,
+    /// Record into this directory instead of runs; with --resume, --budget-from and --save, look
+    /// there too.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Show a dashboard; without a terminal, plain progress all the same.
+    #[arg(long)]
+    pub tui: bool,
+    /// Begin a run of more than an hour. Without this, such a run is refused on a terminal, unless
+    /// --engines, --scenarios, --prompts or --shard narrows it.
+    #[arg(long, conflicts_with = "resume")]
     pub yes: bool,
-    /// The name that the finished run is given.
+    /// Give the finished run a name, for `compare NAME`.
+    #[arg(long, value_name = "NAME")]
     pub save: Option<String>,
-    /// Say what would be done, without doing it.
+    /// Say what would be built, fetched and measured, and do nothing.
+    #[arg(long, conflicts_with = "tui")]
     pub dry_run: bool,
+    /// Render the site at the end.
+    #[arg(skip)]
+    pub site: bool,
     /// The handle by which the user pauses, skips or stops parts of the run.
+    #[arg(skip)]
     pub control: Control,
 }
 
@@ -138,7 +174,8 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         )?,
         Asked::New(planned) => create(repo, &registry, results.dir(), options, *planned)?,
     };
-    if let Some(after) = options.stop_after {
+    if let Some(minutes) = options.stop_after {
+        let after = Duration::from_secs(60 * u64::from(minutes));
         // Not earlier, because the message says to resume a run, which must exist.
         opened.control.stop_at(began + after);
     }

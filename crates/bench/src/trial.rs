@@ -4,10 +4,8 @@
 use crate::job::{self, Opened, Planned};
 use anyhow::Result;
 use base::repo::Repo;
-use harness::plan::Choice;
 use proofs::calibrate::Options;
 use runs::results::Results;
-use schema::plan::Until;
 use schema::registry::Registry;
 use std::path::PathBuf;
 
@@ -32,16 +30,11 @@ impl Trial {
         let usual = profile.publishable.then(|| profile.invocations.max(BLOCKS));
         let options = job::Options {
             profile: Some(asked.profile.clone()),
-            choice: Choice {
-                engines: targets.iter().copied().cloned().collect(),
-                scenarios: vec![SCENARIO.to_owned()],
-                ..Choice::default()
-            },
+            engines: targets.iter().copied().cloned().collect(),
+            scenarios: vec![SCENARIO.to_owned()],
             invocations: asked.invocations.or(usual),
-            until: asked.until.map(|percent| Until {
-                percent,
-                blocks_max: BLOCKS_MAX,
-            }),
+            until: asked.until,
+            at_most: BLOCKS_MAX,
             ..job::Options::default()
         };
         // A trial must not be taken for a result, so it is kept apart from the runs.

@@ -6,6 +6,7 @@
 
 use super::emit;
 use super::event::{Alert, Event, Severity, Stage};
+use clap::ArgAction;
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -21,11 +22,14 @@ use tracing_subscriber::prelude::*;
 const ALERT: &str = "alert";
 
 /// How much the command line asks to be printed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Loudness {
-    /// How often `-v` was given.
+    /// Log what is done on stderr: stages and launches; -vv: also cases and processes; -vvv: also
+    /// the protocol's lines. RUST_LOG does the same by target, as in `RUST_LOG=harness=trace`.
+    #[arg(long, short, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// Whether `-q` was given.
+    /// Print only warnings, errors and results, no progress.
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
 }
 

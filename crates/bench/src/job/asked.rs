@@ -41,14 +41,14 @@ impl ModelAsked {
             options: options.clone(),
             _scratch: None,
         };
-        let Some(name) = &options.choice.model else {
+        let Some(name) = &options.model else {
             return Ok(asked);
         };
         let id = match options.dry_run {
             false => brought::id(repo, name)?,
             true => asked.inspect_without_keeping(name)?,
         };
-        asked.options.choice.model = Some(id);
+        asked.options.model = Some(id);
         Ok(asked)
     }
 
@@ -101,7 +101,12 @@ pub(super) fn choice(
     targets: &[Target],
     options: &Options,
 ) -> Result<Choice> {
-    let mut choice = options.choice.clone();
+    let mut choice = Choice {
+        engines: options.engines.clone(),
+        scenarios: options.scenarios.clone(),
+        model: options.model.clone(),
+        prompts: None,
+    };
     let Some(path) = &options.prompts else {
         return Ok(choice);
     };

@@ -53,7 +53,7 @@ fn new(
     let launches = plan.launches.iter().filter(|l| ours(l.invocation));
     let launches: Vec<&Launch> = launches.collect();
     let mut text = headline(plan) + "\n";
-    let named = Named::new(&options.choice.engines);
+    let named = Named::new(&options.engines);
     text += &Building::new(repo, registry, plan, look.as_ref(), &named)?.report();
     text += &model(repo, plan)?;
     text += &preflight::check(repo, registry, plan)?.report();

@@ -101,9 +101,8 @@ impl<'a> FirstLook<'a> {
 
 /// Tell whether the user wants the whole of a new run, with its report.
 fn is_wanted(options: &Options) -> bool {
-    let choice = &options.choice;
-    let narrows = !choice.engines.is_empty() || !choice.scenarios.is_empty();
-    let own = choice.model.is_some() || options.prompts.is_some();
+    let narrows = !options.engines.is_empty() || !options.scenarios.is_empty();
+    let own = options.model.is_some() || options.prompts.is_some();
     let changes = own || options.invocations.is_some();
     let is_part = options.shard.is_some() || options.budget_from.is_some();
     let has_no_time = options.stop_after.is_some();
@@ -124,8 +123,6 @@ fn banner(left: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use harness::plan::Choice;
-    use std::time::Duration;
 
     #[test]
     fn only_who_wants_everything_gets_a_first_look() {
@@ -134,20 +131,14 @@ mod tests {
             ..Options::default()
         };
         assert!(is_wanted(&all()));
-        let choice = |engines: &[&str], model: Option<&str>| Choice {
-            engines: engines.iter().map(|id| (*id).to_owned()).collect(),
-            scenarios: vec![],
-            model: model.map(str::to_owned),
-            prompts: None,
-        };
         let others = [
             Options::default(),
             Options {
-                choice: choice(&["a"], None),
+                engines: vec!["a".into()],
                 ..all()
             },
             Options {
-                choice: choice(&[], Some("m")),
+                model: Some("m".into()),
                 ..all()
             },
             Options {
@@ -163,7 +154,7 @@ mod tests {
                 ..all()
             },
             Options {
-                stop_after: Some(Duration::from_secs(60)),
+                stop_after: Some(1),
                 ..all()
             },
         ];

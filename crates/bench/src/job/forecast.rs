@@ -25,9 +25,8 @@ const LONG_S: f64 = 3600.0;
 
 /// Refuse to begin a long run without the user's consent. Without a terminal, none is needed.
 pub(super) fn consent(profile: &Profile, options: &Options) -> Result<()> {
-    let choice = &options.choice;
     let narrows =
-        !choice.engines.is_empty() || !choice.scenarios.is_empty() || options.prompts.is_some();
+        !options.engines.is_empty() || !options.scenarios.is_empty() || options.prompts.is_some();
     let can_ask = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let Some(takes_s) = measures_s(profile) else {
         return Ok(());

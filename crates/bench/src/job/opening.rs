@@ -69,7 +69,7 @@ pub fn planned(
         Some(wanted) => profile.with_invocations(wanted).map_err(Error::msg)?,
         None => profile,
     };
-    check_model(repo, &profile, options.choice.model.as_ref())?;
+    check_model(repo, &profile, options.model.as_ref())?;
     let scenarios = repo.scenarios()?;
     let wrong = stats::metrics::validate(&scenarios);
     if !wrong.is_empty() {
@@ -108,17 +108,20 @@ pub fn planned(
 /// Return how narrow the intervals must be, where the user asked for that; fail where the plan has
 /// more blocks than allowed to begin with.
 fn until(plan: &Plan, options: &Options) -> Result<Option<Until>> {
-    let Some(until) = options.until else {
+    let Some(percent) = options.until else {
         return Ok(None);
     };
-    if until.blocks_max < plan.invocations {
+    let blocks_max = options.at_most;
+    if blocks_max < plan.invocations {
         bail!(
-            "--at-most {}: the run begins with {1} blocks already: give {1} or more",
-            until.blocks_max,
+            "--at-most {blocks_max}: the run begins with {0} blocks already: give {0} or more",
             plan.invocations
         );
     }
-    Ok(Some(until))
+    Ok(Some(Until {
+        percent,
+        blocks_max,
+    }))
 }
 
 /// Check that the model is in data/models.toml. An unknown one in a profile is not reported as a
@@ -172,7 +175,7 @@ pub(crate) fn create(
         plan,
         origin,
         budget: decided.map(|(_, budget)| budget),
-        named: Named::new(&options.choice.engines),
+        named: Named::new(&options.engines),
         control: options.control.clone(),
     };
     begin(repo, registry, runs_dir, decided, look.as_ref())
