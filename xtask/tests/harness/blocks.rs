@@ -9,7 +9,7 @@
 //! The A/A pairs of a real run: chosen by the pilot, launched in every block, recorded under their
 //! own names, and used to estimate noise.
 
-use crate::checkout::{Checkout, PROFILE, text, turns_alone};
+use crate::checkout::{Checkout, PROFILE, turns_alone};
 use crate::resume::started;
 use schema::key::original;
 use schema::launch_log::LaunchLog;
@@ -41,8 +41,7 @@ fn requests(logs: &[&LaunchLog]) -> Vec<(u64, u64, String, bool)> {
 fn nobody_works_while_another_has_the_turn() {
     let checkout = Checkout::with(&["slow"]);
     checkout.profile(&turns_alone(27));
-    let (output, run) = checkout.bench(&[PACE]);
-    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.measured(&[PACE]);
     for block in 0..2 {
         let of_block = |log: &&LaunchLog| log.launch.invocation == block;
         let logs: Vec<&LaunchLog> = run.launches.iter().filter(of_block).collect();
@@ -75,8 +74,7 @@ fn nobody_works_while_another_has_the_turn() {
 fn where_memory_has_room_for_one_they_run_one_after_the_other() {
     let checkout = Checkout::with(&["slow"]);
     checkout.profile(&turns_alone(12));
-    let (output, run) = checkout.bench(&[("BENCH_MEMORY_BYTES", "1")]);
-    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.measured(&[("BENCH_MEMORY_BYTES", "1")]);
     checkout.all_ok(&run, 24);
     let of_turns = |log: &LaunchLog| log.telemetry.iter().any(|t| t.turn.is_some());
     assert!(!run.launches.iter().any(of_turns));
@@ -141,8 +139,7 @@ fn launches_of<'a>(run: &'a Run, block: u32, target: &str) -> Vec<&'a LaunchLog>
 fn a_process_serves_its_block_and_memory_has_its_own() {
     let checkout = Checkout::with(&["slow"]);
     checkout.profile(&profile());
-    let (output, run) = checkout.bench(&[]);
-    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.measured(&[]);
     for target in ["fake.cpu.f32", "fake+slow.cpu.f32"] {
         let mut starts = Vec::new();
         for block in 0..2 {
@@ -181,8 +178,7 @@ fn a_process_serves_its_block_and_memory_has_its_own() {
 fn where_there_is_no_room_nobody_stays() {
     let checkout = Checkout::with(&["slow"]);
     checkout.profile(&profile());
-    let (output, run) = checkout.bench(&[("BENCH_MEMORY_BYTES", "1")]);
-    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.measured(&[("BENCH_MEMORY_BYTES", "1")]);
     checkout.all_ok(&run, 0);
 }
 
@@ -191,8 +187,7 @@ fn two_targets_run_twice_and_the_noise_is_known() {
     let checkout = Checkout::with(&["slow"]);
     let profile = PROFILE.replace("threads = 1", "threads = 1\naa_pairs = true");
     checkout.profile(&profile);
-    let (output, run) = checkout.bench(&[]);
-    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.measured(&[]);
 
     let budget = run.budget.as_ref().expect("the decision is recorded");
     // Which of the two is faster depends on the machine.
@@ -234,10 +229,6 @@ fn two_targets_run_twice_and_the_noise_is_known() {
         assert_eq!(pairs.collect::<BTreeSet<_>>().len(), 2, "{noise:?}");
     }
 
-    let again = checkout.xtask(&["bench", "--resume", "latest"], &[]);
-    assert!(
-        again.status.success() && text(&again).contains("Measuring 0 of 16"),
-        "{}",
-        text(&again)
-    );
+    let again = checkout.ended(&["bench", "--resume", "latest"], &[], 0);
+    assert!(again.contains("Measuring 0 of 16"), "{again}");
 }

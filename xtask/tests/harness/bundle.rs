@@ -1,7 +1,7 @@
 //! Tests of a bundle packed from this checkout, unpacked elsewhere, and run with no more than a
 //! shell and coreutils: it measures, renders, and reports what is missing.
 
-use crate::checkout::{Checkout, text};
+use crate::checkout::{Checkout, ended, says, text};
 use base::repo::Repo;
 use schema::record::Status;
 use schema::run::Run;
@@ -111,9 +111,7 @@ fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
         );
     }
 
-    let output = bundle.run("bench-all", &["--profile", "smoke"]);
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
+    let said = ended(&bundle.run("bench-all", &["--profile", "smoke"]), 0);
     let results = bundle.top.join("runs");
     let run = runs::results::Results::at(&results)
         .find("latest")
@@ -169,35 +167,16 @@ fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
     // An engine that isn't unpacked is reported as missing.
     std::fs::remove_dir_all(bundle.top.join("programs/lmrs")).expect("it is ours");
     let output = bundle.run("xtask", &["build", "lmrs"]);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(
-        text(&output).contains("unpack its engine's archive"),
-        "{}",
-        text(&output)
-    );
+    says(&ended(&output, 3), &["unpack its engine's archive"]);
     let output = bundle.run("xtask", &["dist"]);
-    assert!(
-        text(&output).contains("is a bundle already"),
-        "{}",
-        text(&output)
-    );
+    says(&text(&output), &["is a bundle already"]);
 
     if harness::machine::Gpu::read().devices.is_empty() {
         bundle.replace("bundle.json", "\"cuda\": false", "\"cuda\": true");
-        let output = bundle.run("bench-all", &[]);
-        assert!(output.status.success(), "{}", text(&output));
-        assert!(
-            text(&output).contains("There is no NVIDIA GPU here"),
-            "{}",
-            text(&output)
-        );
+        let said = ended(&bundle.run("bench-all", &[]), 0);
+        says(&said, &["There is no NVIDIA GPU here"]);
     }
     bundle.replace("bench-all", "needed='", "needed='no_such_flag ");
     let output = bundle.run("bench-all", &[]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        text(&output).contains("this one lacks: no_such_flag\n"),
-        "{}",
-        text(&output)
-    );
+    says(&ended(&output, 1), &["this one lacks: no_such_flag\n"]);
 }

@@ -236,6 +236,20 @@ impl Checkout {
             .expect("the binary can be started")
     }
 
+    /// Run `cargo xtask`, which must end with this status; return everything that it printed.
+    #[track_caller]
+    pub fn ended(&self, arguments: &[&str], environment: &[(&str, &str)], status: i32) -> String {
+        ended(&self.xtask(arguments, environment), status)
+    }
+
+    /// Run `bench --profile test`, which must succeed, and load what it recorded.
+    #[track_caller]
+    pub fn measured(&self, environment: &[(&str, &str)]) -> Run {
+        let (output, run) = self.bench(environment);
+        ended(&output, 0);
+        run
+    }
+
     /// Run `bench --profile test` and load what it recorded.
     pub fn bench(&self, environment: &[(&str, &str)]) -> (Output, Run) {
         let output = self.xtask(&["bench", "--profile", "test"], environment);
@@ -295,6 +309,22 @@ pub fn text(output: &Output) -> String {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     )
+}
+
+/// Check a process's exit status; return everything that it printed.
+#[track_caller]
+pub fn ended(output: &Output, status: i32) -> String {
+    let said = text(output);
+    assert_eq!(output.status.code(), Some(status), "{said}");
+    said
+}
+
+/// Check that a text has each of these words.
+#[track_caller]
+pub fn says(said: &str, words: &[&str]) {
+    for word in words {
+        assert!(said.contains(word), "it does not say {word:?}:\n{said}");
+    }
 }
 
 /// A small profile with a serial scenario, in turns, and a closed loop.

@@ -8,7 +8,7 @@
 //! target that keeps too much isn't timed, and the instrument's first token comes sooner by as much
 //! as it keeps.
 
-use crate::checkout::{Checkout, PROFILE, text};
+use crate::checkout::{Checkout, PROFILE, ended, text};
 use schema::golden::Golden;
 use schema::launch_log::LaunchLog;
 use schema::record::Status;
@@ -122,9 +122,7 @@ fn where_the_reference_and_its_check_disagree_there_is_no_golden_and_nothing_is_
             "cross_check = \"fake+wrong.cpu.f32\"",
         )
     });
-    let output = bench(&checkout, &models);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let said = ended(&bench(&checkout, &models), 1);
     assert!(said.contains("disagree on tiny-llama"), "{said}");
     assert!(said.contains("no golden of it is committed"), "{said}");
     assert!(!models.join("tiny-llama/golden.json").exists());

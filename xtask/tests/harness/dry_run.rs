@@ -2,7 +2,7 @@
 //! of `list`.
 
 use crate::bare::Bare;
-use crate::checkout::text;
+use crate::checkout::{ended, says, text};
 use crate::synthetic::Synthetic;
 use serde_json::Value;
 
@@ -39,9 +39,7 @@ fn a_dry_run_says_what_would_be_built_fetched_and_measured() {
         "Micro suites (sdpa, tokenizer): ",
         ", the report into target/site\n",
     ];
-    for word in words {
-        assert!(said.contains(word), "it does not say {word:?}: {said}");
-    }
+    says(&said, &words);
 }
 
 #[test]
@@ -87,9 +85,9 @@ fn what_is_chosen_and_what_is_here_changes_what_it_says() {
 fn refused(bare: &Bare, arguments: &[&str]) -> String {
     let before = bare.tree();
     let output = bare.xtask(arguments);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    let said = ended(&output, 2);
     assert_eq!(bare.tree(), before, "{arguments:?}");
-    text(&output)
+    said
 }
 
 #[test]
@@ -99,8 +97,7 @@ fn a_gpu_s_profile_names_every_check_and_finds_nothing_that_refuses() {
     let mut command = bare.command(&["bench-all", "--profile", "gpu", "--dry-run"]);
     let output = command.env("HF_HOME", bare.path("hub")).output();
     let output = output.expect("the binary can be started");
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let said = ended(&output, 0);
     assert_eq!(bare.tree(), before);
     let words = [
         "  lengths: contexts of up to 8256 tokens, llama-3.2-1b has 131072 positions\n",
@@ -113,9 +110,7 @@ fn a_gpu_s_profile_names_every_check_and_finds_nothing_that_refuses() {
         "  the last 64 positions of contexts of 1088, 4160 and 8256 tokens",
         "and of every distinct timed output: that the reference accepts it\n",
     ];
-    for word in words {
-        assert!(said.contains(word), "it does not say {word:?}: {said}");
-    }
+    says(&said, &words);
 }
 
 #[test]
@@ -146,10 +141,7 @@ fn a_dry_run_of_an_earlier_run_says_what_is_left_of_it() {
     let dir = run.write(&bare.path("data/results"));
     let resumed = ["bench-all", "--resume", "latest", "--dry-run"];
     let said = dry_run(&bare, &resumed);
-    assert!(
-        said.contains("Run 20260101-000000-cpu-1a2b would be continued"),
-        "{said}"
-    );
+    says(&said, &["Run 20260101-000000-cpu-1a2b would be continued"]);
     assert!(said.contains("Launches left to be measured: 0\n"), "{said}");
     let record = dir.join("candle.cpu.f32/single_request.i3.jsonl");
     std::fs::remove_file(record).expect("it was written");

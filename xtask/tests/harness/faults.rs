@@ -181,8 +181,7 @@ fn a_judge_that_dies_among_many_questions_keeps_what_it_judged_and_another_go_en
     let before = recorded(&run, |_| true);
 
     let lives = [fast[0], fast[1], ("FAKE_FAULT_AT", "1000000")];
-    let output = checkout.xtask(&["bench", "--resume", "latest"], &lives);
-    assert!(output.status.success(), "{}", text(&output));
+    checkout.ended(&["bench", "--resume", "latest"], &lives, 0);
     let run = checkout.latest().expect("it was begun");
     let mut all = judged(&run);
     all.sort();

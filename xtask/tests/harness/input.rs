@@ -5,7 +5,7 @@
 //! and locks, makes and writes nothing.
 
 use crate::bare::Bare;
-use crate::checkout::{Checkout, PROFILE, text};
+use crate::checkout::{Checkout, PROFILE, ended, says, text};
 use crate::synthetic::Synthetic;
 use schema::record::Status;
 
@@ -13,15 +13,8 @@ use schema::record::Status;
 fn bad_input_is_one_clear_error() {
     let checkout = Checkout::with(&[]);
     let fails = |arguments: &[&str], words: &[&str]| {
-        let output = checkout.xtask(arguments, &[]);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
-        for word in words {
-            assert!(
-                said.contains(word),
-                "{arguments:?} does not say {word:?}: {said}"
-            );
-        }
+        let said = checkout.ended(arguments, &[], 1);
+        says(&said, words);
         assert!(!said.contains("panicked"), "{said}");
     };
     let bench = ["bench", "--profile", "test"];
@@ -55,12 +48,7 @@ fn bad_input_is_one_clear_error() {
 #[test]
 fn a_corrupt_record_is_named_by_file_and_line() {
     let checkout = Checkout::with(&[]);
-    let (output, run) = checkout.bench(&[]);
-    assert!(
-        output.status.success(),
-        "{}",
-        crate::checkout::text(&output)
-    );
+    let run = checkout.measured(&[]);
     let file = checkout
         .path("runs")
         .join(&run.header.id)
@@ -69,9 +57,7 @@ fn a_corrupt_record_is_named_by_file_and_line() {
     let mut lines: Vec<&str> = text.lines().collect();
     lines[2] = "{\"ev\":\"request\",\"case\":7}";
     std::fs::write(&file, lines.join("\n") + "\n").expect("it is ours");
-    let output = checkout.xtask(&["export", "latest"], &[]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = crate::checkout::text(&output);
+    let said = checkout.ended(&["export", "latest"], &[], 1);
     assert!(said.contains(".jsonl:3:"), "{said}");
 }
 
@@ -85,15 +71,11 @@ fn without_python_a_python_engine_is_unavailable_and_the_rest_is_measured() {
     checkout.write("engines/engines.toml", &format!("{registry}{python}"));
     checkout.write("engines/snake.py", "");
     checkout.write("engines/snake.lock", "torch==2.9.0\n");
-    let (output, run) = checkout.bench(&[("BENCH_PYTHON", "/nonexistent/python3")]);
-    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.measured(&[("BENCH_PYTHON", "/nonexistent/python3")]);
     for (target, cell, status, reason, _) in checkout.cells(&run) {
         if target == "snake.cpu.f32" {
             assert_eq!(status, Status::Unavailable, "{cell}: {reason}");
-            assert!(
-                reason.contains("/nonexistent/python3 can't be started"),
-                "{reason}"
-            );
+            says(&reason, &["/nonexistent/python3 can't be started"]);
         } else {
             assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
         }
@@ -195,12 +177,7 @@ fn a_wrong_name_is_said_with_the_nearest_before_anything_is_made() {
         let output = command.output().expect("the binary can be started");
         let said = text(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        for word in words {
-            assert!(
-                said.contains(word),
-                "{arguments:?} says no {word:?}: {said}"
-            );
-        }
+        says(&said, words);
         assert_eq!(bare.tree(), before, "{arguments:?}");
     };
     for (arguments, near, kind) in CASES {
@@ -233,9 +210,7 @@ fn what_a_data_file_names_wrongly_is_no_mistake_of_the_command_line() {
     for (right, wrong) in faults {
         assert!(profile.contains(right), "{profile}");
         bare.write("data/profiles/smoke.toml", &profile.replace(right, wrong));
-        let output = bare.xtask(&["bench", "--profile", "smoke"]);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        let said = ended(&bare.xtask(&["bench", "--profile", "smoke"]), 1);
         assert!(said.contains("data/profiles/smoke.toml"), "{said}");
     }
 }

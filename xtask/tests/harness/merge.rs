@@ -1,7 +1,7 @@
 //! Tests of `--shard` and `cargo xtask merge`: the parts make the whole, the inputs stay unchanged,
 //! and parts that don't fit are refused with both sides named.
 
-use crate::checkout::{Checkout, text};
+use crate::checkout::{Checkout, ended, says, text};
 use crate::compare::xtask;
 use crate::synthetic::{Synthetic, hash, undrawn};
 use runs::results::Results;
@@ -60,12 +60,9 @@ fn two_shards_merged_are_the_whole_plan() {
     let checkout = Checkout::with(&["slow"]);
     let results = checkout.path("runs");
     let bench = |arguments: &[&str]| {
-        let output = checkout.xtask(&[&["bench", "--profile", "test"], arguments].concat(), &[]);
-        assert!(output.status.success(), "{}", text(&output));
-        (
-            checkout.latest().expect("a run was recorded"),
-            text(&output),
-        )
+        let asked = [&["bench", "--profile", "test"], arguments].concat();
+        let said = checkout.ended(&asked, &[], 0);
+        (checkout.latest().expect("a run was recorded"), said)
     };
     let (whole, _) = bench(&[]);
     let (one, said) = bench(&["--shard", "1/2"]);
@@ -107,26 +104,12 @@ fn two_shards_merged_are_the_whole_plan() {
     assert_eq!(after, before, "an input was changed");
 
     let again = merge(&[one_id, two_id]);
-    assert_eq!(again.status.code(), Some(1));
-    assert!(
-        text(&again).contains("these runs have been merged"),
-        "{}",
-        text(&again)
-    );
+    says(&ended(&again, 1), &["these runs have been merged"]);
     let resumed = checkout.xtask(&["bench", "--resume", "latest"], &[]);
-    assert!(
-        text(&resumed).contains("is merged from"),
-        "{}",
-        text(&resumed)
-    );
+    says(&text(&resumed), &["is merged from"]);
     let too_many = checkout.xtask(&["bench", "--profile", "test", "--shard", "1/3"], &[]);
-    assert!(
-        text(&too_many).contains("has 2 blocks"),
-        "{}",
-        text(&too_many)
-    );
-    let no_shard = checkout.xtask(&["bench", "--shard", "3/2"], &[]);
-    assert_eq!(no_shard.status.code(), Some(2), "{}", text(&no_shard));
+    says(&text(&too_many), &["has 2 blocks"]);
+    checkout.ended(&["bench", "--shard", "3/2"], &[], 2);
 }
 
 fn runs() -> tempfile::TempDir {
@@ -147,12 +130,8 @@ pub fn refused(parts: &[Synthetic], words: &[&str]) {
     let before = snapshot(dir.path());
     let mut arguments = vec!["merge"];
     arguments.extend(dirs.iter().map(String::as_str));
-    let output = xtask(dir.path(), &arguments);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    for word in words {
-        assert!(said.contains(word), "does not say {word:?}: {said}");
-    }
+    let said = ended(&xtask(dir.path(), &arguments), 1);
+    says(&said, words);
     assert_eq!(snapshot(dir.path()), before, "something was written");
 }
 
@@ -238,9 +217,7 @@ fn other_bytes_of_the_same_source_are_said_and_of_unknown_source_refused() {
             facts.insert("kernel".into(), "6.2".into());
         })
         .write(dir.path());
-    let output = xtask(dir.path(), &["merge", "r-one", "r-two"]);
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
+    let said = ended(&xtask(dir.path(), &["merge", "r-one", "r-two"]), 0);
     assert!(
         said.contains("note: r-one and r-two differ in program of y.cpu.f32: b → c"),
         "{said}"
@@ -289,17 +266,9 @@ fn every_block_must_be_there_once() {
     let dir = runs();
     shard("r-one", "1/2").write(dir.path());
     let output = xtask(dir.path(), &["merge", "r-one", "r-one"]);
-    assert!(
-        text(&output).contains("r-one is named twice"),
-        "{}",
-        text(&output)
-    );
+    says(&text(&output), &["r-one is named twice"]);
     let output = xtask(dir.path(), &["merge", "r-one", "r-three"]);
-    assert!(
-        text(&output).contains("no run \"r-three\""),
-        "{}",
-        text(&output)
-    );
+    says(&text(&output), &["no run \"r-three\""]);
     let output = xtask(dir.path(), &["merge"]);
     assert_eq!(output.status.code(), Some(2));
     // A record of a block that belongs to the other shard.
@@ -310,11 +279,7 @@ fn every_block_must_be_there_once() {
     )
     .expect("it is ours");
     let output = xtask(dir.path(), &["merge", "r-one", "r-two"]);
-    assert!(
-        text(&output).contains("is of block 1, which is not in r-two"),
-        "{}",
-        text(&output)
-    );
+    says(&text(&output), &["is of block 1, which is not in r-two"]);
 }
 
 #[test]
@@ -336,9 +301,7 @@ fn a_cell_counts_where_every_shard_kept_it_and_nothing_measured_is_lost() {
     let text_of = serde_json::to_string(&budget).expect("it is JSON");
     std::fs::write(two.join("budget.json"), text_of).expect("it is ours");
     std::fs::write(two.join("notes.bin"), b"\xff").expect("it is ours");
-    let output = xtask(dir.path(), &["merge", "r-one", "r-two"]);
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
+    let said = ended(&xtask(dir.path(), &["merge", "r-one", "r-two"]), 0);
     assert!(said.contains("over_budget 1: in r-two (1)"), "{said}");
     assert!(said.contains("Measured 1 of 2 cells"), "{said}");
     let merged = merged(dir.path());

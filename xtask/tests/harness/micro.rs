@@ -146,8 +146,7 @@ fn a_run_goes_on_where_it_stopped_and_nothing_is_written_again() {
         "--engines",
         "ok,noisy",
     ];
-    let output = checkout.xtask(&ask, &[]);
-    assert!(output.status.success(), "{}", text(&output));
+    checkout.ended(&ask, &[], 0);
     let run = checkout.latest().expect("the run is there");
     let results = checkout.path("runs");
     // One launch lost whole, one cut short in its second line, one in its first, and one
@@ -161,8 +160,7 @@ fn a_run_goes_on_where_it_stopped_and_nothing_is_written_again() {
     std::fs::write(dir.join("noisy.i1.jsonl"), &whole[..20]).expect("it is ours");
     std::fs::write(dir.join("ok@twin.i1.jsonl"), "").expect("it is ours");
     let before = files(&results);
-    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
-    assert!(output.status.success(), "{}", text(&output));
+    checkout.ended(&["bench", "--resume", "latest"], &[], 0);
     let after = files(&results);
     assert!(before.iter().all(|(path, bytes)| after[path] == *bytes));
     for name in ["noisy.i0.a1", "ok.i0", "noisy.i1.a1", "ok@twin.i1.a1"] {

@@ -1,7 +1,7 @@
 //! Tests of open loops from the profile to the cell: the capacity is measured, recorded and kept,
 //! and the offered rate is the case's share of it.
 
-use crate::checkout::{Checkout, PROFILE, text};
+use crate::checkout::{Checkout, PROFILE};
 use schema::record::Status;
 use schema::run::Run;
 
@@ -38,8 +38,7 @@ fn offered_per_s(run: &Run, case: &str) -> Vec<f64> {
 #[test]
 fn an_open_loop_offers_its_share_of_the_recorded_capacity() {
     let checkout = checkout();
-    let (output, run) = checkout.bench(&[]);
-    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.measured(&[]);
     let [capacity] = run.capacities.as_slice() else {
         panic!("one target, one kind of work: {:?}", run.capacities)
     };
@@ -76,8 +75,7 @@ fn a_resumed_run_keeps_to_its_capacity() {
     let lost = dir.join("fake.cpu.f32/open_loop.i1.jsonl");
     std::fs::remove_file(&lost).expect("it was recorded");
     let before = std::fs::read(dir.join("capacity.jsonl")).expect("it was recorded");
-    let resumed = checkout.xtask(&["bench", "--resume", "latest"], &[]);
-    assert!(resumed.status.success(), "{}", text(&resumed));
+    checkout.ended(&["bench", "--resume", "latest"], &[], 0);
     assert_eq!(std::fs::read(dir.join("capacity.jsonl")).unwrap(), before);
     assert!(lost.is_file());
 }

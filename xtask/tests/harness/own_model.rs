@@ -3,7 +3,7 @@
 //! nothing kept. The engine is `fake`, so the golden that is made is fake's.
 
 use crate::bare::Bare;
-use crate::checkout::{Checkout, text};
+use crate::checkout::{Checkout, ended, says, text};
 use crate::hub::{FakeHub, File};
 use models::{Architecture, ModelFile, ModelSpec, Origin};
 use schema::model::Source;
@@ -36,8 +36,7 @@ fn a_directory_is_measured_and_shown_under_its_name() {
         ("FAKE_PREFILL_TOKEN_US", "1"),
     ];
     let asked = ["bench-all", "--profile", "test", "--model", "mine/My Model"];
-    let output = checkout.xtask(&asked, &environment);
-    assert!(output.status.success(), "{}", text(&output));
+    checkout.ended(&asked, &environment, 0);
 
     let run = checkout.latest().expect("a run was recorded");
     let header = &run.header;
@@ -68,20 +67,14 @@ fn a_directory_is_measured_and_shown_under_its_name() {
     let listed = std::fs::read_to_string(checkout.path("data/models.lock")).expect("it is there");
     assert!(!listed.contains(&model.id));
     std::fs::remove_dir_all(&models).expect("it is ours");
-    let rendered = checkout.xtask(&["site", "latest"], &environment);
-    assert!(rendered.status.success(), "{}", text(&rendered));
+    checkout.ended(&["site", "latest"], &environment, 0);
     let index = checkout.path("target/site/index.html");
     let page = std::fs::read_to_string(index).expect("it was rendered");
     assert!(page.contains("My Model"), "the site doesn't name it");
 
     // To repeat the run, the model must be brought again, and is the same model.
     let again = checkout.xtask(&["reproduce", "latest"], &environment);
-    assert_eq!(again.status.code(), Some(2), "{}", text(&again));
-    assert!(
-        text(&again).contains("was copied from a directory"),
-        "{}",
-        text(&again)
-    );
+    says(&ended(&again, 2), &["was copied from a directory"]);
     let fetched = checkout.xtask(&["fetch", "mine/My Model"], &environment);
     assert!(text(&fetched).contains(&model.id), "{}", text(&fetched));
 }
@@ -124,8 +117,7 @@ fn a_repository_of_a_hub_is_measured_by_engines_that_list_its_architecture() {
         });
     };
     list("qwen3");
-    let output = checkout.xtask(&asked, &environment);
-    assert!(output.status.success(), "{}", text(&output));
+    checkout.ended(&asked, &environment, 0);
     let run = checkout.latest().expect("a run was recorded");
     let brought = run.header.provenance.model.as_ref();
     let model = brought.expect("it says what it is");
@@ -156,9 +148,7 @@ fn a_dry_run_looks_at_a_directory_and_keeps_nothing() {
         "--model",
         "./mine",
     ];
-    let output = checkout.xtask(&asked, &environment);
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
+    let said = checkout.ended(&asked, &environment, 0);
     assert!(said.contains("Model mine-"), "{said}");
     assert!(said.contains(": to be copied, about "), "{said}");
     assert!(!models.exists(), "something was kept");
@@ -186,9 +176,7 @@ fn a_bad_model_is_one_line_and_status_2() {
         (["fetch", "hf:nobody"], "hf:org/repo"),
     ];
     for (arguments, word) in cases {
-        let output = bare.xtask(&arguments);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let said = ended(&bare.xtask(&arguments), 2);
         assert!(said.contains(word), "{said}");
         assert_eq!(said.trim_end().lines().count(), 1, "{said}");
         assert!(
@@ -201,9 +189,7 @@ fn a_bad_model_is_one_line_and_status_2() {
         ["verify", "--profile", "smoke", "--model", "./half"],
     ];
     for arguments in cases {
-        let output = bare.xtask(&arguments);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let said = ended(&bare.xtask(&arguments), 2);
         assert!(said.contains("lacks model-00002"), "{said}");
         assert!(
             !bare.path("models").exists(),

@@ -3,7 +3,7 @@
 //! correctly is a wrong output.
 
 use crate::bare::Bare;
-use crate::checkout::{Checkout, PROFILE, text};
+use crate::checkout::{Checkout, PROFILE, ended, says, text};
 use crate::own_model::write_model;
 use schema::record::Status;
 use schema::run::Run;
@@ -27,10 +27,9 @@ fn checkout() -> Checkout {
 /// Run `bench` with a file of prompts; return its output and the recorded run.
 fn measured(checkout: &Checkout, file: &str) -> (String, Run) {
     let asked = ["bench", "--profile", "test", "--prompts", file];
-    let output = checkout.xtask(&asked, &[]);
-    assert!(output.status.success(), "{}", text(&output));
+    let said = checkout.ended(&asked, &[], 0);
     let run = checkout.latest().expect("a run was recorded");
-    (text(&output), run)
+    (said, run)
 }
 
 /// Count how often each prompt index was timed, by case and block.
@@ -59,9 +58,7 @@ fn a_file_is_measured_and_shown_and_is_not_needed_again() {
         "--prompts",
         "private/mine.jsonl",
     ];
-    let output = checkout.xtask(&asked, &[]);
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
+    let said = checkout.ended(&asked, &[], 0);
     assert!(said.contains("prompts come again"), "{said}");
 
     let run = checkout.latest().expect("a run was recorded");
@@ -145,11 +142,9 @@ fn a_run_that_was_stopped_goes_on_without_the_file() {
         "--stop-after",
         "0",
     ];
-    let output = checkout.xtask(&begin, &[]);
-    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    checkout.ended(&begin, &[], 4);
     std::fs::remove_dir_all(checkout.path("private")).expect("it is ours");
-    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
-    assert!(output.status.success(), "{}", text(&output));
+    checkout.ended(&["bench", "--resume", "latest"], &[], 0);
     let run = checkout.latest().expect("it was begun");
     for (target, cell, status, reason, requests) in checkout.cells(&run) {
         assert_eq!(
@@ -185,17 +180,12 @@ fn named_scenarios_are_measured_beside_them_and_others_are_as_before() {
     let checkout = checkout();
     let asked = |more: &[&str]| {
         let asked = [&["bench", "--profile", "test", "--dry-run"][..], more].concat();
-        let output = checkout.xtask(&asked, &[]);
-        assert!(output.status.success(), "{}", text(&output));
-        text(&output)
+        checkout.ended(&asked, &[], 0)
     };
     let prompts = ["--prompts", "private/mine.jsonl"];
     let said = asked(&prompts);
     let lengths = "Prompts: 3 prompts of mine.jsonl, ";
-    assert!(
-        said.contains(lengths) && said.contains("(median "),
-        "{said}"
-    );
+    says(&said, &[lengths, "(median "]);
     assert!(said.contains("1 target × 1 scenario and"), "{said}");
     let said = asked(&[&prompts[..], &["--scenarios", "single_request"]].concat());
     assert!(said.contains("1 target × 2 scenarios"), "{said}");
@@ -249,9 +239,7 @@ fn what_cannot_be_asked_is_refused_in_a_line_and_leaves_nothing() {
     for (arguments, why) in cases {
         let resumes = arguments.contains(&"--resume");
         let profile: &[&str] = if resumes { &[] } else { &["--profile", "test"] };
-        let output = checkout.xtask(&[&["bench"][..], profile, arguments].concat(), &[]);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        let said = checkout.ended(&[&["bench"][..], profile, arguments].concat(), &[], 2);
         assert!(said.contains(why), "{arguments:?}: {said}");
         assert!(!checkout.path("runs").exists(), "{arguments:?}");
     }
@@ -270,13 +258,8 @@ fn a_dry_run_fetches_no_tokenizer() {
         "mine.jsonl",
         "--dry-run",
     ];
-    let output = bare.xtask(&asked);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("`cargo xtask fetch tiny-llama` first"),
-        "{said}"
-    );
+    let said = ended(&bare.xtask(&asked), 2);
+    says(&said, &["`cargo xtask fetch tiny-llama` first"]);
     assert_eq!(bare.tree(), before);
 }
 
@@ -291,9 +274,8 @@ fn chats_are_rendered_by_the_template_of_a_model_that_was_brought() {
     let asked = |more: &[&str]| {
         let asked = ["bench", "--profile", "test", "--model", "mine/Chatty"];
         let prompts = ["--prompts", "chat.jsonl"];
-        let output = checkout.xtask(&[&asked[..], &prompts[..], more].concat(), &environment);
-        assert!(output.status.success(), "{}", text(&output));
-        text(&output)
+        let asked = [&asked[..], &prompts[..], more].concat();
+        checkout.ended(&asked, &environment, 0)
     };
     let said = asked(&["--dry-run"]);
     assert!(said.contains("Prompts: 1 prompt of chat.jsonl, "), "{said}");

@@ -1,7 +1,7 @@
 //! Tests of printing, with and without a reader: a closed pipe makes no verb print a message, and
 //! ends no benchmark.
 
-use crate::checkout::{Checkout, text};
+use crate::checkout::{Checkout, ended, says, text};
 use crate::compare::{xtask, xtask_to};
 use crate::synthetic::Synthetic;
 use schema::record::Status;
@@ -62,19 +62,13 @@ fn a_benchmark_goes_on_where_nobody_reads_and_its_engine_dies() {
         }
     }
     // The name that the user gave can be used wherever an id can.
-    let output = checkout.xtask(&["compare", "before"], &[]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let said = checkout.ended(&["compare", "before"], &[], 0);
     assert!(said.starts_with("A and B are the same run"), "{said}");
     let output = checkout.xtask(&["export", "before", "--format", "jsonl"], &[]);
     assert!(text(&output).contains(&run.header.id), "{}", text(&output));
-    let output = checkout.xtask(&["compare", "after"], &[]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let said = checkout.ended(&["compare", "after"], &[], 2);
     assert!(said.contains(", before."), "{said}");
-    let output = checkout.xtask(&["bench", "--save", &run.header.id], &[]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let said = checkout.ended(&["bench", "--save", &run.header.id], &[], 1);
     assert!(said.contains("this names a run already"), "{said}");
 }
 
@@ -123,8 +117,7 @@ fn log(checkout: &Checkout) -> String {
 fn a_run_has_a_log_that_says_where_each_launch_was() {
     let checkout = Checkout::with(&["crash"]);
     let output = checkout.xtask(&["bench", "--profile", "test", "-q"], &[]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(3), "{said}");
+    let said = ended(&output, 3);
     // stderr has only errors and warnings; the summary is on stdout.
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("error: fake+crash.cpu.f32"), "{stderr}");
@@ -163,10 +156,7 @@ fn what_is_logged_is_shown_as_far_as_one_asks() {
     let launches = shown(&["-v"], "off");
     assert!(launches.contains("loaded pid=") && !launches.contains("process started"));
     let lines = shown(&[], "harness=trace");
-    assert!(
-        lines.contains("answered pid=") && lines.contains(asked),
-        "{lines}"
-    );
+    says(&lines, &["answered pid=", asked]);
     let wrong = shown(&[], "harness=loud");
     assert!(wrong.contains("warning: RUST_LOG is ignored"), "{wrong}");
 }

@@ -1,7 +1,7 @@
 //! Tests of `cargo xtask build` in a checkout of tiny packages: each way of building a package
 //! gives a program of its own, and what can't be built is reported with the reason.
 
-use crate::checkout::{Checkout, text};
+use crate::checkout::{Checkout, ended, says, text};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -90,9 +90,7 @@ fn each_way_of_being_built_is_a_program_of_its_own() {
         "apart.loud.f32",
         "lost",
     ];
-    let built = xtask(root, &all);
-    let said = super::checkout::text(&built);
-    assert_eq!(built.status.code(), Some(3), "{said}");
+    let said = ended(&xtask(root, &all), 3);
     assert!(said.contains("lost: unavailable: `cargo build"), "{said}");
     assert!(said.contains("`nope`"), "{said}");
     let run = |program: &str, bin: &str| {
@@ -170,8 +168,7 @@ fn an_engine_that_cannot_be_compiled_costs_no_other() {
         .env("CARGO", &cargo)
         .output()
         .expect("the binary can be started");
-    let said = super::checkout::text(&built);
-    assert_eq!(built.status.code(), Some(3), "{said}");
+    let said = ended(&built, 3);
     let line = |id: &str| {
         let begins = format!("{id}: unavailable: ");
         let line = said.lines().find(|line| line.contains(&begins));
@@ -200,8 +197,7 @@ fn an_engine_that_is_named_and_not_there_is_no_success() {
         checkout.xtask(&arguments.concat(), &[])
     };
     let named = verify(&["--engines", "fake.cpu.f32"]);
-    assert_eq!(named.status.code(), Some(3), "{}", text(&named));
-    assert!(text(&named).contains("gone-bench"), "{}", text(&named));
+    says(&ended(&named, 3), &["gone-bench"]);
     let all = verify(&[]);
     let why = "what this machine lacks is no failure of the gate";
     assert_eq!(all.status.code(), Some(0), "{why}: {}", text(&all));

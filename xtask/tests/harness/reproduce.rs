@@ -2,7 +2,7 @@
 //! would make it another experiment are refused. No test asserts a verdict that depends on the
 //! clock of the testing machine.
 
-use crate::checkout::{Checkout, text};
+use crate::checkout::{Checkout, says, text};
 use schema::pins::Pin;
 use schema::run::{Run, RunHeader};
 use std::path::PathBuf;
@@ -10,8 +10,7 @@ use std::path::PathBuf;
 /// Make a checkout with a run in it.
 fn measured() -> (Checkout, Run) {
     let checkout = Checkout::with(&[]);
-    let (output, run) = checkout.bench(&[]);
-    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.measured(&[]);
     (checkout, run)
 }
 
@@ -69,12 +68,8 @@ fn another_model_or_plan_is_refused_and_says_which() {
     let (checkout, run) = measured();
     let refused = |path: PathBuf, more: &[&str], words: &[&str]| {
         let path = path.display().to_string();
-        let output = checkout.xtask(&[&["reproduce", &path], more].concat(), &[]);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        for word in words {
-            assert!(said.contains(word), "does not say {word:?}: {said}");
-        }
+        let said = checkout.ended(&[&["reproduce", &path], more].concat(), &[], 2);
+        says(&said, words);
     };
     let file = "tiny-llama/model.safetensors";
     let now = run.header.provenance.model_files[file].clone();
@@ -141,17 +136,10 @@ fn a_header_alone_is_replayed_in_part_and_other_locks_are_said() {
     });
     let path = path.display().to_string();
     let narrowed = ["reproduce", &path, "--scenarios", "single_request"];
-    let output = checkout.xtask(&narrowed, &[]);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(
-        text(&output).contains("lockfile data/models.lock: 0123456789ab →"),
-        "{}",
-        text(&output)
-    );
+    let said = checkout.ended(&narrowed, &[], 2);
+    says(&said, &["lockfile data/models.lock: 0123456789ab →"]);
     let here = [("LIBTORCH", "/nowhere")];
-    let output = checkout.xtask(&[&narrowed[..], &["--anyway"]].concat(), &here);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let said = checkout.ended(&[&narrowed[..], &["--anyway"]].concat(), &here, 0);
     for differs in [
         "differs: lockfile data/models.lock",
         "differs: nix shell: theirs → ",

@@ -4,7 +4,7 @@
 //!
 //! With `--stop-after`, many short parts make one whole run.
 
-use crate::checkout::{Checkout, PROFILE, text};
+use crate::checkout::{Checkout, PROFILE, says, text};
 use crate::faults::{Samples, row};
 use runs::shard::plan_sha256;
 use schema::launch_log::timed;
@@ -77,8 +77,7 @@ fn interrupted_by(checkout: &Checkout, signal: libc::c_int) -> BTreeMap<PathBuf,
 /// Resume the newest run, of which `before` is on disk. Check that no byte of that changes, and
 /// that the run becomes complete.
 pub fn goes_on(checkout: &Checkout, before: &BTreeMap<PathBuf, Vec<u8>>) -> Samples {
-    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
-    assert!(output.status.success(), "{}", text(&output));
+    checkout.ended(&["bench", "--resume", "latest"], &[], 0);
     let after = files(&checkout.path("runs"));
     for (path, bytes) in before {
         // Only the two logs of judgements are appended to; what was there stays.
@@ -109,12 +108,8 @@ fn resumes(name: &str, signal: libc::c_int) {
     let before = interrupted_by(&checkout, signal);
     let samples = goes_on(&checkout, &before);
     row(name, "interrupted, resumes", &samples);
-    let again = checkout.xtask(&["bench", "--resume", "latest"], &[]);
-    assert!(
-        again.status.success() && text(&again).contains("Measuring 0 of"),
-        "{}",
-        text(&again)
-    );
+    let again = checkout.ended(&["bench", "--resume", "latest"], &[], 0);
+    assert!(again.contains("Measuring 0 of"), "{again}");
 }
 
 #[test]
@@ -173,25 +168,19 @@ fn a_changed_program_is_no_way_to_resume() {
     change_program(&checkout);
     let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
     assert!(!output.status.success());
-    assert!(
-        text(&output).contains("its program is not the one that run"),
-        "{}",
-        text(&output)
-    );
+    says(&text(&output), &["its program is not the one that run"]);
 }
 
 #[test]
 fn what_is_measured_whole_is_judged_whatever_the_programs_are_now() {
     let checkout = Checkout::with(&[]);
-    let output = checkout.xtask(&["bench", "--profile", "test"], &[]);
-    assert!(output.status.success(), "{}", text(&output));
+    checkout.ended(&["bench", "--profile", "test"], &[], 0);
     let dir = checkout.latest_dir().expect("it was recorded");
     let judged = dir.join("check.jsonl");
     let before = std::fs::read_to_string(&judged).expect("it was judged");
     std::fs::remove_file(&judged).expect("it is ours");
     change_program(&checkout);
-    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
-    assert!(output.status.success(), "{}", text(&output));
+    checkout.ended(&["bench", "--resume", "latest"], &[], 0);
     let after = std::fs::read_to_string(&judged).expect("it was judged again");
     assert_eq!(after, before);
 }
@@ -271,11 +260,10 @@ fn until(percent: &str) -> (Run, String) {
         "--at-most",
         "4",
     ];
-    let output = checkout.xtask(&options, &[]);
-    assert!(output.status.success(), "{}", text(&output));
+    let said = checkout.ended(&options, &[], 0);
     let run = checkout.latest().expect("the run is there");
     checkout.all_ok(&run, 0);
-    (run, text(&output))
+    (run, said)
 }
 
 #[test]
@@ -283,10 +271,7 @@ fn blocks_are_added_until_intervals_are_narrow_or_no_more_are_allowed() {
     // With two launches no interval can be wider, whatever times they take: t(0.975, 1) is 12.7.
     let (wide, said) = until("1300%");
     assert_eq!(wide.header.plan.invocations, 2, "{said}");
-    assert!(
-        said.contains("After 2 blocks no interval is wider than ±1300 %"),
-        "{said}"
-    );
+    says(&said, &["After 2 blocks no interval is wider than ±1300 %"]);
 
     let (narrow, said) = until("0.0001");
     assert!(said.contains("--at-most allows no more blocks"), "{said}");

@@ -6,7 +6,7 @@
 //! `.github/judge.sh`, which the benchmark's workflow runs: it merges shards and compares the
 //! result with the newest published run of such a machine. The runs have made-up times.
 
-use crate::checkout::{Checkout, text};
+use crate::checkout::{Checkout, says, text};
 use crate::synthetic::Synthetic;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -94,8 +94,7 @@ fn a_slurm_array_makes_a_whole_run() {
         })
         .collect();
     let runs: Vec<&str> = runs.iter().filter_map(|run| run.to_str()).collect();
-    let merged = checkout.xtask(&[&["merge"], runs.as_slice()].concat(), &[]);
-    assert!(merged.status.success(), "{}", text(&merged));
+    checkout.ended(&[&["merge"], runs.as_slice()].concat(), &[], 0);
     let run = checkout.latest().expect("it was merged");
     checkout.all_ok(&run, 12);
 }
@@ -241,10 +240,7 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
     // Another machine's shard, which was not asked for, must not be merged with it.
     fast("20260101-000001-test-b").write(&dir.join("shards/shard-big-gpu-1of1"));
     let (said, verdict) = judge(dir, r#"["big", "gone"]"#, r#"["1/1"]"#);
-    assert!(
-        said.contains("## big\n\nThe first run of such a machine"),
-        "{said}"
-    );
+    says(&said, &["## big\n\nThe first run of such a machine"]);
     let nothing = "## gone\n\nNothing was measured of shard 1/1.";
     assert!(said.contains(nothing), "{said}");
     assert_eq!(
@@ -310,10 +306,7 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
     let missing =
         "## big\n\nNothing was measured of shard 2/2.\n\nThe other shards alone are no whole run";
     assert!(said.contains(missing), "{said}");
-    assert!(
-        said.contains("## whole\n\nThe first run of such a machine"),
-        "{said}"
-    );
+    says(&said, &["## whole\n\nThe first run of such a machine"]);
     assert_eq!(
         (verdict.as_str(), published(dir).len()),
         ("verdict=none", 4)

@@ -1,7 +1,7 @@
 //! Tests of `cargo xtask submit` on runs with made-up times, and of `.github/submitted.sh`, which
 //! applies the same checks to what a pull request adds.
 
-use crate::checkout::{Checkout, text};
+use crate::checkout::{Checkout, ended, says, text};
 use crate::synthetic::Synthetic;
 use serde_json::Value;
 use std::path::Path;
@@ -23,10 +23,7 @@ fn checkout() -> Checkout {
 
 /// Submit, expecting an exit status; return what was printed.
 fn submit(checkout: &Checkout, arguments: &[&str], status: i32) -> String {
-    let output = checkout.xtask(&[&["submit"], arguments].concat(), &[]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
-    said
+    checkout.ended(&[&["submit"], arguments].concat(), &[], status)
 }
 
 #[test]
@@ -36,10 +33,7 @@ fn a_run_is_checked_packed_and_proposed() {
     let line = said.lines().find(|line| line.starts_with("fails  "));
     let line = line.unwrap_or_else(|| panic!("no check fails: {said}"));
     assert!(line.contains("canary") && line.contains("4 cells (w.cpu.f32 single_request/p10, "));
-    assert!(
-        said.contains("can't be submitted: 1 check fails."),
-        "{said}"
-    );
+    says(&said, &["can't be submitted: 1 check fails."]);
 
     let packed = checkout.path(&format!("data/results/{WATCHED}.tar.zst"));
     let said = submit(&checkout, &[WATCHED, "--check-only"], 0);
@@ -122,9 +116,7 @@ fn what_a_pull_request_adds_is_judged_and_what_was_published_never_changes() {
     );
     submit(&checkout, &[WATCHED], 0);
     commit();
-    let judged = judge(dir);
-    let said = text(&judged);
-    assert!(judged.status.success(), "{said}");
+    let said = ended(&judge(dir), 0);
     assert!(said.ends_with("1 added, 0 changed\n"), "{said}");
     let summary = std::fs::read_to_string(dir.join("summary.md")).expect("it was written");
     assert!(
@@ -133,20 +125,15 @@ fn what_a_pull_request_adds_is_judged_and_what_was_published_never_changes() {
     );
 
     // `publish` also packs runs that `submit` refuses.
-    let packed = checkout.xtask(&["publish", BLIND], &[]);
-    assert!(packed.status.success(), "{}", text(&packed));
+    checkout.ended(&["publish", BLIND], &[], 0);
     commit();
-    let judged = judge(dir);
-    let said = text(&judged);
-    assert_eq!(judged.status.code(), Some(1), "{said}");
+    let said = ended(&judge(dir), 1);
     assert!(said.contains("fails  canary"), "{said}");
 
     let published = format!("data/results/{WATCHED}.tar.zst");
     checkout.write(&published, "something else");
     commit();
-    let judged = judge(dir);
-    let said = text(&judged);
-    assert_eq!(judged.status.code(), Some(1), "{said}");
+    let said = ended(&judge(dir), 1);
     assert!(said.contains("a record never changes"), "{said}");
     assert!(said.ends_with("0 added, 1 changed\n"), "{said}");
 

@@ -4,7 +4,7 @@
 //! Tests of the environment of engines: it has the variables that they need, and no token.
 
 use crate::blocks::children;
-use crate::checkout::{Checkout, PROFILE, text};
+use crate::checkout::{Checkout, PROFILE, ended, says, text};
 use crate::faults::{Samples, row};
 use crate::resume::{files, goes_on, started, timed_requests};
 use schema::record::Status;
@@ -47,13 +47,8 @@ fn a_run_is_gone_on_with_by_one_process() {
     // Another lock, as on another machine with the same records.
     let lock = checkout.path("other.lock");
     let lock = lock.to_str().expect("it is UTF-8");
-    let output = checkout.xtask(&["bench", "--resume", "latest"], &[("BENCH_LOCK", lock)]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output);
-    assert!(
-        said.contains("another process is writing this run"),
-        "{said}"
-    );
+    let said = checkout.ended(&["bench", "--resume", "latest"], &[("BENCH_LOCK", lock)], 1);
+    says(&said, &["another process is writing this run"]);
     let by_itself = first.try_wait().expect("it can be waited for");
     assert!(by_itself.is_none(), "it was over before it was asked");
     // SAFETY: plain system call on our own child.
@@ -68,13 +63,8 @@ fn results_that_cannot_be_written_are_said_before_anything_is_measured() {
     let checkout = Checkout::with(&[]);
     // No user can make a directory there.
     let out = "/sys/bench-results";
-    let output = checkout.xtask(&["bench", "--profile", "test", "--out", out], &[]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output);
-    assert!(
-        said.contains(out) && said.contains("can't be made"),
-        "{said}"
-    );
+    let said = checkout.ended(&["bench", "--profile", "test", "--out", out], &[], 1);
+    says(&said, &[out, "can't be made"]);
     assert!(!said.contains("Measuring"), "{said}");
     let none = Samples {
         before: 0,
@@ -110,8 +100,7 @@ fn a_header_that_has_no_room_leaves_no_run() {
     let command = checkout.command(&["bench", "--profile", "test"], &[]);
     let output = with_file_limit(command, 2 << 10).output();
     let output = output.expect("the binary can be started");
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let said = ended(&output, 1);
     assert!(said.contains("run.json can't be written"), "{said}");
     let left = files(&checkout.path("runs"));
     assert!(left.is_empty(), "{:?}", left.keys());
@@ -141,12 +130,8 @@ fn a_disk_that_fills_up_costs_what_was_not_written() {
     let command = checkout.command(&["bench", "--profile", "test"], &[]);
     let output = with_file_limit(command, FILE_BYTES_MAX).output();
     let output = output.expect("the binary can be started");
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains(".jsonl can't be written") && said.contains("--resume"),
-        "{said}"
-    );
+    let said = ended(&output, 1);
+    says(&said, &[".jsonl can't be written", "--resume"]);
     let before = files(&checkout.path("runs"));
     assert!(timed_requests(&before) > 0, "{said}");
     let after = goes_on(&checkout, &before);
@@ -165,8 +150,7 @@ fn a_model_that_goes_away_is_no_failure_of_the_engine() {
     let weights = models.join("tiny-llama/model.safetensors");
     std::fs::remove_file(&weights).expect("it is ours");
     let output = child.wait_with_output().expect("it can be waited for");
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let said = ended(&output, 1);
     assert!(
         said.contains("model.safetensors can't be read any more") && said.contains("--resume"),
         "{said}"

@@ -1,7 +1,7 @@
 //! Tests of tracing from end to end without a GPU: the real tracer in the fake engine, with a
 //! scripted CUPTI and a preloaded stand-in for the driver.
 
-use crate::checkout::{Checkout, library, text};
+use crate::checkout::{Checkout, library};
 use harness::engine::Program;
 use harness::machine::Gpu;
 use harness::programs::Programs;
@@ -16,8 +16,7 @@ use watch::Control;
 #[test]
 fn a_launch_is_traced_and_says_what_ran_for_each_token() {
     let checkout = Checkout::with(&[]);
-    let (output, run) = checkout.bench(&[]);
-    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.measured(&[]);
     let plan = &run.header.plan;
     let repo = checkout.repo();
     let run_dir = checkout.path("runs").join(&run.header.id);
@@ -90,9 +89,7 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
 fn without_cuda_it_is_said_and_nothing_is_written() {
     let checkout = Checkout::with(&[]);
     let (_, run) = checkout.bench(&[]);
-    let output = checkout.xtask(&["trace"], &[]);
-    assert!(output.status.success(), "{}", text(&output));
-    let said = text(&output);
+    let said = checkout.ended(&["trace"], &[], 0);
     let word = match Gpu::read().devices.is_empty() {
         true => "No kernels traced: ",
         false => "no target of this run is on CUDA",

@@ -135,8 +135,7 @@ fn too_much_of_anything_is_refused() {
 #[test]
 fn a_copied_or_damaged_run_is_left_out_of_the_site_and_the_others_are_shown() {
     let checkout = Checkout::with(&[]);
-    let (output, run) = checkout.bench(&[]);
-    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.measured(&[]);
     let runs = checkout.path("runs");
     let copy = runs.join("20990101-000000-test-copy");
     std::fs::create_dir(&copy).unwrap();
@@ -149,9 +148,7 @@ fn a_copied_or_damaged_run_is_left_out_of_the_site_and_the_others_are_shown() {
     std::fs::create_dir(&cut).unwrap();
     std::fs::write(cut.join("run.json"), "{\"format\": 1, \"id\"").unwrap();
     std::fs::write(runs.join("20990103-000000-test-x.tar.zst"), "no archive").unwrap();
-    let output = checkout.xtask(&["site"], &[]);
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
+    let said = checkout.ended(&["site"], &[], 0);
     let left_out = said.lines().filter(|line| line.contains("left out"));
     assert_eq!(left_out.count(), 3, "{said}");
     assert!(said.contains("keeps its name"), "{said}");
@@ -161,8 +158,7 @@ fn a_copied_or_damaged_run_is_left_out_of_the_site_and_the_others_are_shown() {
 #[test]
 fn a_published_run_is_read_as_it_is_and_never_gone_on_with() {
     let checkout = Checkout::with(&[]);
-    let (output, run) = checkout.bench(&[]);
-    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.measured(&[]);
     let id = run.header.id.as_str();
     let export = |run: &str| {
         let output = checkout.xtask(&["export", run, "--format", "csv"], &[]);
