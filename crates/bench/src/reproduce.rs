@@ -31,7 +31,7 @@ use schema::plan::Plan;
 use schema::provenance::Provenance;
 use schema::run::{FORMAT, Run, RunHeader};
 use schema::run_files::{HEADER, RunFiles, SUFFIX};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use watch::Control;
@@ -174,15 +174,7 @@ fn header_alone(path: &Path) -> Result<Run> {
     );
     Ok(Run {
         header,
-        launches: Vec::new(),
-        twins: Vec::new(),
-        verify: BTreeMap::new(),
-        budget: None,
-        capacities: Vec::new(),
-        calibration: None,
-        checks: BTreeMap::new(),
-        kernels: Vec::new(),
-        micro: Vec::new(),
+        ..Run::default()
     })
 }
 

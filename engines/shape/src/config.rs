@@ -266,14 +266,41 @@ impl Fields<'_> {
         }
     }
 
+    /// Read `rope_theta` and `rope_scaling`, or the newer `rope_parameters` that holds both.
     fn rope(&self) -> Result<Rope, EngineError> {
-        let number = |json: &Value, key: &str| self.float(json, key);
-        Rope::read(self.json, number, |kind| {
-            let kind = kind.unwrap_or("without a type");
-            self.unsupported(&format!(
-                "RoPE scaling `{kind}`; {} computes only `llama3`",
-                self.engine
-            ))
+        let parameters = &self.json["rope_parameters"];
+        let scaling = match &self.json["rope_scaling"] {
+            Value::Null => parameters,
+            scaling => scaling,
+        };
+        let theta = match (&parameters["rope_theta"], &self.json["rope_theta"]) {
+            (Value::Null, Value::Null) => 10_000.0,
+            (Value::Null, _) => self.float(self.json, "rope_theta")?,
+            _ => self.float(parameters, "rope_theta")?,
+        };
+        let number = |key: &str| self.float(scaling, key).map(|value| value as f32);
+        // Older configurations call it `type`.
+        let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str());
+        let scaling = match kind {
+            None if scaling["factor"].is_null() => Scaling::None,
+            Some("default") => Scaling::None,
+            Some("llama3") => Scaling::Llama3 {
+                factor: number("factor")?,
+                low_freq_factor: number("low_freq_factor")?,
+                high_freq_factor: number("high_freq_factor")?,
+                original_context: number("original_max_position_embeddings")?,
+            },
+            other => {
+                let kind = other.unwrap_or("without a type");
+                return Err(self.unsupported(&format!(
+                    "RoPE scaling `{kind}`; {} computes only `llama3`",
+                    self.engine
+                )));
+            }
+        };
+        Ok(Rope {
+            theta: theta as f32,
+            scaling,
         })
     }
 

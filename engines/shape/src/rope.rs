@@ -1,11 +1,10 @@
-//! Rotary position embeddings (RoPE) for this project's own engines: from a `config.json` to the
-//! frequencies and the tables of cosines and sines.
+//! Rotary position embeddings (RoPE) for this project's own engines: their frequencies, and the
+//! tables of cosines and sines.
 //!
 //! Frequencies and angles are rounded to f32 where the Hugging Face reference rounds them, because
 //! at position 8000 the last bit of a frequency turns a vector visibly. This module deliberately
 //! rotates nothing: each engine does that in its own way.
 
-use serde_json::Value;
 use std::f64::consts::PI;
 
 /// How the frequencies are scaled for contexts longer than those trained on.
@@ -39,47 +38,6 @@ pub struct Rope {
 }
 
 impl Rope {
-    /// Read `rope_theta` and `rope_scaling` of a `config.json`, or the newer `rope_parameters`
-    /// that holds both. `number` reads a field of an object; `unsupported` makes the error for a
-    /// scaling other than Llama 3's, of the given kind if it names one.
-    ///
-    /// # Errors
-    /// Returns the errors of `number` and `unsupported`.
-    pub fn read<E>(
-        config: &Value,
-        number: impl Fn(&Value, &str) -> Result<f64, E>,
-        unsupported: impl FnOnce(Option<&str>) -> E,
-    ) -> Result<Self, E> {
-        let parameters = &config["rope_parameters"];
-        let scaling = match &config["rope_scaling"] {
-            Value::Null => parameters,
-            scaling => scaling,
-        };
-        let theta = match (&parameters["rope_theta"], &config["rope_theta"]) {
-            (Value::Null, Value::Null) => 10_000.0,
-            (Value::Null, _) => number(config, "rope_theta")?,
-            _ => number(parameters, "rope_theta")?,
-        };
-        let number = |key: &str| number(scaling, key).map(|value| value as f32);
-        // Older configurations call it `type`.
-        let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str());
-        let scaling = match kind {
-            None if scaling["factor"].is_null() => Scaling::None,
-            Some("default") => Scaling::None,
-            Some("llama3") => Scaling::Llama3 {
-                factor: number("factor")?,
-                low_freq_factor: number("low_freq_factor")?,
-                high_freq_factor: number("high_freq_factor")?,
-                original_context: number("original_max_position_embeddings")?,
-            },
-            other => return Err(unsupported(other)),
-        };
-        Ok(Self {
-            theta: theta as f32,
-            scaling,
-        })
-    }
-
     /// Return the frequencies in radians per position, for each of `head_dim / 2` pairs.
     pub fn frequencies(&self, head_dim: usize) -> Vec<f32> {
         let half = head_dim / 2;

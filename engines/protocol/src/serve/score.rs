@@ -3,8 +3,9 @@
 //! other code.
 
 use crate::engine::{Engine, EngineError};
+use crate::ids::check_ids;
 use crate::scheduler::Scheduler;
-use crate::wire::{FailureKind, Score, Scored};
+use crate::wire::{Score, Scored};
 
 /// How far below the highest logit the engine's own choice may lie, relative to that logit: if an
 /// engine computes `logits` separately from its choice, the last bits may differ. A larger
@@ -125,11 +126,8 @@ impl<'a> View<'a> {
     }
 
     fn logprob(&self, id: u32) -> Result<f64, EngineError> {
-        let logit = self.logits.get(id as usize).ok_or_else(|| {
-            let message = format!("id {id} is outside the vocabulary of {}", self.logits.len());
-            EngineError::new(FailureKind::BadRequest, message)
-        })?;
-        Ok(f64::from(*logit) - self.log_sum)
+        check_ids(&[id], self.logits.len())?;
+        Ok(f64::from(self.logits[id as usize]) - self.log_sum)
     }
 
     /// Return the `count` most likely ids, most likely first, lowest id first on a tie.
@@ -157,6 +155,7 @@ impl<'a> View<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::FailureKind;
 
     #[test]
     fn logprobs_are_normalised_and_the_lowest_id_wins_a_tie() {
