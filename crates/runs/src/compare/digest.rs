@@ -22,6 +22,14 @@ const AROUND_MAX: usize = 10;
 const VALUE_CHARS_MAX: usize = 48;
 /// Most members of a group that are named.
 const NAMED_MAX: usize = 3;
+/// Most characters of a name in a table, and (`LINE_CHARS`) of a reason or a difference.
+const NAME_CHARS: usize = 100;
+pub(super) const LINE_CHARS: usize = 200;
+
+/// Names of a table's columns.
+pub(super) const HEAD: [&str; 8] = [
+    "cell", "target", "metric", "A", "B", "ratio", "95 %", "verdict",
+];
 
 /// Return the verdict as a sentence. It quotes nothing from a record.
 pub(super) fn verdict(comparison: &Comparison) -> String {
@@ -83,48 +91,32 @@ pub(super) fn shown(changes: &[Change], all: bool) -> Vec<&Change> {
     changed
 }
 
-/// A table row for one cell, as text. Fields that quote a record say so.
-pub(super) struct Row {
-    /// Scenario and case, quoted from a record.
-    pub(super) cell: String,
-    /// The target's id, quoted from a record.
-    pub(super) target: String,
-    pub(super) metric: &'static str,
-    pub(super) before: String,
-    pub(super) after: String,
-    pub(super) ratio: String,
-    pub(super) interval: String,
-    pub(super) verdict: String,
-    /// Why the cell can't be compared; empty where it can. Quoted from a record.
-    pub(super) reason: String,
-}
-
-impl Row {
-    pub(super) const HEAD: [&str; 8] = [
-        "cell", "target", "metric", "A", "B", "ratio", "95 %", "verdict",
-    ];
-
-    pub(super) fn new(change: &Change) -> Self {
-        let unit = change.metric.map_or(Unit::Plain, Unit::from_metric);
-        let value = |value: Option<f64>| value.map_or(fmt::NONE.into(), |v| fmt::quantity(unit, v));
-        let ratio = change.ratio.map(|ratio| fmt::ratio(ratio, change.ci95));
-        let (ratio, interval) = ratio.unwrap_or_default();
-        let disturbed = match change.disturbed {
-            (0, 0) => String::new(),
-            (a, b) => format!(" (disturbed launches: {a} in A, {b} in B)"),
-        };
-        Self {
-            cell: format!("{}/{}", change.scenario, change.case),
-            target: change.target.clone(),
-            metric: change.metric.map_or("", |metric| metric.describe().name),
-            before: value(change.before),
-            after: value(change.after),
-            ratio,
-            interval: interval.unwrap_or_default(),
-            verdict: words(change) + &disturbed,
-            reason: change.reason.clone(),
-        }
-    }
+/// Return the table row of a cell. `quote` puts what comes from a record into the table, in so many
+/// characters; `colon` stands between the verdict and why the cell can't be compared.
+pub(super) fn row(change: &Change, quote: fn(&str, usize) -> String, colon: &str) -> [String; 8] {
+    let unit = change.metric.map_or(Unit::Plain, Unit::from_metric);
+    let value = |value: Option<f64>| value.map_or(fmt::NONE.into(), |v| fmt::quantity(unit, v));
+    let ratio = change.ratio.map(|ratio| fmt::ratio(ratio, change.ci95));
+    let (ratio, interval) = ratio.unwrap_or_default();
+    let disturbed = match change.disturbed {
+        (0, 0) => String::new(),
+        (a, b) => format!(" (disturbed launches: {a} in A, {b} in B)"),
+    };
+    let reason = match quote(&change.reason, LINE_CHARS) {
+        none if none.is_empty() => none,
+        reason => format!("{colon} {reason}"),
+    };
+    let metric = change.metric.map_or("", |metric| metric.describe().name);
+    [
+        quote(&format!("{}/{}", change.scenario, change.case), NAME_CHARS),
+        quote(&change.target, NAME_CHARS),
+        quote(metric, NAME_CHARS),
+        value(change.before),
+        value(change.after),
+        ratio,
+        interval.unwrap_or_default(),
+        words(change) + &disturbed + &reason,
+    ]
 }
 
 /// Return the verdict in words; memory is smaller or larger, not faster or slower.

@@ -6,7 +6,7 @@
 //!
 //! The fields of the JSON are stable, because scripts depend on them.
 
-use super::digest::{Row, around, gaps, notes, shown, verdict};
+use super::digest::{HEAD, LINE_CHARS, around, gaps, notes, row, shown, verdict};
 use super::{Comparison, Subject};
 use anyhow::Result;
 use base::text::{aligned, line, markdown_code};
@@ -25,11 +25,12 @@ pub(super) fn text(comparison: &Comparison, all: bool) -> String {
     } = comparison;
     let mut text = format!("{}\n", verdict(comparison));
     for (name, run) in [("A", a), ("B", b)] {
-        text += &format!("{name}  {}\n", line(&run.line, 200));
+        text += &format!("{name}  {}\n", line(&run.line, LINE_CHARS));
     }
-    let rows: Vec<_> = shown(changes, all).into_iter().map(columns).collect();
+    let changes = shown(changes, all).into_iter();
+    let rows: Vec<_> = changes.map(|change| row(change, line, ":")).collect();
     if !rows.is_empty() {
-        let head = Row::HEAD.map(str::to_owned);
+        let head = HEAD.map(str::to_owned);
         text += &format!("\n{}", aligned(std::iter::once(head).chain(rows)));
     }
     if let Some((what, reasons)) = gaps(comparison) {
@@ -55,33 +56,10 @@ pub(super) fn text(comparison: &Comparison, all: bool) -> String {
     text
 }
 
-fn columns(change: &Change) -> [String; 8] {
-    let row = Row::new(change);
-    let verdict = match row.reason.is_empty() {
-        true => row.verdict,
-        false => format!("{}: {}", row.verdict, line(&row.reason, 200)),
-    };
-    let (cell, target) = (line(&row.cell, 100), line(&row.target, 100));
-    let metric = row.metric.to_owned();
-    [
-        cell,
-        target,
-        metric,
-        row.before,
-        row.after,
-        row.ratio,
-        row.interval,
-        verdict,
-    ]
-}
-
 /// Most bytes of the whole comment.
 const BYTES_MAX: usize = 59_000;
 /// Bytes reserved for the line that counts the rows left out.
 const LINE_BYTES: usize = 200;
-/// Most characters of a name, and (`LINE_CHARS`) of a reason or a difference.
-const NAME_CHARS: usize = 100;
-const LINE_CHARS: usize = 200;
 
 pub(super) fn markdown(comparison: &Comparison, all: bool) -> String {
     let (head, tail) = (head(comparison), tail(comparison));
@@ -91,11 +69,12 @@ pub(super) fn markdown(comparison: &Comparison, all: bool) -> String {
         true => String::new(),
         false => format!(
             "\n| {} |\n|---|---|---|--:|--:|--:|---|---|\n",
-            Row::HEAD.join(" | ")
+            HEAD.join(" | ")
         ),
     };
     let mut rows = 0;
-    for row in changes.iter().map(|change| row(change)) {
+    for change in &changes {
+        let row = format!("| {} |\n", row(change, markdown_code, "").join(" | "));
         if row.len() > room {
             break;
         }
@@ -119,22 +98,6 @@ fn head(comparison: &Comparison) -> String {
         verdict(comparison),
         run(&comparison.a),
         run(&comparison.b)
-    )
-}
-
-fn row(change: &Change) -> String {
-    let row = Row::new(change);
-    let reason = markdown_code(&row.reason, LINE_CHARS);
-    format!(
-        "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
-        markdown_code(&row.cell, NAME_CHARS),
-        markdown_code(&row.target, NAME_CHARS),
-        markdown_code(row.metric, NAME_CHARS),
-        row.before,
-        row.after,
-        row.ratio,
-        row.interval,
-        format!("{} {reason}", row.verdict).trim_end()
     )
 }
 
