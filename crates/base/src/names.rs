@@ -3,6 +3,7 @@
 //! looked up before anything is locked or made. An unknown name in a data file is an error of that
 //! file and not an `UnknownName`.
 
+use crate::text::few;
 use schema::model::Models;
 use schema::registry::Target;
 use stats::analysis::MetricId;
@@ -97,14 +98,7 @@ impl std::fmt::Display for UnknownName {
         match (nearest(&self.name, &self.known), self.known.as_slice()) {
             (Some(near), _) => write!(f, "did you mean {near}?")?,
             (None, []) => write!(f, "there is none.")?,
-            (None, known) => {
-                let (named, others) = known.split_at(known.len().min(NAMED_MAX));
-                write!(f, "there are {}", named.join(", "))?;
-                match others.len() {
-                    0 => write!(f, ".")?,
-                    more => write!(f, " and {more} more.")?,
-                }
-            }
+            (None, known) => write!(f, "there are {}.", few(known, NAMED_MAX, ", "))?,
         }
         match self.list.as_str() {
             "" => Ok(()),

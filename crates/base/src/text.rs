@@ -7,12 +7,23 @@
 //! is wider.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets};
+use std::borrow::Borrow;
 
 /// Format a duration in seconds: `14 s`, `23 min 12 s`.
 pub fn lasted(s: u64) -> String {
     match (s / 60, s % 60) {
         (0, s) => format!("{s} s"),
         (minutes, s) => format!("{minutes} min {s} s"),
+    }
+}
+
+/// List the first `max` of these names, and say how many more there are.
+pub fn few<S: Borrow<str>>(names: &[S], max: usize, between: &str) -> String {
+    let (named, others) = names.split_at(names.len().min(max));
+    let named = named.join(between);
+    match others.len() {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use anyhow::Result;
 use base::repo::Repo;
+use base::text::few;
 use schema::launch_log::LaunchLog;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
@@ -220,11 +221,7 @@ impl Summary {
 
 impl Lead {
     fn line(&self) -> String {
-        let (named, others) = self.targets.split_at(self.targets.len().min(NAMES_MAX));
-        let mut who = named.join(", ");
-        if !others.is_empty() {
-            who.push_str(&format!(" and {} more", others.len()));
-        }
+        let who = few(&self.targets, NAMES_MAX, ", ");
         let tie = if self.targets.len() > 1 { " tie" } else { "" };
         let ratio = self.ratio.map_or(String::new(), |ratio| {
             format!(": {}", fmt::ratio(ratio, None).0)

@@ -5,7 +5,7 @@ mod rows;
 
 use anyhow::Result;
 use base::repo::Repo;
-use base::text::{WIDTH_MAX, fitted};
+use base::text::{WIDTH_MAX, few, fitted};
 use clap::ValueEnum;
 use rows::Row;
 use runs::results::Results;
@@ -100,12 +100,8 @@ fn overview(repo: &Repo, runs: &Results) -> Result<String> {
     for kind in Kind::value_variants() {
         let listing = Listing::new(repo, runs, *kind)?;
         let ids: Vec<&str> = listing.rows.iter().map(|row| row[0].as_str()).collect();
-        let (named, others) = ids.split_at(ids.len().min(NAMES_MAX));
-        let more = match others.len() {
-            0 => String::new(),
-            n => format!(" and {n} more"),
-        };
-        rows.push([kind.id(), ids.len().to_string(), named.join(", ") + &more]);
+        let named = few(&ids, NAMES_MAX, ", ");
+        rows.push([kind.id(), ids.len().to_string(), named]);
     }
     Ok(fitted(rows, WIDTH_MAX))
 }

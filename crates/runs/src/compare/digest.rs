@@ -243,15 +243,8 @@ impl<'a> Group<'a> {
         if let [one] = members {
             return format!("{}: {}", short(&one.item), values(&one.before, &one.after));
         }
-        let owners: Vec<String> = members
-            .iter()
-            .take(NAMED_MAX)
-            .map(|&member| short(self.owner(member)))
-            .collect();
-        let mut owners = owners.join(", ");
-        if members.len() > NAMED_MAX {
-            owners += &format!(" and {} more", members.len() - NAMED_MAX);
-        }
+        let owners = members.iter().map(|&member| short(self.owner(member)));
+        let owners = text::few(&owners.collect::<Vec<_>>(), NAMED_MAX, ", ");
         let what = self
             .values
             .map_or("differ".into(), |(before, after)| values(before, after));

@@ -3,7 +3,7 @@
 
 use crate::shard::plan_sha256;
 use anyhow::Result;
-use base::text::line;
+use base::text::{few, line};
 use schema::launch_log;
 use schema::profile::{INVOCATIONS_MIN, SAMPLES_MIN};
 use schema::record::Status;
@@ -258,11 +258,5 @@ fn named<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
 
 /// List the first few, and say how many more there are; `None` where there are none.
 fn listed(all: &[String], between: &str) -> Option<String> {
-    let shown = &all[..all.len().min(NAMES_MAX)];
-    let more = all.len() - shown.len();
-    match (shown.is_empty(), more) {
-        (true, _) => None,
-        (false, 0) => Some(shown.join(between)),
-        (false, more) => Some(format!("{} and {more} more", shown.join(between))),
-    }
+    (!all.is_empty()).then(|| few(all, NAMES_MAX, between))
 }
