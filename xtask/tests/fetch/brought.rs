@@ -7,7 +7,7 @@ use base::names::Refused;
 use base::shelf::{INDEX, WEIGHTS, brought};
 use models::{ModelFile, ModelSpec, Origin};
 use provision::fetch::brought::{Places, Resolved, look};
-use provision::fetch::{How, Options, Silent, fetch, keep, make};
+use provision::fetch::{How, Options, Progress, fetch, keep, make};
 use schema::model::{Models, Source};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,13 @@ impl Scene {
             models_dir: &models_dir,
             downloads_to: None,
         };
-        look(name, &self.models(), &places, &self.options, &mut Silent)
+        look(
+            name,
+            &self.models(),
+            &places,
+            &self.options,
+            &mut Progress::silent(),
+        )
     }
 
     /// Look at a model and keep it; return its id.
@@ -113,7 +119,7 @@ impl Scene {
             &self.models_dir(),
             &self.listed_lock(),
             &self.options,
-            &mut Silent,
+            &mut Progress::silent(),
         )
     }
 
@@ -202,7 +208,7 @@ fn gguf_files_are_made_where_targets_want_them() {
             &scene.models_dir(),
             &scene.listed_lock(),
             &scene.options,
-            &mut Silent,
+            &mut Progress::silent(),
         )
         .unwrap()
     };

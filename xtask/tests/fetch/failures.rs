@@ -3,7 +3,7 @@
 
 use crate::hub::{COMMIT, Fault};
 use crate::world::{WEIGHTS, World, child, fetch_into, list, models, weights};
-use provision::fetch::{How, Options, Silent, Verify, fetch};
+use provision::fetch::{How, Options, Progress, Verify, fetch};
 use schema::model::Source;
 use std::time::Duration;
 
@@ -155,7 +155,7 @@ fn an_unknown_model_names_the_known_ones() {
         &models_dir,
         &world.lock(),
         &world.options,
-        &mut Silent,
+        &mut Progress::silent(),
     );
     assert!(error.unwrap_err().to_string().contains("there are m"));
 }

@@ -2,7 +2,7 @@
 //! program started again as a child.
 
 use crate::hub::{COMMIT, FakeHub, File};
-use provision::fetch::{FetchedFile, Hub, Options, Silent, Verify, fetch};
+use provision::fetch::{FetchedFile, Hub, Options, Progress, Verify, fetch};
 use schema::model::{HubFile, Model, Models, Source};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -101,7 +101,14 @@ pub fn fetch_into(
 ) -> anyhow::Result<Vec<FetchedFile>> {
     let ids = vec![models.models[0].id.clone()];
     let (models_dir, lock) = (dir.join("models"), dir.join("models.lock"));
-    fetch(models, &ids, &models_dir, &lock, options, &mut Silent)
+    fetch(
+        models,
+        &ids,
+        &models_dir,
+        &lock,
+        options,
+        &mut Progress::silent(),
+    )
 }
 
 pub fn models() -> Models {

@@ -17,7 +17,7 @@ use harness::plan;
 use harness::plan::Choice;
 use provision::fetch;
 use provision::fetch::brought::{Places, Resolved};
-use provision::fetch::{Bar, Verify, brought};
+use provision::fetch::{Progress, Verify, brought};
 use schema::profile::Profile;
 use schema::registry::Target;
 use schema::scenario::{PromptSource, Scenario};
@@ -63,7 +63,7 @@ impl ModelAsked {
             models_dir: &self.repo.models_dir,
             downloads_to: Some(&room),
         };
-        let seen = brought::look(name, &models, &places, &options, &mut Bar::stderr())?;
+        let seen = brought::look(name, &models, &places, &options, &mut Progress::stderr())?;
         let looked = match seen {
             Resolved::Id(id) => return Ok(id),
             Resolved::New(looked) => looked,
@@ -84,7 +84,7 @@ impl ModelAsked {
                     &self.repo.models_dir,
                     &self.repo.models_lock_path(),
                     &small,
-                    &mut Bar::stderr(),
+                    &mut Progress::stderr(),
                 )?;
             }
             self._scratch = Some(scratch);

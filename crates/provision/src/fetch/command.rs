@@ -1,7 +1,7 @@
 //! `cargo xtask fetch`, and the same work for stages that need a model.
 
 use super::brought;
-use super::{Bar, How, Verify, fetch, make};
+use super::{How, Progress, Verify, fetch, make};
 use anyhow::Result;
 use base::repo::Repo;
 use models::ModelSpec;
@@ -79,7 +79,7 @@ pub fn ensure_for(repo: &Repo, id: &str, targets: &[Target]) -> Result<()> {
         &repo.models_dir,
         &repo.models_lock_path(),
         &options(Verify::Stamp),
-        &mut Bar::stderr(),
+        &mut Progress::stderr(),
     )
     .map(drop)
 }
@@ -105,7 +105,7 @@ fn fetch_into(
         &repo.models_dir,
         &repo.models_lock_path(),
         options,
-        &mut Bar::stderr(),
+        &mut Progress::stderr(),
     )
 }
 

@@ -115,7 +115,7 @@ impl<'a> Session<'a> {
 
     /// Download a file, resuming an earlier download that broke off, and return its path in the
     /// cache.
-    pub(super) fn download(&self, file: &HubFile, progress: &mut dyn Progress) -> Result<PathBuf> {
+    pub(super) fn download(&self, file: &HubFile, progress: &mut Progress) -> Result<PathBuf> {
         let repo = self.api.repo(Self::repo(file));
         let mut wait = self.options.backoff;
         for left in (0..=self.options.retries).rev() {
@@ -138,7 +138,7 @@ impl<'a> Session<'a> {
         &self,
         repo: &ApiRepo,
         file: &HubFile,
-        progress: &mut dyn Progress,
+        progress: &mut Progress,
     ) -> Result<PathBuf, Failure> {
         let url = repo.url(&file.path);
         let metadata = self
@@ -284,7 +284,7 @@ fn prepare_part(part: &Path, size: u64) -> Result<u64> {
 
 /// Passes hf-hub's progress on, and ends the download when the user interrupts it.
 struct Relay<'a> {
-    progress: &'a mut dyn Progress,
+    progress: &'a mut Progress,
     position: u64,
     interrupted: fn() -> bool,
 }
@@ -327,7 +327,7 @@ pub(crate) fn fetch(
     dir: &Path,
     lock: &mut LockFile,
     options: &Options,
-    progress: &mut dyn Progress,
+    progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
     let mut files = ModelFiles::open(id, dir, lock, options.verify)?;
     let session = Session::open(dir.parent().unwrap_or(dir), options)?;
@@ -357,7 +357,7 @@ fn obtain(
     files: &mut ModelFiles<'_>,
     file: &HubFile,
     source: &str,
-    progress: &mut dyn Progress,
+    progress: &mut Progress,
 ) -> Result<FetchedFile> {
     let mut how = How::Cached;
     let mut blob = session.cached(file);

@@ -65,7 +65,7 @@ impl Session<'_> {
         &self,
         repo: &str,
         revision: Option<&str>,
-        progress: &mut dyn Progress,
+        progress: &mut Progress,
     ) -> Result<Repository> {
         let at = revision.unwrap_or("main");
         let mut wait = self.options.backoff;
@@ -157,11 +157,7 @@ impl Session<'_> {
     }
 
     /// Read a small file from the cache, into which it is downloaded if need be.
-    pub(crate) fn small_file(
-        &self,
-        file: &HubFile,
-        progress: &mut dyn Progress,
-    ) -> Result<Vec<u8>> {
+    pub(crate) fn small_file(&self, file: &HubFile, progress: &mut Progress) -> Result<Vec<u8>> {
         let path = match self.cached(file) {
             Some(path) => path,
             None => self.download(file, progress)?,

@@ -107,7 +107,7 @@ pub(crate) fn fetch(
     dir: &Path,
     lock: &mut LockFile,
     options: &Options,
-    progress: &mut dyn Progress,
+    progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
     let mut files = ModelFiles::open(id, dir, lock, options.verify)?;
     let mut fetched = Vec::new();
@@ -133,7 +133,7 @@ fn copy(
     name: &str,
     from: Option<&Path>,
     options: &Options,
-    progress: &mut dyn Progress,
+    progress: &mut Progress,
 ) -> Result<FetchedFile> {
     let id = files.model;
     let (Some(from), Some(expected)) = (from, files.lock.expected(id, name).map(str::to_owned))

@@ -123,7 +123,7 @@ impl<'a> ModelFiles<'a> {
 
     /// Judge the file in place. A file that was put there by hand is accepted if its hash is in the
     /// lock: that is how a machine without network gets a model.
-    pub fn look(&mut self, name: &str, source: &str, progress: &mut dyn Progress) -> Result<Found> {
+    pub fn look(&mut self, name: &str, source: &str, progress: &mut Progress) -> Result<Found> {
         let path = self.path(name);
         if !path.is_file() {
             return Ok(Found::Nothing);

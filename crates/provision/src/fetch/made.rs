@@ -43,7 +43,7 @@ pub fn make(
     models_dir: &Path,
     lock_path: &Path,
     options: &Options,
-    progress: &mut dyn Progress,
+    progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
     let model = known(models, id)?;
     let is_wanted = |file: &ModelFile| wanted.iter().any(|name| name == file.name());
@@ -114,7 +114,7 @@ fn one(
     file: ModelFile,
     source: &str,
     options: &Options,
-    progress: &mut dyn Progress,
+    progress: &mut Progress,
 ) -> Result<FetchedFile> {
     let (id, name) = (files.model, file.name());
     let needed = conversion.bytes(file);
@@ -203,7 +203,7 @@ pub(crate) fn fetch(
     dir: &Path,
     lock: &mut LockFile,
     options: &Options,
-    progress: &mut dyn Progress,
+    progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
     let spec = spec(id)?;
     let names = file_names(id)?;
@@ -274,7 +274,7 @@ pub(crate) fn fetch(
 fn all_present(
     files: &mut ModelFiles<'_>,
     names: &[String],
-    progress: &mut dyn Progress,
+    progress: &mut Progress,
 ) -> Result<Option<Vec<FetchedFile>>> {
     let mut present = Vec::new();
     for name in names {

@@ -31,7 +31,7 @@ pub use keep::keep;
 pub use lock::LockFile;
 pub use made::{make, makeable};
 pub use need::{Need, need};
-pub use progress::{Bar, Progress, Silent};
+pub use progress::Progress;
 pub use stamp::sha256_of_file;
 
 use crate::waiting_lock;
@@ -137,7 +137,7 @@ pub fn fetch(
     models_dir: &Path,
     lock_path: &Path,
     options: &Options,
-    progress: &mut dyn Progress,
+    progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
     let is_wanted = |name: &str| !options.small || is_small(name);
     names::check_models(ids, models)?;
@@ -201,7 +201,7 @@ fn known<'a>(models: &'a Models, id: &str) -> Result<&'a Model> {
 }
 
 /// Take the lock that is held while fetching, so that two fetches don't write the same file.
-fn exclusive(models_dir: &Path, progress: &mut dyn Progress) -> Result<std::fs::File> {
+fn exclusive(models_dir: &Path, progress: &mut Progress) -> Result<std::fs::File> {
     let path = models_dir.join(".fetch.lock");
     let dir = models_dir.display();
     let held = waiting_lock::hold(&path, || {

@@ -1,46 +1,17 @@
-//! The progress of a fetch: a trait, an implementation with a bar for people, and a silent one.
-//!
-//! A fetch does the same work with either.
+//! The progress of a fetch: bars and lines for people, and shares for a dashboard.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 use watch::event::Event;
 
-/// The progress that a fetch reports while it works, on one piece of work at a time.
-pub trait Progress {
-    /// A piece of work over `total_bytes` bytes begins; an earlier one is over.
-    fn begin(&mut self, label: &str, total_bytes: u64);
-    /// This many bytes of it are done since [`Progress::begin`] (not since the last call).
-    fn at(&mut self, bytes: u64);
-    /// This share, 0 to 1, of work that isn't counted in bytes is done.
-    fn fraction(&mut self, label: &str, fraction: f64);
-    /// The piece of work is over, whether or not it succeeded.
-    fn end(&mut self);
-    /// Print a line.
-    fn say(&mut self, line: &str);
-    /// Report that something went wrong and was mended or tried again.
-    fn warn(&mut self, line: &str) {
-        self.say(line);
-    }
-}
-
-/// Progress that shows nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
-
-impl Progress for Silent {
-    fn begin(&mut self, _label: &str, _total_bytes: u64) {}
-    fn at(&mut self, _bytes: u64) {}
-    fn fraction(&mut self, _label: &str, _fraction: f64) {}
-    fn end(&mut self) {}
-    fn say(&mut self, _line: &str) {}
-}
-
-/// A bar on stderr with bytes, rate and ETA. Where stderr is no terminal there are no bars, but
-/// lines are still printed. A dashboard is told the share that is done.
+/// The progress that a fetch shows while it works, on one piece of work at a time: a bar on stderr
+/// with bytes, rate and ETA. Where stderr is no terminal there are no bars, but lines are still
+/// printed. A dashboard is told the share that is done.
 #[derive(Debug)]
-pub struct Bar {
+pub struct Progress {
     draws: bool,
+    /// Whether nothing is shown, printed or told.
+    is_silent: bool,
     /// Total of the work that a dashboard was told of; `None` where there is no such work.
     told: Option<u64>,
     percent: u64,
@@ -53,15 +24,24 @@ const SHARE: &str = "{msg:32!} {wide_bar} {percent:>3} % {eta:>4}";
 /// Number of steps of a bar that shows a share.
 const STEPS: u64 = 1000;
 
-impl Bar {
-    /// A bar for this process's stderr.
+impl Progress {
+    /// Progress on this process's stderr.
     pub fn stderr() -> Self {
         Self {
             draws: console::user_attended_stderr() && !base::say::is_quiet(),
+            is_silent: false,
             told: None,
             percent: 0,
             bar: None,
             label: String::new(),
+        }
+    }
+
+    /// Progress that nobody sees, for tests.
+    pub fn silent() -> Self {
+        Self {
+            is_silent: true,
+            ..Self::stderr()
         }
     }
 
@@ -78,6 +58,9 @@ impl Bar {
     }
 
     fn start(&mut self, label: &str, total: u64, template: &str) {
+        if self.is_silent {
+            return;
+        }
         self.end();
         self.label = label.to_owned();
         if watch::is_live() {
@@ -95,14 +78,14 @@ impl Bar {
         bar.enable_steady_tick(Duration::from_millis(200));
         self.bar = Some(bar);
     }
-}
 
-impl Progress for Bar {
-    fn begin(&mut self, label: &str, total_bytes: u64) {
+    /// A piece of work over `total_bytes` bytes begins; an earlier one is over.
+    pub fn begin(&mut self, label: &str, total_bytes: u64) {
         self.start(label, total_bytes, BYTES);
     }
 
-    fn at(&mut self, bytes: u64) {
+    /// This many bytes of it are done since [`Progress::begin`] (not since the last call).
+    pub fn at(&mut self, bytes: u64) {
         self.tell(bytes);
         if let Some(bar) = &self.bar {
             // A resumed download begins far along. That is told to the bar as its start, so that
@@ -115,17 +98,20 @@ impl Progress for Bar {
         }
     }
 
-    fn fraction(&mut self, label: &str, fraction: f64) {
+    /// This share, 0 to 1, of work that isn't counted in bytes is done.
+    pub fn fraction(&mut self, label: &str, fraction: f64) {
         if self.label != label {
             self.start(label, STEPS, SHARE);
         }
-        self.tell((fraction.clamp(0.0, 1.0) * STEPS as f64) as u64);
+        let done = (fraction.clamp(0.0, 1.0) * STEPS as f64) as u64;
+        self.tell(done);
         if let Some(bar) = &self.bar {
-            bar.set_position((fraction.clamp(0.0, 1.0) * STEPS as f64) as u64);
+            bar.set_position(done);
         }
     }
 
-    fn end(&mut self) {
+    /// The piece of work is over, whether or not it succeeded.
+    pub fn end(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
@@ -135,17 +121,22 @@ impl Progress for Bar {
         self.label.clear();
     }
 
-    fn say(&mut self, line: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
-        }
+    /// Print a line.
+    pub fn say(&self, line: &str) {
+        self.print(|| eprintln!("{line}"));
     }
 
-    fn warn(&mut self, line: &str) {
+    /// Report that something went wrong and was mended or tried again.
+    pub fn warn(&self, line: &str) {
+        self.print(|| watch::warn(line));
+    }
+
+    /// Print by `print` with the bar out of the way.
+    fn print(&self, print: impl FnOnce()) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| watch::warn(line)),
-            None => watch::warn(line),
+            _ if self.is_silent => {}
+            Some(bar) => bar.suspend(print),
+            None => print(),
         }
     }
 }

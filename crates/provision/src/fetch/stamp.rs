@@ -87,7 +87,7 @@ fn look(file: &Path) -> std::io::Result<(u64, i128)> {
 const WORTH_A_BAR_BYTES: u64 = 64 << 20;
 
 /// Compute the sha256 of a file, in lower-case hex.
-pub fn sha256_of_file(path: &Path, progress: &mut dyn Progress) -> Result<String> {
+pub fn sha256_of_file(path: &Path, progress: &mut Progress) -> Result<String> {
     let what = || format!("can't read {}", path.display());
     let mut file = std::fs::File::open(path).with_context(what)?;
     let size = file.metadata().with_context(what)?.len();
@@ -119,7 +119,6 @@ pub fn sha256_of_file(path: &Path, progress: &mut dyn Progress) -> Result<String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fetch::Silent;
     use std::time::{Duration, SystemTime};
 
     #[test]
@@ -154,7 +153,7 @@ mod tests {
         let path = dir.path().join("abc");
         std::fs::write(&path, "abc").unwrap();
         assert_eq!(
-            sha256_of_file(&path, &mut Silent).unwrap(),
+            sha256_of_file(&path, &mut Progress::silent()).unwrap(),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
     }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Check the model in a directory, and hash its files; nothing is copied.
-pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) -> Result<Checked> {
+pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut Progress) -> Result<Checked> {
     let what = path.display().to_string();
     let path = std::fs::canonicalize(path).map_err(|error| {
         unusable(

@@ -19,7 +19,7 @@ pub(super) fn look(
     revision: Option<&str>,
     places: &Places<'_>,
     options: &Options,
-    progress: &mut dyn Progress,
+    progress: &mut Progress,
 ) -> Result<Checked> {
     let session = Session::open(places.models_dir, options)?;
     let found = session.repository(repo, revision, progress)?;

@@ -9,7 +9,7 @@ mod check;
 mod directory;
 mod hub;
 
-use crate::fetch::{self, Bar, Options, Progress, Verify};
+use crate::fetch::{self, Options, Progress, Verify};
 use anyhow::Result;
 use base::names::Refused;
 use base::repo::Repo;
@@ -61,7 +61,7 @@ pub fn id(repo: &Repo, name: &str) -> Result<String> {
         models_dir: &repo.models_dir,
         downloads_to: None,
     };
-    match look(name, &models, &places, &options, &mut Bar::stderr())? {
+    match look(name, &models, &places, &options, &mut Progress::stderr())? {
         Resolved::Id(id) => Ok(id),
         Resolved::New(looked) => {
             fetch::keep(&repo.models_dir, &looked.brought, &looked.hashes)?;
@@ -125,7 +125,7 @@ pub fn look(
     models: &Models,
     places: &Places<'_>,
     options: &Options,
-    progress: &mut dyn Progress,
+    progress: &mut Progress,
 ) -> Result<Resolved> {
     match given(name, models)? {
         Given::Id => Ok(Resolved::Id(name.to_owned())),
