@@ -5,8 +5,6 @@
 //! BOS token is put before every text, as Llama's tokenizers do.
 
 use anyhow::Result;
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
 
 use crate::bpe::{self, Bpe};
 use crate::prng;
@@ -25,7 +23,7 @@ pub const PAD_ID: u32 = 0;
 pub const BOS_ID: u32 = 1;
 /// Id of [`EOS`].
 pub const EOS_ID: u32 = 2;
-/// The special tokens, by id.
+/// The special tokens, by id; `tokenizer.json` adds the same ones.
 pub const SPECIAL: [&str; 3] = [PAD, BOS, EOS];
 
 /// Number of texts the vocabulary is trained on, and of characters of each: about 1.5 MB in all.
@@ -57,147 +55,24 @@ pub fn vocabulary(spec: &ModelSpec) -> Result<Bpe> {
     Ok(bpe)
 }
 
-#[derive(Serialize)]
-struct File<'a> {
-    version: &'a str,
-    truncation: (),
-    padding: (),
-    added_tokens: Vec<AddedToken<'a>>,
-    normalizer: (),
-    pre_tokenizer: ByteLevel<'a>,
-    post_processor: Template<'a>,
-    decoder: ByteLevel<'a>,
-    model: Model<'a>,
-}
-
-#[derive(Serialize)]
-struct AddedToken<'a> {
-    id: u32,
-    content: &'a str,
-    single_word: bool,
-    lstrip: bool,
-    rstrip: bool,
-    normalized: bool,
-    special: bool,
-}
-
-#[derive(Serialize, Clone, Copy)]
-struct ByteLevel<'a> {
-    r#type: &'a str,
-    add_prefix_space: bool,
-    trim_offsets: bool,
-    use_regex: bool,
-}
-
-#[derive(Serialize)]
-struct Template<'a> {
-    r#type: &'a str,
-    single: [Piece<'a>; 2],
-    pair: [Piece<'a>; 4],
-    special_tokens: BosEntry<'a>,
-}
-
-#[derive(Serialize, Clone, Copy)]
-enum Piece<'a> {
-    SpecialToken { id: &'a str, type_id: u32 },
-    Sequence { id: &'a str, type_id: u32 },
-}
-
-#[derive(Serialize)]
-struct BosEntry<'a> {
-    #[serde(rename = "<s>")]
-    bos: BosToken<'a>,
-}
-
-#[derive(Serialize)]
-struct BosToken<'a> {
-    id: &'a str,
-    ids: [u32; 1],
-    tokens: [&'a str; 1],
-}
-
-#[derive(Serialize)]
-struct Model<'a> {
-    r#type: &'a str,
-    dropout: (),
-    unk_token: (),
-    continuing_subword_prefix: (),
-    end_of_word_suffix: (),
-    fuse_unk: bool,
-    byte_fallback: bool,
-    ignore_merges: bool,
-    #[serde(serialize_with = "by_id")]
-    vocab: &'a [String],
-    merges: Vec<String>,
-}
-
-/// Writes a list of tokens as a map from token to id, in the order of the ids.
-fn by_id<S: Serializer>(tokens: &&[String], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(tokens.len()))?;
-    for (id, token) in tokens.iter().enumerate() {
-        map.serialize_entry(token, &id)?;
-    }
-    map.end()
-}
+/// The content of `tokenizer.json` but for the vocabulary, as `tokenizers` writes it.
+const WITHOUT_VOCABULARY: &str = include_str!("tokenizer.json");
 
 /// The text of `tokenizer.json` for a vocabulary made by [`vocabulary`].
 pub fn tokenizer_json(bpe: &Bpe) -> String {
-    let byte_level = ByteLevel {
-        r#type: "ByteLevel",
-        add_prefix_space: false,
-        trim_offsets: true,
-        use_regex: true,
-    };
-    let bos = |type_id| Piece::SpecialToken { id: BOS, type_id };
-    let sequence = |id, type_id| Piece::Sequence { id, type_id };
-    let special = SPECIAL.iter().zip(0..);
-    let file = File {
-        version: "1.0",
-        truncation: (),
-        padding: (),
-        added_tokens: special
-            .map(|(content, id)| AddedToken {
-                id,
-                content,
-                single_word: false,
-                lstrip: false,
-                rstrip: false,
-                normalized: false,
-                special: true,
-            })
-            .collect(),
-        normalizer: (),
-        pre_tokenizer: byte_level,
-        post_processor: Template {
-            r#type: "TemplateProcessing",
-            single: [bos(0), sequence("A", 0)],
-            pair: [bos(0), sequence("A", 0), bos(1), sequence("B", 1)],
-            special_tokens: BosEntry {
-                bos: BosToken {
-                    id: BOS,
-                    ids: [BOS_ID],
-                    tokens: [BOS],
-                },
-            },
-        },
-        decoder: byte_level,
-        model: Model {
-            r#type: "BPE",
-            dropout: (),
-            unk_token: (),
-            continuing_subword_prefix: (),
-            end_of_word_suffix: (),
-            fuse_unk: false,
-            byte_fallback: false,
-            ignore_merges: false,
-            vocab: &bpe.tokens,
-            // "a b" and not ["a","b"]: older readers know only this form, and no token has a space.
-            merges: bpe.merges.iter().map(|(a, b)| format!("{a} {b}")).collect(),
-        },
-    };
-    let mut json = serde_json::to_string_pretty(&file).expect("plain structs serialise");
-    json.push('\n');
-    json
+    let quoted = |text: &str| serde_json::to_string(text).expect("a string serialises");
+    let tokens = bpe.tokens.iter().enumerate();
+    let tokens = tokens.map(|(id, token)| format!("      {}: {id}", quoted(token)));
+    let tokens: Vec<String> = tokens.collect();
+    // "a b" and not ["a","b"]: older readers know only this form, and no token has a space.
+    let merges = bpe.merges.iter().map(|(a, b)| format!("{a} {b}"));
+    let merges = merges.map(|merge| format!("      {}", quoted(&merge)));
+    let merges: Vec<String> = merges.collect();
+    let vocab = format!("\"vocab\": {{\n{}\n    }}", tokens.join(",\n"));
+    let merges = format!("\"merges\": [\n{}\n    ]", merges.join(",\n"));
+    WITHOUT_VOCABULARY
+        .replace("\"merges\": []", &merges)
+        .replace("\"vocab\": {}", &vocab)
 }
 
 #[cfg(test)]
