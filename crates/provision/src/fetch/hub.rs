@@ -96,20 +96,12 @@ impl<'a> Session<'a> {
     /// The path of the file in the cache, whichever program put it there; `None` where it isn't
     /// cached.
     pub(super) fn cached(&self, file: &HubFile) -> Option<PathBuf> {
-        let snapshot = self
-            .cache
-            .repo(Self::repo(file))
-            .pointer_path(&file.revision);
-        std::fs::canonicalize(snapshot.join(&file.path)).ok()
+        std::fs::canonicalize(pointer(&self.cache, file)).ok()
     }
 
     /// Remove a file from the cache because its content is wrong.
     fn evict(&self, file: &HubFile, blob: &Path) {
-        let snapshot = self
-            .cache
-            .repo(Self::repo(file))
-            .pointer_path(&file.revision);
-        std::fs::remove_file(snapshot.join(&file.path)).ok();
+        std::fs::remove_file(pointer(&self.cache, file)).ok();
         std::fs::remove_file(blob).ok();
     }
 
@@ -117,10 +109,19 @@ impl<'a> Session<'a> {
     /// cache.
     pub(super) fn download(&self, file: &HubFile, progress: &mut Progress) -> Result<PathBuf> {
         let repo = self.api.repo(Self::repo(file));
+        self.retrying(progress, |progress| self.attempt(&repo, file, progress))
+    }
+
+    /// Make attempts until one succeeds, until one fails for good, or as often as the options say.
+    pub(super) fn retrying<T>(
+        &self,
+        progress: &mut Progress,
+        mut attempt: impl FnMut(&mut Progress) -> Result<T, Failure>,
+    ) -> Result<T> {
         let mut wait = self.options.backoff;
         for left in (0..=self.options.retries).rev() {
-            let failure = match self.attempt(&repo, file, progress) {
-                Ok(path) => return Ok(path),
+            let failure = match attempt(progress) {
+                Ok(done) => return Ok(done),
                 Err(failure) => failure,
             };
             progress.end();
@@ -223,12 +224,18 @@ impl<'a> Session<'a> {
     }
 }
 
+/// The path by which a hub's cache gives a file to programs; nothing is there where it lacks the
+/// file.
+fn pointer(cache: &Cache, file: &HubFile) -> PathBuf {
+    let snapshot = cache.repo(Session::repo(file)).pointer_path(&file.revision);
+    snapshot.join(&file.path)
+}
+
 /// The size of a file (bytes) in the hub's cache at `cache_dir`, whichever program put it there;
 /// `None` where it isn't cached.
 pub(crate) fn cached_bytes(cache_dir: &Path, file: &HubFile) -> Option<u64> {
     let cache = Cache::new(cache_dir.to_owned());
-    let snapshot = cache.repo(Session::repo(file)).pointer_path(&file.revision);
-    let metadata = std::fs::metadata(snapshot.join(&file.path)).ok()?;
+    let metadata = std::fs::metadata(pointer(&cache, file)).ok()?;
     metadata.is_file().then_some(metadata.len())
 }
 

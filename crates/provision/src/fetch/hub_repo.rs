@@ -68,20 +68,8 @@ impl Session<'_> {
         progress: &mut Progress,
     ) -> Result<Repository> {
         let at = revision.unwrap_or("main");
-        let mut wait = self.options.backoff;
-        for left in (0..=self.options.retries).rev() {
-            let failure = match self.ask(repo, at) {
-                Ok(answer) => return self.understood(repo, at, answer),
-                Err(failure) => failure,
-            };
-            if left == 0 || !failure.may_pass {
-                return Err(failure.error);
-            }
-            progress.warn(&format!("{:#}; trying again in {wait:?}", failure.error));
-            std::thread::sleep(wait);
-            wait *= 2;
-        }
-        unreachable!("the last attempt returns")
+        let answer = self.retrying(progress, |_| self.ask(repo, at))?;
+        self.understood(repo, at, answer)
     }
 
     fn ask(&self, repo: &str, at: &str) -> Result<Answer, Failure> {
