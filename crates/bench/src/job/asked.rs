@@ -17,7 +17,7 @@ use harness::plan;
 use harness::plan::Choice;
 use provision::fetch;
 use provision::fetch::brought::{Places, Resolved};
-use provision::fetch::{Progress, Verify, brought};
+use provision::fetch::{Progress, brought};
 use schema::profile::Profile;
 use schema::registry::Target;
 use schema::scenario::{PromptSource, Scenario};
@@ -55,7 +55,7 @@ impl ModelAsked {
     /// Inspect a model without keeping it; return its id.
     fn inspect_without_keeping(&mut self, name: &str) -> Result<String> {
         let scratch = tempfile::tempdir()?;
-        let mut options = fetch::options(Verify::Stamp);
+        let mut options = fetch::Options::from_env();
         let cache = options.hub.cache_dir.replace(scratch.path().join("hub"));
         let room = cache.unwrap_or_else(|| self.repo.models_dir.clone());
         let models = self.repo.models()?;

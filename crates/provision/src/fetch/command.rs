@@ -24,11 +24,11 @@ pub struct Options {
 pub fn command(repo: &Repo, options: &Options) -> Result<()> {
     let named = brought::ids(repo, &options.models)?;
     let ids = ModelSpec::named_or_small(&named);
-    let verify = match options.full {
-        true => Verify::Full,
-        false => Verify::Stamp,
-    };
-    let files = fetch_into(repo, &ids, &self::options(verify))?;
+    let mut fetching = super::Options::from_env();
+    if options.full {
+        fetching.verify = Verify::Full;
+    }
+    let files = fetch_into(repo, &ids, &fetching)?;
     if options.json {
         println!("{}", serde_json::to_string_pretty(&files)?);
         return Ok(());
@@ -54,7 +54,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<()> {
 
 /// Make sure that models are complete and verified.
 pub fn ensure(repo: &Repo, ids: &[String]) -> Result<()> {
-    fetch_into(repo, ids, &options(Verify::Stamp)).map(drop)
+    fetch_into(repo, ids, &super::Options::from_env()).map(drop)
 }
 
 /// Make sure that the files by which a model's prompts are encoded are here. A model that is
@@ -62,7 +62,7 @@ pub fn ensure(repo: &Repo, ids: &[String]) -> Result<()> {
 pub fn ensure_small(repo: &Repo, id: &str) -> Result<()> {
     let options = super::Options {
         small: true,
-        ..options(Verify::Stamp)
+        ..super::Options::from_env()
     };
     fetch_into(repo, &[id.to_owned()], &options).map(drop)
 }
@@ -78,20 +78,10 @@ pub fn ensure_for(repo: &Repo, id: &str, targets: &[Target]) -> Result<()> {
         &wanted,
         &repo.models_dir,
         &repo.models_lock_path(),
-        &options(Verify::Stamp),
+        &super::Options::from_env(),
         &mut Progress::stderr(),
     )
     .map(drop)
-}
-
-/// The options of the command line: fetch from the hub that the environment names, until the user
-/// interrupts.
-pub fn options(verify: Verify) -> super::Options {
-    super::Options {
-        verify,
-        interrupted: base::interrupt::requested,
-        ..super::Options::from_env()
-    }
 }
 
 fn fetch_into(

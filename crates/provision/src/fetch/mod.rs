@@ -22,7 +22,7 @@ mod need;
 mod progress;
 mod stamp;
 
-pub use command::{Options as CommandOptions, command, ensure, ensure_for, ensure_small, options};
+pub use command::{Options as CommandOptions, command, ensure, ensure_for, ensure_small};
 pub use disk::{about_size, free_bytes, human_bytes};
 pub use hub::Hub;
 pub(crate) use hub::Session;
@@ -62,14 +62,15 @@ pub struct Options {
 }
 
 impl Options {
-    /// The options of the command line, with the hub that the environment names.
+    /// The options of the command line: fetch from the hub that the environment names, until the
+    /// user interrupts.
     pub fn from_env() -> Self {
         Self {
             verify: Verify::Stamp,
             hub: Hub::from_env(),
             retries: 4,
             backoff: Duration::from_secs(1),
-            interrupted: || false,
+            interrupted: base::interrupt::requested,
             small: false,
         }
     }

@@ -9,7 +9,7 @@ mod check;
 mod directory;
 mod hub;
 
-use crate::fetch::{self, Options, Progress, Verify};
+use crate::fetch::{self, Options, Progress};
 use anyhow::Result;
 use base::names::Refused;
 use base::repo::Repo;
@@ -55,7 +55,7 @@ pub fn ids(repo: &Repo, names: &[String]) -> Result<Vec<String>> {
 /// Find the id of a model that is named by id, repository or directory. One named by repository or
 /// directory is stored.
 pub fn id(repo: &Repo, name: &str) -> Result<String> {
-    let options = fetch::options(Verify::Stamp);
+    let options = Options::from_env();
     let models = repo.models()?;
     let places = Places {
         models_dir: &repo.models_dir,
