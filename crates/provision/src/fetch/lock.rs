@@ -68,12 +68,9 @@ impl LockFile {
     fn save(&self) -> Result<()> {
         let what = || format!("can't write {}", self.path.display());
         let text = toml::to_string(&self.lock).with_context(what)?;
-        let dir = self
-            .path
-            .parent()
-            .filter(|dir| !dir.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        std::fs::create_dir_all(dir).with_context(what)?;
+        if let Some(dir) = self.path.parent() {
+            std::fs::create_dir_all(dir).with_context(what)?;
+        }
         write_whole(&self.path, format!("{HEADER}{text}"))
     }
 }
@@ -152,6 +149,26 @@ impl<'a> ModelFiles<'a> {
                 How::Present,
             )?)),
         }
+    }
+
+    /// The file in place, where it is good; a bad one is deleted, because it can be made again.
+    pub fn good(
+        &mut self,
+        name: &str,
+        source: &str,
+        progress: &mut Progress,
+    ) -> Result<Option<FetchedFile>> {
+        match self.look(name, source, progress)? {
+            Found::Good(file) => return Ok(Some(file)),
+            Found::Nothing => {}
+            Found::Bad { expected, found } => {
+                progress.warn(&self.mismatch(name, &expected, &found));
+                let path = self.path(name);
+                std::fs::remove_file(&path)
+                    .with_context(|| format!("can't delete {}", path.display()))?;
+            }
+        }
+        Ok(None)
     }
 
     /// Accept a file that is in place and matches the lock. It is recorded where the lock doesn't

@@ -6,7 +6,7 @@
 //!
 //! Embedded models are generated into a staging directory, verified and moved into place.
 
-use super::lock::{Found, LockFile, ModelFiles};
+use super::lock::{LockFile, ModelFiles};
 use super::progress::Progress;
 use super::stamp::sha256_of_file;
 use super::{FetchedFile, How, Options, disk, keep, known};
@@ -60,18 +60,9 @@ pub fn make(
     let mut made = Vec::new();
     let mut conversion = None;
     for file in to_make {
-        match files.look(file.name(), &source, progress)? {
-            Found::Good(present) => {
-                made.push(present);
-                continue;
-            }
-            Found::Nothing => {}
-            Found::Bad { expected, found } => {
-                progress.warn(&files.mismatch(file.name(), &expected, &found));
-                let path = files.path(file.name());
-                std::fs::remove_file(&path)
-                    .with_context(|| format!("can't delete {}", path.display()))?;
-            }
+        if let Some(present) = files.good(file.name(), &source, progress)? {
+            made.push(present);
+            continue;
         }
         if conversion.is_none() {
             match Conversion::open(&dir, &parts, &model.name) {
@@ -211,8 +202,11 @@ pub(crate) fn fetch(
     // line from the lock therefore means: make it again.
     let all_locked = names.iter().all(|name| lock.expected(id, name).is_some());
     let mut files = ModelFiles::open(id, dir, lock, options.verify)?;
-    if all_locked && let Some(present) = all_present(&mut files, &names, progress)? {
-        return Ok(present);
+    if all_locked {
+        let present = names.iter().map(|name| files.good(name, SOURCE, progress));
+        if let Some(present) = present.collect::<Result<Option<Vec<_>>>>()? {
+            return Ok(present);
+        }
     }
 
     let staging = dir.join(".generating");
@@ -267,30 +261,6 @@ pub(crate) fn fetch(
     }
     std::fs::remove_dir_all(&staging).ok();
     Ok(fetched)
-}
-
-/// All files of the model, if all are good. A bad one is deleted and made again, so it is no error
-/// here.
-fn all_present(
-    files: &mut ModelFiles<'_>,
-    names: &[String],
-    progress: &mut Progress,
-) -> Result<Option<Vec<FetchedFile>>> {
-    let mut present = Vec::new();
-    for name in names {
-        match files.look(name, SOURCE, progress)? {
-            Found::Good(file) => present.push(file),
-            Found::Nothing => return Ok(None),
-            Found::Bad { expected, found } => {
-                progress.warn(&files.mismatch(name, &expected, &found));
-                let path = files.path(name);
-                std::fs::remove_file(&path)
-                    .with_context(|| format!("can't delete {}", path.display()))?;
-                return Ok(None);
-            }
-        }
-    }
-    Ok(Some(present))
 }
 
 #[cfg(test)]
