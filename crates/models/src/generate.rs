@@ -1,8 +1,7 @@
 //! Writes all files of a model into a folder.
 //!
-//! Each file is written under a temporary name and renamed when it is whole, so a killed run never
-//! leaves a truncated file under its final name. Files that exist are written again; the caller
-//! checks whether that is needed.
+//! Files that exist are written again, and a killed run leaves half a file: the caller generates
+//! into a folder of its own and takes the files from there.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -44,13 +43,13 @@ pub fn generate(
             progress(file.name(), finished / total);
         };
         if file != ModelFile::Safetensors {
-            write_whole(dir, file.name(), |out| {
+            write_file(dir, file.name(), |out| {
                 gguf::write(spec, origin, &bpe, file, out, &mut done)
             })?;
             continue;
         }
         for (name, defs) in safetensors_file::files(spec) {
-            write_whole(dir, &name, |out| {
+            write_file(dir, &name, |out| {
                 safetensors_file::write_some(spec, origin, &defs, out, &mut done)
             })?;
         }
@@ -72,29 +71,19 @@ fn cost(file: ModelFile) -> f64 {
 }
 
 fn write_text(dir: &Path, name: &str, text: &str) -> Result<()> {
-    write_whole(dir, name, |out| Ok(out.write_all(text.as_bytes())?))
+    write_file(dir, name, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
-/// Writes a file under a temporary name of this process, then renames it. It is not synced to disk:
-/// that protects against a killed process only, and a model can be made again after a power cut.
-fn write_whole(
+fn write_file(
     dir: &Path,
     name: &str,
     content: impl FnOnce(&mut dyn Write) -> Result<()>,
 ) -> Result<()> {
     let path = dir.join(name);
-    let partial = dir.join(format!(".{name}.{}.partial", std::process::id()));
-    let written = File::create(&partial)
-        .map_err(anyhow::Error::from)
-        .and_then(|file| {
-            let mut out = BufWriter::with_capacity(1 << 20, file);
-            content(&mut out)?;
-            out.flush()?;
-            Ok(fs::rename(&partial, &path)?)
-        });
-    if written.is_err() {
-        // The error that matters is the first one.
-        let _ = fs::remove_file(&partial);
-    }
-    written.with_context(|| format!("writing {}", path.display()))
+    let write = || -> Result<()> {
+        let mut out = BufWriter::with_capacity(1 << 20, File::create(&path)?);
+        content(&mut out)?;
+        Ok(out.flush()?)
+    };
+    write().with_context(|| format!("writing {}", path.display()))
 }
