@@ -1,12 +1,13 @@
 //! Measures what adopting each built program costs: its size, its dependencies, and the lines of
 //! its adapter. It reads what was built, and builds, downloads and starts none of it.
 
+use super::cargo::cargo_tree;
 use super::python;
 use base::repo::Repo;
 use harness::engine::Program;
 use harness::programs::{Made, Programs};
 use schema::adoption::Adoption;
-use schema::registry::{Build, CargoBuild};
+use schema::registry::Build;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
@@ -51,7 +52,8 @@ fn of_program(repo: &Repo, id: &str, programs: &Programs, made: &Made) -> Adopti
         }
         Build::Cargo(how) => {
             adoption.stripped_bytes = binary.and_then(|file| stripped_bytes(file));
-            adoption.crates = tree(repo, how).map(|text| crates(&text));
+            let tree = cargo_tree(repo, how, &["--offline"]).ok();
+            adoption.crates = tree.map(|text| crates(&text));
             add_libraries(&mut adoption, &made.program);
         }
         Build::Prebuilt { .. } => {
@@ -75,21 +77,6 @@ fn stripped_bytes(file: &Path) -> Option<u64> {
     let strip = cmd!(shell, "strip -o {to} {file}").quiet();
     strip.ignore_stderr().run().ok()?;
     Some(std::fs::metadata(to).ok()?.len())
-}
-
-/// The output of `cargo tree`: the crates that a program is linked from or that expand its macros.
-fn tree(repo: &Repo, how: &CargoBuild) -> Option<String> {
-    let shell = Shell::new().ok()?;
-    let _dir = shell.push_dir(&repo.root);
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let package = &how.package;
-    let manifest = how.manifest.as_deref().unwrap_or("Cargo.toml");
-    let tree = cmd!(
-        shell,
-        "{cargo} tree --locked --offline --edges normal --prefix none --package {package} --manifest-path {manifest}"
-    );
-    let tree = tree.args(how.feature_arguments());
-    tree.ignore_stderr().read().ok()
 }
 
 /// Count the distinct `name version` in the lines of `cargo tree`, without crates that have a path,

@@ -2,12 +2,13 @@
 
 use super::surroundings::Surroundings;
 use super::{failure, needs, stale, unavailable};
+use anyhow::{Context, Result, bail};
 use base::repo::Repo;
 use base::say;
 use harness::engine::{EngineFailure, Program};
 use schema::adoption::Built;
 use schema::registry::{CargoBuild, Registry};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,11 +23,6 @@ pub fn build(
     wanted: &CargoBuild,
 ) -> Result<(Program, Option<Built>), EngineFailure> {
     let surroundings = needs::provide(repo, registry, &wanted.bin, &wanted.needs)?;
-    // An excluded workspace has its own lockfile, so it gets its own target directory too.
-    let target_dir = match wanted.manifest {
-        None => repo.build_dir.clone(),
-        Some(_) => repo.build_dir.join("excluded").join(&wanted.package),
-    };
     let file = kept_path(repo, id, &wanted.bin);
     // No other build of the same file may come between ours and the copy.
     let lock_path = repo
@@ -34,7 +30,7 @@ pub fn build(
         .join("programs")
         .join(format!("{}.lock", wanted.bin));
     let _alone = super::alone(&lock_path)?;
-    let release = target_dir.join("release");
+    let release = target_dir(repo, wanted).join("release");
     if !surroundings.compiled_by.is_empty() {
         stale::remove(&release, &surroundings.compiled_by).map_err(|error| {
             let dir = release.display();
@@ -43,7 +39,7 @@ pub fn build(
             ))
         })?;
     }
-    let built = run(repo, wanted, &surroundings, &target_dir)?;
+    let built = run(repo, wanted, &surroundings)?;
     let made = release.join(&wanted.bin);
     keep(&made, &file).map_err(|error| {
         let (made, file) = (made.display(), file.display());
@@ -72,27 +68,13 @@ fn run(
     repo: &Repo,
     wanted: &CargoBuild,
     surroundings: &Surroundings,
-    target_dir: &Path,
 ) -> Result<Option<Built>, EngineFailure> {
     let arguments = arguments(wanted);
-    let manifest = wanted.manifest.as_deref().unwrap_or("Cargo.toml");
-    let manifest = repo.root.join(manifest);
-    let mut command = cargo_command();
+    let mut command = cargo_for(repo, wanted, &arguments);
     command
-        .args(&arguments)
-        .arg("--manifest-path")
-        .arg(&manifest)
         .envs(surroundings.build())
-        .env("CARGO_TARGET_DIR", target_dir)
-        .current_dir(&repo.root)
-        .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    if wanted.manifest.is_some() {
-        // The lockfile that chose the dependencies: the runtime that engines share would otherwise
-        // find the root's, in a directory above itself.
-        command.env("BENCH_LOCKFILE", manifest.with_file_name("Cargo.lock"));
-    }
     if io::stderr().is_terminal() && !say::is_quiet() {
         command
             .env("CARGO_TERM_COLOR", "always")
@@ -119,6 +101,58 @@ fn run(
         "`cargo {}` failed ({status}): {why}",
         arguments.join(" ")
     )))
+}
+
+/// The target directory of what `wanted` is built from. An excluded workspace has its own lockfile,
+/// so it gets its own target directory too.
+fn target_dir(repo: &Repo, wanted: &CargoBuild) -> PathBuf {
+    match wanted.manifest {
+        None => repo.build_dir.clone(),
+        Some(_) => repo.build_dir.join("excluded").join(&wanted.package),
+    }
+}
+
+/// Create a command for Cargo about what `wanted` is built from: its manifest and target directory
+/// are added to these words.
+pub(super) fn cargo_for(repo: &Repo, wanted: &CargoBuild, words: &[impl AsRef<OsStr>]) -> Command {
+    let manifest = wanted.manifest.as_deref().unwrap_or("Cargo.toml");
+    let manifest = repo.root.join(manifest);
+    let mut command = cargo_command();
+    command
+        .args(words)
+        .arg("--manifest-path")
+        .arg(&manifest)
+        .env("CARGO_TARGET_DIR", target_dir(repo, wanted))
+        .current_dir(&repo.root)
+        .stdin(Stdio::null());
+    if wanted.manifest.is_some() {
+        // The lockfile that chose the dependencies: the runtime that engines share would otherwise
+        // find the root's, in a directory above itself.
+        command.env("BENCH_LOCKFILE", manifest.with_file_name("Cargo.lock"));
+    }
+    command
+}
+
+/// What Cargo prints about what `wanted` is built from.
+pub(crate) fn cargo_output(repo: &Repo, wanted: &CargoBuild, words: &[&str]) -> Result<String> {
+    let output = cargo_for(repo, wanted, words).output();
+    let output = output.context("cargo can't be started")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("`cargo {}` failed: {}", words.join(" "), said.trim());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The output of `cargo tree`: the crates that a program is linked from or that expand its macros, a
+/// line each. `more`: further options.
+pub(crate) fn cargo_tree(repo: &Repo, wanted: &CargoBuild, more: &[&str]) -> Result<String> {
+    let mut words = vec!["tree", "--locked", "--edges", "normal", "--prefix", "none"];
+    words.extend(["--format", "{p}", "--package", &wanted.package]);
+    let features = wanted.feature_arguments();
+    words.extend(features.iter().map(String::as_str));
+    words.extend(more);
+    cargo_output(repo, wanted, &words)
 }
 
 /// Create a command for Cargo without the variables that `cargo xtask` sets for the program that it

@@ -2,7 +2,7 @@
 //! more than a Rust toolchain, or takes minutes. Each runs with the same surroundings in which its
 //! program is built.
 
-use super::cargo::cargo_command;
+use super::cargo::{cargo_command, cargo_for};
 use super::needs;
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
@@ -110,25 +110,15 @@ fn test_package(repo: &Repo, registry: &Registry, how: &CargoBuild) -> Result<()
     };
     eprintln!("   {package}");
     let limits = isa::limits(registry);
-    let mut command = cargo_command();
+    let mut words = vec!["test", "--release", "--locked", "--quiet"];
+    words.extend(["--package", package]);
+    let features = how.feature_arguments();
+    words.extend(features.iter().map(String::as_str));
+    let mut command = cargo_for(repo, how, &words);
     command
-        .args(["test", "--release", "--locked", "--quiet"])
-        .args(["--package", package])
-        .args(how.feature_arguments())
         .envs(surroundings.build())
         .envs(surroundings.run())
-        .envs(limits.iter().map(|limit| (&limit.variable, &limit.value)))
-        .current_dir(&repo.root)
-        .stdin(Stdio::null());
-    if let Some(manifest) = &how.manifest {
-        let target_dir = repo.build_dir.join("excluded").join(package);
-        let manifest = repo.root.join(manifest);
-        command
-            .env("BENCH_LOCKFILE", manifest.with_file_name("Cargo.lock"))
-            .env("CARGO_TARGET_DIR", target_dir)
-            .arg("--manifest-path")
-            .arg(manifest);
-    }
+        .envs(limits.iter().map(|limit| (&limit.variable, &limit.value)));
     run(command)
 }
 

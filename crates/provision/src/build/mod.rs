@@ -26,6 +26,7 @@ mod tracer;
 pub use adoption::adoption;
 pub use build_tools::{LOCK as BUILD_TOOLS_LOCK, are_made as build_tools_are_made};
 pub use cargo::{cargo_command, package_variables};
+pub(crate) use cargo::{cargo_output, cargo_tree};
 pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
 pub use engine_tests::{default_packages, packages_of, test_engines, test_trainer};
 pub(crate) use environment_stamp::recorded_version;

@@ -26,12 +26,12 @@ pub fn licence_texts(packages: &[&Package]) -> Result<String> {
         let from = package.repository.as_deref().unwrap_or("no homepage given");
         list.push_str(&format!("{name} {version}: {license}\n    {from}\n"));
         let mut files = Vec::new();
-        find(&package.dir, 0, &mut files);
+        find(package.dir(), 0, &mut files);
         files.sort();
         for file in files {
             let bytes = std::fs::read(&file)
                 .with_context(|| format!("{} can't be read", file.display()))?;
-            let inside = file.strip_prefix(&package.dir).unwrap_or(&file);
+            let inside = file.strip_prefix(package.dir()).unwrap_or(&file);
             let owner = format!("{name} {version} ({})", inside.display());
             let text = String::from_utf8_lossy(&bytes).trim().replace('\r', "");
             texts.entry(text).or_default().push(owner);
@@ -136,13 +136,13 @@ mod tests {
                 version: "1.0.0".into(),
                 license: license.map(str::to_owned),
                 repository: None,
-                dir: at,
+                manifest_path: at.join("Cargo.toml"),
                 checksum: None,
             }
         };
         let (a, b) = (package("a", Some("MIT")), package("b", None));
-        std::fs::write(b.dir.join("vendored/deep/COPYING"), "another text").unwrap();
-        std::fs::write(b.dir.join("license.rs"), "code").unwrap();
+        std::fs::write(b.dir().join("vendored/deep/COPYING"), "another text").unwrap();
+        std::fs::write(b.dir().join("license.rs"), "code").unwrap();
         let text = licence_texts(&[&a, &b]).unwrap();
         assert!(text.contains("a 1.0.0: MIT\n") && text.contains("b 1.0.0: see its text"));
         assert_eq!(text.matches("the MIT text").count(), 1);
@@ -157,7 +157,7 @@ mod tests {
             version: "1.0.1".into(),
             license: Some("MIT/Apache-2.0".into()),
             repository: Some("https://example.org/serde".into()),
-            dir: "/x".into(),
+            manifest_path: "/x/Cargo.toml".into(),
             checksum: Some("ab".into()),
         };
         let ours = Package {

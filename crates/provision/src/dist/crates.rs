@@ -1,17 +1,16 @@
 //! Finds out which crates a program is linked from, as Cargo reports it, and where their sources
 //! lie. Licences are read and listed in `components`.
 
-use crate::build::cargo_command;
-use anyhow::{Context, Result, bail};
+use crate::build::{cargo_output, cargo_tree};
+use anyhow::{Context, Result};
 use base::repo::Repo;
 use schema::registry::{Build, CargoBuild};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 /// A crate that a program is linked from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct Package {
     /// The crate's name.
     pub name: String,
@@ -21,10 +20,18 @@ pub struct Package {
     pub license: Option<String>,
     /// URL of its repository, where its manifest has one.
     pub repository: Option<String>,
-    /// The directory of its source.
-    pub dir: PathBuf,
+    /// Its manifest, which lies in the directory of its source.
+    pub manifest_path: PathBuf,
     /// sha256 of its archive, as the lockfile has it; `None` where it isn't from a registry.
+    #[serde(skip)]
     pub checksum: Option<String>,
+}
+
+impl Package {
+    /// The directory of its source.
+    pub fn dir(&self) -> &Path {
+        self.manifest_path.parent().unwrap_or(Path::new(""))
+    }
 }
 
 /// The crates that the harness itself is linked from.
@@ -41,40 +48,21 @@ pub fn of_program(repo: &Repo, how: &Build) -> Result<Vec<Package>> {
 }
 
 fn of_cargo(repo: &Repo, how: &CargoBuild) -> Result<Vec<Package>> {
-    let manifest = how.manifest.as_deref().unwrap_or("Cargo.toml");
-    let manifest = repo.root.join(manifest);
-    let mut words = vec!["tree", "--locked", "--edges", "normal", "--prefix", "none"];
-    words.extend(["--format", "{p}", "--package", &how.package]);
-    let features = how.feature_arguments();
-    words.extend(features.iter().map(String::as_str));
-    let tree = linked(&cargo(repo, &words, &manifest)?);
+    let tree = linked(&cargo_tree(repo, how, &[])?);
     let words = ["metadata", "--locked", "--format-version", "1"];
-    let metadata = cargo(repo, &words, &manifest)?;
-    let metadata: Metadata = serde_json::from_str(&metadata)?;
-    let lock = manifest.with_file_name("Cargo.lock");
-    let sums = checksums(&lock)?;
-    let packages = metadata.packages.into_iter();
-    let packages = packages.filter(|p| tree.contains(&(p.name.clone(), p.version.clone())));
-    Ok(packages.map(|found| found.with(&sums)).collect())
-}
-
-fn cargo(repo: &Repo, words: &[&str], manifest: &Path) -> Result<String> {
-    let output = cargo_command()
-        .args(words)
-        .arg("--manifest-path")
-        .arg(manifest)
-        .current_dir(&repo.root)
-        .stdin(Stdio::null())
-        .output()
-        .context("cargo can't be started")?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("`cargo {}` failed: {}", words.join(" "), said.trim());
+    let metadata: Metadata = serde_json::from_str(&cargo_output(repo, how, &words)?)?;
+    let manifest = how.manifest.as_deref().unwrap_or("Cargo.toml");
+    let sums = checksums(&repo.root.join(manifest).with_file_name("Cargo.lock"))?;
+    let mut packages = metadata.packages;
+    packages.retain(|p| tree.contains(&(p.name.clone(), p.version.clone())));
+    for package in &mut packages {
+        let key = (package.name.clone(), package.version.clone());
+        package.checksum = sums.get(&key).cloned();
     }
-    Ok(String::from_utf8(output.stdout)?)
+    Ok(packages)
 }
 
-/// The name and version in each line of `cargo tree --format {p}`.
+/// The name and version in each line of `cargo tree`.
 fn linked(tree: &str) -> BTreeSet<(String, String)> {
     let lines = tree.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -86,33 +74,7 @@ fn linked(tree: &str) -> BTreeSet<(String, String)> {
 
 #[derive(Deserialize)]
 struct Metadata {
-    packages: Vec<Found>,
-}
-
-#[derive(Deserialize)]
-struct Found {
-    name: String,
-    version: String,
-    license: Option<String>,
-    repository: Option<String>,
-    manifest_path: PathBuf,
-}
-
-impl Found {
-    fn with(self, sums: &BTreeMap<(String, String), String>) -> Package {
-        let checksum = sums
-            .get(&(self.name.clone(), self.version.clone()))
-            .cloned();
-        let dir = self.manifest_path.parent().map(Path::to_owned);
-        Package {
-            name: self.name,
-            version: self.version,
-            license: self.license,
-            repository: self.repository,
-            dir: dir.unwrap_or_default(),
-            checksum,
-        }
-    }
+    packages: Vec<Package>,
 }
 
 #[derive(Deserialize)]
