@@ -376,7 +376,7 @@ mod tests {
         assert_ne!(one, ids(Split::Validation, 3));
         let whole = (0..40).filter(|i| {
             let text = windows.text(&ids(Split::Training, *i)).unwrap();
-            stories::follow(&text).whole
+            stories::follows(&text)
         });
         let whole = whole.count();
         assert!(

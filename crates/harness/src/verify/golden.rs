@@ -252,7 +252,7 @@ fn stories(spec: &ModelSpec, session: &mut Session, room: usize) -> Result<Vec<W
         let (done, _) = session.next_done()?;
         let text = windows.text(&done.output_ids)?;
         written.push(Written {
-            follows: stories::follow(&format!("{prompt}{text}")).whole,
+            follows: stories::follows(&format!("{prompt}{text}")),
             ended: done.output_ids.contains(&EOS_ID),
             prompt: prompt.to_owned(),
             text,

@@ -7,16 +7,6 @@
 use super::grammar::PLOTS;
 use super::{CHOICES, HEROES, SPOT, Slot, WRONG, form, hero, pieces};
 
-/// The result of reading a text: how far it follows the grammar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
-    /// Whether the text is exactly one story, from its first word to its last.
-    pub whole: bool,
-    /// Length (bytes) of the longest beginning of the text that can begin a story, in whole
-    /// sentences.
-    pub follows_bytes: usize,
-}
-
 /// The facts that the sentences so far have told; `None` for those that aren't told yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
@@ -25,18 +15,14 @@ struct Known {
     chosen: [Option<usize>; CHOICES.len()],
 }
 
-/// Reads `text` as one story.
-pub fn follow(text: &str) -> Reading {
+/// Whether `text` is exactly one story that follows the grammar, from its first word to its last.
+pub fn follows(text: &str) -> bool {
     let nothing = Known {
         boy: None,
         hero: None,
         chosen: [None; CHOICES.len()],
     };
-    let mut reading = Reading {
-        whole: false,
-        follows_bytes: 0,
-    };
-    for plot in PLOTS {
+    PLOTS.iter().any(|plot| {
         // The possible positions in the text after the beats so far, each with what is known there.
         let mut states = vec![(0, nothing)];
         for beat in *plot {
@@ -57,12 +43,9 @@ pub fn follow(text: &str) -> Reading {
             }
             next.dedup();
             states = next;
-            let farthest = states.iter().map(|(at, _)| *at).max().unwrap_or(0);
-            reading.follows_bytes = reading.follows_bytes.max(farthest);
         }
-        reading.whole |= states.iter().any(|(at, _)| *at == text.len());
-    }
-    reading
+        states.iter().any(|(at, _)| *at == text.len())
+    })
 }
 
 /// Finds all ways to read `wording` in `text` at `start`; each is where it ends and what is known
@@ -132,9 +115,7 @@ mod tests {
     fn every_story_follows_the_grammar() {
         for i in 0..1_000 {
             let story = story(9, i);
-            let reading = follow(&story);
-            assert!(reading.whole, "{story}");
-            assert_eq!(reading.follows_bytes, story.len());
+            assert!(follows(&story), "{story}");
         }
     }
 
@@ -147,23 +128,15 @@ mod tests {
             .unwrap();
         let last = about_mia.rfind("Mia").unwrap();
         let other_hero = format!("{}Zoe{}", &about_mia[..last], &about_mia[last + 3..]);
-        let reading = follow(&other_hero);
-        assert!(!reading.whole, "{other_hero}");
-        assert!(reading.follows_bytes <= last && reading.follows_bytes > 0);
+        assert!(!follows(&other_hero), "{other_hero}");
     }
 
     #[test]
     fn half_a_story_or_more_than_one_is_not_whole() {
         let story = story(2, 2);
         let half = &story[..=story.rfind(". ").unwrap()];
-        assert_eq!(
-            follow(half),
-            Reading {
-                whole: false,
-                follows_bytes: half.len()
-            }
-        );
-        assert!(!follow(&format!("{story} {story}")).whole);
-        assert_eq!(follow("A lighthouse keeper weighed 3 kg.").follows_bytes, 0);
+        assert!(!follows(half), "{half}");
+        assert!(!follows(&format!("{story} {story}")));
+        assert!(!follows("A lighthouse keeper weighed 3 kg."));
     }
 }

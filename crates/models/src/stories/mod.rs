@@ -2,15 +2,15 @@
 //!
 //! Unlike [`text`](crate::text), which is varied and makes no sense, they use few words and are
 //! consistent: the hero, the animal that helps and the lost thing stay the same from the first
-//! sentence to the last, so one can see whether a model has learned it. [`follow`] finds out
-//! whether a text could be one of these stories, and if not, where it departs from them.
+//! sentence to the last, so one can see whether a model has learned it. [`follows`] finds out
+//! whether a text could be one of these stories.
 
 mod follow;
 mod grammar;
 #[rustfmt::skip]
 mod words;
 
-pub use follow::{Reading, follow};
+pub use follow::follows;
 
 use crate::prng::{self, Rng};
 use grammar::PLOTS;
@@ -181,7 +181,7 @@ mod tests {
         let text = text(4, 5_000);
         assert!(text.len() >= 5_000);
         for part in text.split(BETWEEN) {
-            assert!(follow(part).whole, "{part}");
+            assert!(follows(part), "{part}");
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use models::measure::{divergence, greedy, greedy_to_end, perplexity, spread};
 use models::reference::{Cache, Reference, frequencies};
-use models::stories::follow;
+use models::stories::follows;
 use models::tokenizer::{tokenizer_json, vocabulary};
 use models::training::{Split, Windows, opening};
 use models::{Architecture, ModelFile, ModelSpec, Origin, Trained, generate};
@@ -241,7 +241,7 @@ fn it_tells_whole_stories() {
         let (output, ended) = greedy_to_end(&model, &ids, 250);
         let text = format!("{prompt}{}", windows.text(&output).unwrap());
         assert!(ended, "it goes on and on: {text}");
-        whole += usize::from(follow(&text).whole);
+        whole += usize::from(follows(&text));
     }
     assert!(whole >= 12, "{whole} of 24 follow the grammar to their end");
 }

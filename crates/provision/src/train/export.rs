@@ -70,7 +70,7 @@ pub fn export(spec: &ModelSpec, job: &Job, run: &RunDir) -> Result<Made> {
         for index in 0..STORIES {
             let story = Split::Validation.story(job.seed, FIRST_STORY + index);
             let (text, ended) = tell(&reference, &windows, opening(&story))?;
-            made.whole += usize::from(ended && stories::follow(&text).whole);
+            made.whole += usize::from(ended && stories::follows(&text));
             if index == 0 {
                 made.first = text;
             }
