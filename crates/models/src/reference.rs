@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 
 use crate::gguf::tensor_type;
-use crate::quant::{GgmlType, encode_q8_0};
+use crate::quant::GgmlType;
 use crate::spec::{ModelFile, ModelSpec};
 use crate::trained::Origin;
 use crate::weights::{TensorDef, tensors};
@@ -200,7 +200,7 @@ impl Reference {
         let rounded;
         let x = if self.int8_activations {
             let mut bytes = Vec::new();
-            encode_q8_0(x, &mut bytes);
+            GgmlType::Q8_0.encode(x, &mut bytes);
             rounded = GgmlType::Q8_0.decode(&bytes);
             &rounded
         } else {

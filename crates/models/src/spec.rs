@@ -211,28 +211,22 @@ impl ModelSpec {
             id: "tiny-stories".into(),
             seed: 20_260_104,
             corpus: Corpus::Stories,
-            architecture: Architecture::Llama,
-            tied: true,
             vocab_size: 768,
             hidden_size: 256,
             intermediate_size: 256,
             num_layers: 3,
             num_heads: 4,
             num_kv_heads: 2,
-            head_dim: 64,
             max_position: 1024,
-            rope_theta: 10_000.0,
-            rms_norm_eps: 1e-5,
-            rope_scaling: None,
             tokenizer_vocab: 768,
             storage: Storage::Bf16,
-            shards: 1,
             files: vec![
                 ModelFile::Safetensors,
                 ModelFile::GgufF16,
                 ModelFile::GgufQ8_0,
                 ModelFile::GgufQ4KM,
             ],
+            ..Self::tiny_llama()
         }
     }
 
@@ -242,33 +236,27 @@ impl ModelSpec {
         Self {
             id: "llama-3.2-1b-shape".into(),
             seed: 20_260_132,
-            corpus: Corpus::Varied,
-            architecture: Architecture::Llama,
-            tied: true,
             vocab_size: 128_256,
             hidden_size: 2048,
             intermediate_size: 8192,
             num_layers: 16,
             num_heads: 32,
             num_kv_heads: 8,
-            head_dim: 64,
             max_position: 131_072,
             rope_theta: 500_000.0,
-            rms_norm_eps: 1e-5,
             rope_scaling: Some(Llama3RopeScaling {
                 factor: 32.0,
                 low_freq_factor: 1.0,
                 high_freq_factor: 4.0,
                 original_max_position: 8192,
             }),
-            tokenizer_vocab: 4096,
             storage: Storage::Bf16,
-            shards: 1,
             files: vec![
                 ModelFile::Safetensors,
                 ModelFile::GgufQ8_0,
                 ModelFile::GgufQ4KM,
             ],
+            ..Self::tiny_llama()
         }
     }
 

@@ -8,10 +8,10 @@
 mod blocks;
 mod k_quants;
 
-pub use blocks::{
+use blocks::{
     Q5_0_BLOCK_BYTES, Q8_0_BLOCK_BYTES, decode_q5_0, decode_q8_0, encode_q5_0, encode_q8_0,
 };
-pub use k_quants::{
+use k_quants::{
     Q4_K_BLOCK_BYTES, Q5_K_BLOCK_BYTES, Q6_K_BLOCK_BYTES, decode_q4_k, decode_q5_k, decode_q6_k,
     encode_q4_k, encode_q5_k, encode_q6_k,
 };
