@@ -14,7 +14,7 @@ use super::progress::Progress;
 use super::stamp::sha256_of_file;
 use super::{FetchedFile, How, Options, disk};
 use anyhow::{Context, Result, anyhow, bail};
-use hf_hub::api::sync::{Api, ApiBuilder, ApiRepo};
+use hf_hub::api::sync::{Api, ApiBuilder, ApiError, ApiRepo};
 use hf_hub::{Cache, Repo, RepoType};
 use schema::model::HubFile;
 use std::collections::BTreeSet;
@@ -93,6 +93,12 @@ impl<'a> Session<'a> {
         Repo::with_revision(file.repo.clone(), RepoType::Model, file.revision.clone())
     }
 
+    /// Explain an error that hf-hub reports of a file. `part` is the partial file, once there can be
+    /// one.
+    pub(super) fn explain(&self, why: &ApiError, file: &HubFile, part: Option<&Path>) -> Failure {
+        explain(why, &self.endpoint, self.has_token, file, part)
+    }
+
     /// The path of the file in the cache, whichever program put it there; `None` where it isn't
     /// cached.
     pub(super) fn cached(&self, file: &HubFile) -> Option<PathBuf> {
@@ -145,7 +151,7 @@ impl<'a> Session<'a> {
         let metadata = self
             .api
             .metadata(&url)
-            .map_err(|error| explain(&error, &self.endpoint, self.has_token, file, None))?;
+            .map_err(|error| self.explain(&error, file, None))?;
         let size = metadata.size() as u64;
         if metadata.commit_hash() != file.revision {
             return Err(Failure::last(anyhow!(
@@ -185,15 +191,7 @@ impl<'a> Session<'a> {
                     file.path
                 )));
             }
-            Some(Err(error)) => {
-                return Err(explain(
-                    &error,
-                    &self.endpoint,
-                    self.has_token,
-                    file,
-                    Some(&part),
-                ));
-            }
+            Some(Err(error)) => return Err(self.explain(&error, file, Some(&part))),
             Some(Ok(_)) => {}
         }
         let arrived = std::fs::metadata(&blob).map_or(0, |m| m.len());

@@ -2,7 +2,7 @@
 //! files, which tell the rest before gigabytes are downloaded.
 
 use super::hub::Session;
-use super::hub_error::{Failure, explain};
+use super::hub_error::Failure;
 use super::progress::Progress;
 use anyhow::{Context, Result, anyhow, bail};
 use base::names::Refused;
@@ -111,13 +111,7 @@ impl Session<'_> {
                     revision: at.to_owned(),
                     path: "the list of files".into(),
                 };
-                explain(
-                    &ApiError::RequestError(Box::new(error)),
-                    &self.endpoint,
-                    self.has_token,
-                    &about,
-                    None,
-                )
+                self.explain(&ApiError::RequestError(Box::new(error)), &about, None)
             }
         }
     }
@@ -167,8 +161,7 @@ impl Session<'_> {
     pub(crate) fn size(&self, file: &HubFile) -> Result<u64> {
         let url = self.api.repo(Self::repo(file)).url(&file.path);
         let metadata = self.api.metadata(&url);
-        let metadata = metadata
-            .map_err(|error| explain(&error, &self.endpoint, self.has_token, file, None).error)?;
+        let metadata = metadata.map_err(|error| self.explain(&error, file, None).error)?;
         Ok(metadata.size() as u64)
     }
 
