@@ -135,18 +135,21 @@ mod tests {
     use super::*;
     use crate::gguf::ALIGNMENT;
     use crate::{ModelSpec, Origin, generate};
+    use tempfile::TempDir;
+
+    /// Generates a model; returns its directory and its safetensors files.
+    fn generated(spec: &ModelSpec) -> (TempDir, Vec<PathBuf>) {
+        let dir = tempfile::tempdir().unwrap();
+        generate(spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
+        let names = spec.safetensors_names().into_iter();
+        let files = names.map(|name| dir.path().join(name)).collect();
+        (dir, files)
+    }
 
     /// Returns the file converted from a model's safetensors, and the file that the generator
     /// writes itself.
     fn both(spec: &ModelSpec, file: ModelFile) -> (Vec<u8>, Vec<u8>) {
-        let dir = tempfile::tempdir().unwrap();
-        generate(spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
-        let mut files: Vec<PathBuf> = std::fs::read_dir(dir.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|e| e == "safetensors"))
-            .collect();
-        files.sort();
+        let (dir, files) = generated(spec);
         let conversion = Conversion::open(dir.path(), &files, &spec.id).unwrap();
         let (mut made, mut share) = (Vec::new(), 0.0);
         let mut go_on = |now| {
@@ -226,10 +229,8 @@ mod tests {
 
     #[test]
     fn it_ends_when_it_is_told_to() {
-        let dir = tempfile::tempdir().unwrap();
         let spec = small(ModelSpec::tiny_stories(), ModelFile::GgufF16);
-        generate(&spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
-        let files = [dir.path().join("model.safetensors")];
+        let (dir, files) = generated(&spec);
         let conversion = Conversion::open(dir.path(), &files, "m").unwrap();
         let mut out = Vec::new();
         let ended = conversion.write(ModelFile::GgufF16, &mut out, &mut |share| share < 0.5);
@@ -239,10 +240,8 @@ mod tests {
 
     #[test]
     fn what_gguf_files_are_not_made_of_is_refused_before_anything_is_written() {
-        let dir = tempfile::tempdir().unwrap();
         let spec = small(ModelSpec::tiny_stories(), ModelFile::GgufF16);
-        generate(&spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
-        let files = [dir.path().join("model.safetensors")];
+        let (dir, files) = generated(&spec);
         let config = std::fs::read_to_string(dir.path().join("config.json")).unwrap();
         let why = |from: &str, to: &str| {
             std::fs::write(dir.path().join("config.json"), config.replace(from, to)).unwrap();
