@@ -135,8 +135,7 @@ impl<'a> Asked<'a> {
     /// a request's mean time (ns).
     fn log_ratio(&self, seed: u64) -> Result<(f64, f64)> {
         let timeouts = Timeouts::outside_a_run(Duration::from_secs(60), Duration::from_secs(60));
-        let session = Session::open_watched(self.program, &self.load, &timeouts);
-        let mut session = session.map_err(|(failure, _)| failure)?;
+        let mut session = Session::open_watched(self.program, &self.load, &timeouts)?;
         if session.ring().is_none() {
             bail!("there is no room in memory for the ring that tokens are committed to");
         }
@@ -164,7 +163,7 @@ impl<'a> Asked<'a> {
                 total_ns += without;
             }
         }
-        session.close().0?;
+        session.close()?;
         let log = stats::describe::median(&logs).context("the requests took no time")?;
         Ok((log, total_ns / TURNS as f64))
     }

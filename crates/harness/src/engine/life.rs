@@ -11,53 +11,38 @@ use watch::Control;
 /// How long a program may take to exit: to free gigabytes takes seconds.
 const EXIT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A failure, and the last lines of the program's stderr.
-pub(crate) type FailedProcess = (EngineFailure, String);
-
 impl Process {
     /// Start `program`; that it can't be started is an engine's failure like any other. Through
     /// `control` the user can give up waiting for it.
-    pub(crate) fn open(program: &Program, control: &Control) -> Result<Self, FailedProcess> {
+    pub(crate) fn open(program: &Program, control: &Control) -> Result<Self, EngineFailure> {
         Self::start(program, control).map_err(|error| {
             let reason = format!("{} can't be started: {error}", program.argv.join(" "));
-            let failure = EngineFailure::new(Status::Unavailable, reason);
-            (failure, String::new())
+            EngineFailure::new(Status::Unavailable, reason)
         })
     }
 
-    /// End a process that did not start as it should.
-    pub(crate) fn fail(mut self, failure: EngineFailure) -> FailedProcess {
-        self.finish(Duration::from_millis(200));
-        let tail = self.stderr_tail();
-        (failure, tail)
-    }
-
-    /// Ask the process to exit by the line `exit` of its protocol and wait a little; returns
-    /// whether it exited well, and the last lines of its stderr.
-    pub(crate) fn close(self, exit: &str) -> (Result<(), EngineFailure>, String) {
+    /// Ask the process to exit by the line `exit` of its protocol and wait a little; `Err` unless
+    /// it exited well.
+    pub(crate) fn close(self, exit: &str) -> Result<(), EngineFailure> {
         self.close_within(exit, EXIT_PATIENCE)
     }
 
-    fn close_within(
-        mut self,
-        exit: &str,
-        timeout: Duration,
-    ) -> (Result<(), EngineFailure>, String) {
+    fn close_within(mut self, exit: &str, timeout: Duration) -> Result<(), EngineFailure> {
         let _ = self.write_line(exit);
         let status = self.finish(timeout);
-        let result = match status {
-            Some(status) if status.success() => Ok(()),
+        let failure = match status {
+            Some(status) if status.success() => return Ok(()),
             // Killed by the harness, not because memory ran out.
-            _ if self.was_killed => Err(EngineFailure::new(
+            _ if self.was_killed => EngineFailure::new(
                 Status::Timeout,
                 format!(
                     "it had answered everything, but did not exit within {} s of being asked to, and was killed",
                     timeout.as_secs_f64()
                 ),
-            )),
-            status => Err(self.died("at exit", status)),
+            ),
+            status => self.died("at exit", status),
         };
-        (result, self.stderr_tail())
+        Err(failure.with_stderr(self.stderr_tail()))
     }
 
     /// The failure of a process that ended at a wrong time, described by `when`: how it ended, and
@@ -74,9 +59,9 @@ impl Process {
         failure
     }
 
-    /// Kill the process and return the last lines of its stderr.
+    /// Kill the process, unless it ends at once, and return the last lines of its stderr.
     pub(crate) fn abort(mut self) -> String {
-        self.finish(Duration::from_millis(100));
+        self.finish(Duration::from_millis(200));
         self.stderr_tail()
     }
 }
@@ -102,12 +87,9 @@ mod tests {
         let closed = |script: &str| {
             let argv = ["sh", "-c", script].map(str::to_owned).into();
             let here = Path::new("/");
-            let process =
-                Process::open(&Program::new(argv, vec![], here, here), &Control::default());
-            let (result, _) = process
-                .ok()
-                .unwrap()
-                .close_within("", Duration::from_millis(300));
+            let program = Program::new(argv, vec![], here, here);
+            let process = Process::open(&program, &Control::default()).unwrap();
+            let result = process.close_within("", Duration::from_millis(300));
             result.map_err(|failure| (failure.status, failure.reason))
         };
         assert_eq!(closed("exit 0"), Ok(()));

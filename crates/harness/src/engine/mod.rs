@@ -16,7 +16,8 @@ pub mod session;
 pub mod start;
 mod unread;
 
-use schema::record::Status;
+use protocol::clock::now_ns;
+use schema::record::{End, Status};
 use std::path::{Path, PathBuf};
 use watch::control::GivenUp;
 
@@ -110,6 +111,8 @@ pub struct EngineFailure {
     pub signal: Option<i32>,
     /// Why the request was given up, where nothing failed but the user asked for that.
     pub given_up: Option<GivenUp>,
+    /// The last lines of the process's stderr; empty where it wasn't ended because of this.
+    pub stderr_tail: String,
 }
 
 impl EngineFailure {
@@ -121,6 +124,15 @@ impl EngineFailure {
             reason: base::text::line(&reason.into(), REASON_CHARS_MAX),
             signal: None,
             given_up: None,
+            stderr_tail: String::new(),
+        }
+    }
+
+    /// The same failure with the last lines of the process's stderr.
+    pub(crate) fn with_stderr(self, stderr_tail: String) -> Self {
+        Self {
+            stderr_tail,
+            ..self
         }
     }
 
@@ -156,6 +168,20 @@ impl std::fmt::Display for EngineFailure {
 }
 
 impl std::error::Error for EngineFailure {}
+
+/// The last line of the record of a launch that ended now: with `failure`, or well.
+pub(crate) fn end(failure: Option<EngineFailure>) -> End {
+    let (status, reason, stderr_tail) = match failure {
+        None => (Status::Ok, String::new(), String::new()),
+        Some(failure) => (failure.status, failure.reason, failure.stderr_tail),
+    };
+    End {
+        status,
+        reason,
+        stderr_tail,
+        end_ns: now_ns(),
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -26,5 +26,5 @@ pub(crate) fn session(score: bool, script: &str, answer_within: Duration) -> Ses
     let load = load_request(&target("scripted"), Path::new("/"), 1, 16, 1);
     let timeouts = Timeouts::outside_a_run(Duration::from_secs(10), answer_within);
     Session::open(&program, &load, &timeouts)
-        .unwrap_or_else(|(failure, stderr)| panic!("{failure}\n{stderr}"))
+        .unwrap_or_else(|failure| panic!("{failure}\n{}", failure.stderr_tail))
 }

@@ -87,12 +87,12 @@ pub struct EncodedRequest {
 }
 
 impl Session {
-    /// Start `program` and load the model. `Err` also has the last lines of its stderr.
+    /// Start `program` and load the model.
     pub fn open(
         program: &Program,
         load: &Load,
         timeouts: &Timeouts,
-    ) -> Result<Self, (EngineFailure, String)> {
+    ) -> Result<Self, EngineFailure> {
         let mut process = Process::open(program, &timeouts.control)?;
         match Self::handshake(&mut process, load, timeouts.load) {
             Ok((hello, hello_ns, loaded, ready_ns)) => Ok(Self {
@@ -106,7 +106,7 @@ impl Session {
                 request_timeout: timeouts.request,
                 ring: None,
             }),
-            Err(failure) => Err(process.fail(failure)),
+            Err(failure) => Err(failure.with_stderr(process.abort())),
         }
     }
 
@@ -116,7 +116,7 @@ impl Session {
         program: &Program,
         load: &Load,
         timeouts: &Timeouts,
-    ) -> Result<Self, (EngineFailure, String)> {
+    ) -> Result<Self, EngineFailure> {
         // In memory, where the system has such a directory, so that nothing is written to a disk.
         let shm = Path::new("/dev/shm");
         let mut named = tempfile::Builder::new();
@@ -379,9 +379,8 @@ impl Session {
         self.process.resume();
     }
 
-    /// Ask the engine to exit and wait a little; returns whether it exited well, and the last lines
-    /// of its stderr.
-    pub fn close(self) -> (Result<(), EngineFailure>, String) {
+    /// Ask the engine to exit and wait a little; `Err` unless it exited well.
+    pub fn close(self) -> Result<(), EngineFailure> {
         self.process.close(&encode(&Request::Exit))
     }
 

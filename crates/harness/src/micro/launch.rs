@@ -5,7 +5,7 @@ use super::output::{References, judge, load, prepare};
 use super::session::Session;
 use super::{Context, Outcome, told};
 use crate::engine::session::Timeouts;
-use crate::engine::{EngineFailure, Program};
+use crate::engine::{self, EngineFailure, Program};
 use crate::recorder::Recorder;
 use crate::telemetry::{peak_rss_bytes, reset_peak_rss};
 use anyhow::Result;
@@ -16,7 +16,7 @@ use schema::micro::record::{MicroFailed, MicroReady, MicroStart};
 use schema::micro::{
     DIR, MicroEvent, MicroLaunch, MicroLog, MicroSample, PlannedSuite, SuiteCase, Variant,
 };
-use schema::record::{End, Status};
+use schema::record::Status;
 
 /// Number of samples for a first estimate of the time that a case takes.
 const LOOKS: u32 = 3;
@@ -61,8 +61,8 @@ pub(super) fn launch(
         isa_limit: program.as_ref().ok().and_then(|p| p.isa_limit().cloned()),
         start_ns: program.as_ref().map_or(0, |_| now_ns()),
     }))?;
-    let (failure, stderr_tail) = match program {
-        Err(ref failure) => (Some(failure.clone()), String::new()),
+    let failure = match program {
+        Err(ref failure) => Some(failure.clone()),
         Ok(program) => run(context, wanted, variant, program, references, &mut record)?,
     };
     let may_lower = wanted.may_lower && record.done.is_empty() && record.lost.is_empty();
@@ -84,12 +84,7 @@ pub(super) fn launch(
             record.failed(&case, failure)?;
         }
     }
-    let end = End {
-        status: failure.as_ref().map_or(Status::Ok, |f| f.status),
-        reason: failure.map(|f| f.reason).unwrap_or_default(),
-        stderr_tail,
-        end_ns: now_ns(),
-    };
+    let end = engine::end(failure);
     record.event(MicroEvent::End(end.clone()))?;
     record.file.sync()?;
     Ok(Outcome {
@@ -101,8 +96,7 @@ pub(super) fn launch(
     })
 }
 
-/// Start the program and go through its cases; returns how it failed as a whole, if it did, and the
-/// last lines of its stderr.
+/// Start the program and go through its cases; returns how it failed as a whole, if it did.
 fn run(
     context: &Context,
     wanted: &Wanted,
@@ -110,10 +104,10 @@ fn run(
     program: &Program,
     references: &mut References,
     record: &mut Record,
-) -> Result<(Option<EngineFailure>, String)> {
+) -> Result<Option<EngineFailure>> {
     let load = load(context.plan, context.model_dir, wanted.suite, variant);
     let mut session = match Session::open(program, &load, &wanted.timeouts) {
-        Err((failure, tail)) => return Ok((Some(failure), tail)),
+        Err(failure) => return Ok(Some(failure)),
         Ok(session) => session,
     };
     tracing::info!(pid = session.pid(), "loaded");
@@ -143,16 +137,10 @@ fn run(
             Err(failure) if is_of_case(&failure) && !session.has_ended() => {
                 record.failed(id, &failure)?;
             }
-            Err(failure) => {
-                let tail = session.abort();
-                return Ok((Some(failure), tail));
-            }
+            Err(failure) => return Ok(Some(failure.with_stderr(session.abort()))),
         }
     }
-    Ok(match session.close() {
-        (Ok(()), _) => (None, String::new()),
-        (Err(failure), tail) => (Some(failure), tail),
-    })
+    Ok(session.close().err())
 }
 
 /// Whether the failure concerns one case only, so that the process may go on.

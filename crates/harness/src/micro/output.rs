@@ -55,10 +55,10 @@ fn ask(
     let program = context.programs.get(&suite.reference)?;
     let load = load(context.plan, context.model_dir, suite, &suite.reference);
     let timeouts = Timeouts::new(context.plan, context.control);
-    let mut session = Session::open(program, &load, &timeouts).map_err(|(failure, _)| failure)?;
+    let mut session = Session::open(program, &load, &timeouts)?;
     let prepared = session.prepare(prepare(case))?;
     let values = session.output(&context.scratch.join("reference.f64"))?;
-    session.close().0?;
+    session.close()?;
     if values.iter().all(|value| value.is_finite()) {
         return Ok(Reference {
             values,

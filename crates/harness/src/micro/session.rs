@@ -30,12 +30,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Start `program` and load it. `Err` also has the last lines of its stderr.
+    /// Start `program` and load it.
     pub(crate) fn open(
         program: &Program,
         load: &Load,
         timeout: &Timeouts,
-    ) -> Result<Self, (EngineFailure, String)> {
+    ) -> Result<Self, EngineFailure> {
         let mut process = Process::open(program, &timeout.control)?;
         match handshake(&mut process, load, timeout.load) {
             Ok((hello, ready_ns)) => Ok(Self {
@@ -45,7 +45,7 @@ impl Session {
                 hello,
                 ready_ns,
             }),
-            Err(failure) => Err(process.fail(failure)),
+            Err(failure) => Err(failure.with_stderr(process.abort())),
         }
     }
 
@@ -121,8 +121,8 @@ impl Session {
         Ok(timed)
     }
 
-    /// Ask the program to exit; returns whether it exited well, and the last lines of its stderr.
-    pub(crate) fn close(self) -> (Result<(), EngineFailure>, String) {
+    /// Ask the program to exit; `Err` unless it exited well.
+    pub(crate) fn close(self) -> Result<(), EngineFailure> {
         self.process.close(&encode(&Request::Exit))
     }
 

@@ -100,7 +100,7 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
     let load = load_for_cases(target, stage.model_dir, stage.plan.threads, [&closed]);
     let timeouts = Timeouts::new(stage.plan, stage.control);
     let timed = Session::open(program, &load, &timeouts)
-        .map_err(|(failure, _)| CaseError::Engine(failure))
+        .map_err(CaseError::Engine)
         .and_then(|mut session| {
             let timed = keep_busy(&mut session, stage.plan, &closed, prompts);
             session.abort();

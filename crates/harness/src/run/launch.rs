@@ -11,10 +11,9 @@ use super::residents::{serves, shares};
 use super::watched::Engine;
 use super::weights::Weights;
 use super::{Stage, scenario, told};
-use crate::engine::life::FailedProcess;
 use crate::engine::load::load_for_cases;
 use crate::engine::session::{Session, Timeouts};
-use crate::engine::{EngineFailure, Program};
+use crate::engine::{self, EngineFailure, Program};
 use crate::recorder::Recorder;
 use crate::telemetry::peak_rss_bytes;
 use anyhow::Result;
@@ -65,8 +64,8 @@ pub(super) struct Running<'a> {
     record: Recorder<LaunchLog>,
     /// The process and its observers; `None` after a failure.
     engine: Option<Engine>,
-    /// The failure, and the last lines of the process's stderr.
-    fallen: Option<(EngineFailure, String)>,
+    /// Why the launch failed.
+    failure: Option<EngineFailure>,
     /// The record's last line, once it is written.
     end: Option<End>,
     /// Whether the launch ended because the user skipped it.
@@ -130,7 +129,7 @@ impl<'a> Running<'a> {
             cases,
             record,
             engine: None,
-            fallen: None,
+            failure: None,
             end: None,
             skipped: false,
             stays: None,
@@ -144,7 +143,7 @@ impl<'a> Running<'a> {
             }
         };
         match opened {
-            Err(fallen) => running.fallen = Some(fallen),
+            Err(failure) => running.failure = Some(failure),
             Ok(session) => {
                 let (loaded_ms, reused) = (session.loaded.load_ns / 1_000_000, reused);
                 tracing::info!(pid = session.pid(), loaded_ms, reused, "loaded");
@@ -210,8 +209,8 @@ impl<'a> Running<'a> {
 
     /// Whether the user skipped the launch.
     pub(super) fn was_skipped(&self) -> bool {
-        let fallen = self.fallen.as_ref();
-        self.skipped || fallen.is_some_and(|(failure, _)| failure.was_skipped())
+        let failure = self.failure.as_ref();
+        self.skipped || failure.is_some_and(EngineFailure::was_skipped)
     }
 
     /// The peak resident memory of its process (bytes), if that is known.
@@ -293,7 +292,7 @@ impl<'a> Running<'a> {
     /// Note a failure and kill the process at once.
     pub(super) fn fail(&mut self, failure: EngineFailure) {
         if let Some(engine) = self.engine.take() {
-            self.fallen = Some((failure, engine.session.abort()));
+            self.failure = Some(failure.with_stderr(engine.session.abort()));
         }
     }
 
@@ -311,35 +310,19 @@ impl<'a> Running<'a> {
             drop(sampler);
             if self.context.stays {
                 self.stays = Some(session);
-            } else if let (Err(failure), tail) = session.close() {
-                self.fallen = Some((failure, tail));
+            } else {
+                self.failure = session.close().err();
             }
         }
+        let mut failure = self.failure.take();
         // If the model's files changed during the launch, a failure isn't the engine's fault.
-        let fallen = match (
-            self.fallen.take(),
-            self.context.weights.changed(self.context.target),
-        ) {
-            (None, None) => None,
-            (fallen, Some(changed)) => {
-                let tail = fallen.map(|(_, tail)| tail).unwrap_or_default();
-                Some((EngineFailure::new(Status::NotRun, changed), tail))
-            }
-            (fallen, None) => fallen,
-        };
-        self.skipped = fallen
-            .as_ref()
-            .is_some_and(|(failure, _)| failure.was_skipped());
-        let (status, reason, stderr_tail) = match fallen {
-            None => (Status::Ok, String::new(), String::new()),
-            Some((failure, tail)) => (failure.status, failure.reason, tail),
-        };
-        let end = End {
-            status,
-            reason,
-            stderr_tail,
-            end_ns: now_ns(),
-        };
+        if let Some(changed) = self.context.weights.changed(self.context.target) {
+            let tail = failure.map(|failure| failure.stderr_tail);
+            let changed = EngineFailure::new(Status::NotRun, changed);
+            failure = Some(changed.with_stderr(tail.unwrap_or_default()));
+        }
+        self.skipped = failure.as_ref().is_some_and(EngineFailure::was_skipped);
+        let end = engine::end(failure);
         self.record.event(RecordEvent::End(end.clone()))?;
         self.record.sync()?;
         told::turn(self.launch);
@@ -354,7 +337,7 @@ fn open(
     context: &Context,
     scenario: &PlannedScenario,
     own: Vec<&Case>,
-) -> Result<Session, FailedProcess> {
+) -> Result<Session, EngineFailure> {
     let load = Load {
         prefix_cache: scenario.reuses_prompts(),
         ..load_for_cases(

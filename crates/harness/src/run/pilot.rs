@@ -68,15 +68,13 @@ pub fn run(stage: &Stage, baseline: &str) -> Result<Budget> {
         shapes.retain(|round| cases.clone().any(|case| budget::same(round, case)));
         let load = load_for_cases(target, stage.model_dir, plan.threads, cases);
         let timeouts = Timeouts::new(plan, stage.control);
-        let result = Session::open(program, &load, &timeouts)
-            .map_err(|(failure, _)| failure)
-            .and_then(|mut session| {
-                pilot.load_s = seconds(session.start_ns(), session.ready_ns);
-                let texts = |shape: &Round| texts(plan, stage.prompts, shape);
-                let tried = rounds(&mut session, texts, &shapes, &mut pilot.rounds);
-                session.abort();
-                tried
-            });
+        let result = Session::open(program, &load, &timeouts).and_then(|mut session| {
+            pilot.load_s = seconds(session.start_ns(), session.ready_ns);
+            let texts = |shape: &Round| texts(plan, stage.prompts, shape);
+            let tried = rounds(&mut session, texts, &shapes, &mut pilot.rounds);
+            session.abort();
+            tried
+        });
         match result {
             Err(failure) if failure.status == Status::NotRun => anyhow::bail!("{}", failure.reason),
             Err(failure) => pilot.failure = failure.to_string(),

@@ -9,7 +9,7 @@ use super::issue::issue;
 use super::load::{CaseError, CasePrompts, PromptQueue};
 use crate::engine::load::load_for_cases;
 use crate::engine::session::{Session, Timeouts};
-use crate::engine::{EngineFailure, Program};
+use crate::engine::{EngineFailure, Program, end};
 use crate::machine::Gpu;
 use crate::programs::Programs;
 use crate::prompts::Prompts;
@@ -21,7 +21,7 @@ pub use choice::targets;
 use protocol::clock::now_ns;
 use schema::kernels::{REQUESTS_SUFFIX, TRACE_VARIABLE, TRACES_DIR, TracedLaunch, trace_path};
 use schema::plan::{Case, Plan, PlannedScenario};
-use schema::record::{End, LaunchRecord, RecordEvent, Status, VerifyRecord};
+use schema::record::{LaunchRecord, RecordEvent, Status, VerifyRecord};
 use schema::registry::Target;
 use schema::run::Run;
 use schema::run_files::RunFiles;
@@ -200,7 +200,7 @@ impl Tracing<'_> {
         let model_dir = self.repo.model_dir(&self.plan.model);
         let load = load_for_cases(target, &model_dir, self.plan.threads, [case]);
         let ended = match Session::open(program, &load, &Timeouts::new(self.plan, self.control)) {
-            Err((failure, tail)) => Err((failure, tail)),
+            Err(failure) => Err(failure),
             Ok(mut session) => {
                 record.event(RecordEvent::Ready(session.ready()))?;
                 let shape = LoadShape::Serial;
@@ -215,33 +215,19 @@ impl Tracing<'_> {
                     &mut sink,
                 ) {
                     // The tracer writes its last data when the process exits.
-                    Ok(_) => match session.close() {
-                        (Ok(()), _) => Ok(()),
-                        (Err(failure), tail) => Err((failure, tail)),
-                    },
-                    Err(CaseError::Engine(failure)) => Err((failure, session.abort())),
+                    Ok(_) => session.close(),
+                    Err(CaseError::Engine(failure)) => Err(failure.with_stderr(session.abort())),
                     Err(CaseError::Record(error)) => return Err(error),
                 }
             }
         };
-        record.event(RecordEvent::End(end(&ended)))?;
+        let end = end(ended.err());
+        record.event(RecordEvent::End(end.clone()))?;
         record.sync()?;
-        match ended {
-            Err((failure, _)) if failure.status == Status::NotRun => bail!("interrupted"),
-            _ => Ok(()),
+        if end.status == Status::NotRun {
+            bail!("interrupted");
         }
-    }
-}
-
-fn end(ended: &Result<(), (EngineFailure, String)>) -> End {
-    let failure = ended.as_ref().err();
-    End {
-        status: failure.map_or(Status::Ok, |(failure, _)| failure.status),
-        reason: failure
-            .map(|(failure, _)| failure.reason.clone())
-            .unwrap_or_default(),
-        stderr_tail: failure.map(|(_, tail)| tail.clone()).unwrap_or_default(),
-        end_ns: now_ns(),
+        Ok(())
     }
 }
 

@@ -71,8 +71,8 @@ pub(super) fn open<'a>(
         };
         match Session::open(program, &load(target), &timeouts) {
             Ok(session) => return Ok((target, session)),
-            Err((failure, tail)) => {
-                let last = tail.lines().last().unwrap_or_default();
+            Err(failure) => {
+                let last = failure.stderr_tail.lines().last().unwrap_or_default();
                 why.push(format!("{}: {failure} {last}", target.id));
             }
         }

@@ -100,7 +100,7 @@ pub(super) fn ask(
     setup: &GateSetup,
     tokenizer: &Tokenizer,
     mut prompts: Vec<&GoldenPrompt>,
-) -> Result<Found, (EngineFailure, String)> {
+) -> Result<Found, EngineFailure> {
     prompts.sort_by_key(|prompt| prompt.context_tokens());
     let mut found = Found::default();
     while let Some(longest) = prompts.last().map(|prompt| prompt.context_tokens()) {
@@ -108,8 +108,8 @@ pub(super) fn ask(
         let opened = Session::open(program, &load, &setup.timeouts);
         let mut session = match opened {
             Ok(session) => session,
-            Err((failure, tail)) => {
-                found.give_up(program, longest, failure, tail)?;
+            Err(failure) => {
+                found.give_up(program, longest, failure)?;
                 prompts.pop();
                 continue;
             }
@@ -134,8 +134,8 @@ pub(super) fn ask(
                     }
                 }
                 Err(failure) => {
-                    let tail = session.abort();
-                    found.give_up(program, prompt.context_tokens(), failure, tail)?;
+                    let failure = failure.with_stderr(session.abort());
+                    found.give_up(program, prompt.context_tokens(), failure)?;
                     return Ok(found);
                 }
             }
@@ -154,10 +154,9 @@ impl Found {
         program: &Program,
         context_tokens: u32,
         failure: EngineFailure,
-        tail: String,
-    ) -> Result<(), (EngineFailure, String)> {
+    ) -> Result<(), EngineFailure> {
         if failure.status == Status::NotRun || program.after(&failure).is_some() {
-            return Err((failure, tail));
+            return Err(failure);
         }
         // Of the contexts that fail, the nearest one says most.
         self.not_asked = Some(format!("at {context_tokens} positions {failure}"));

@@ -38,15 +38,15 @@ pub(super) fn check(
     setup: &GateSetup,
     tokenizer: &Tokenizer,
     alone: &[Output],
-) -> Result<Option<String>, (EngineFailure, String)> {
+) -> Result<Option<String>, EngineFailure> {
     let prompts = equal_length_prompts(&setup.golden.prompts);
     let lengths = prompts.iter().map(|prompt| prompt.prompt_ids.len() as u32);
     let longest = lengths.max().unwrap_or(0) + NEW_TOKENS;
     let mut load = load_request(target, setup.model_dir, setup.threads, longest, 1);
     load.prefix_cache = true;
-    let keeping = |(mut failure, tail): (EngineFailure, String)| {
+    let keeping = |mut failure: EngineFailure| {
         failure.reason = format!("with its prefix cache: {}", failure.reason);
-        (failure, tail)
+        failure
     };
     let (scores, outputs) = in_session(program, &load, setup, |session| {
         let outputs = after_others(session, &prompts)?;
@@ -71,30 +71,30 @@ pub(super) fn check(
 }
 
 /// The failure of the process without a cache that was to judge the outputs of the one with it.
-fn unjudged((mut failure, tail): (EngineFailure, String)) -> (EngineFailure, String) {
+fn unjudged(mut failure: EngineFailure) -> EngineFailure {
     if !failure.judges_nothing() {
         failure.reason = format!(
             "with its prefix cache the outputs differ, and without it they couldn't be judged: {}",
             failure.reason
         );
     }
-    (failure, tail)
+    failure
 }
 
-/// Ask in a process of its own; `Err` also has the last lines of its stderr.
+/// Ask in a process of its own.
 fn in_session<T>(
     program: &Program,
     load: &Load,
     setup: &GateSetup,
     ask: impl FnOnce(&mut Session) -> Result<T, EngineFailure>,
-) -> Result<T, (EngineFailure, String)> {
+) -> Result<T, EngineFailure> {
     let mut session = Session::open(program, load, &setup.timeouts)?;
     match ask(&mut session) {
         Ok(answer) => {
             let _ = session.close();
             Ok(answer)
         }
-        Err(failure) => Err((failure, session.abort())),
+        Err(failure) => Err(failure.with_stderr(session.abort())),
     }
 }
 

@@ -50,7 +50,7 @@ pub fn verify(target: &Target, program: &Program, setup: &GateSetup) -> Verified
         Err(first) => first,
         Ok(verified) => return kept_to(program, verified),
     };
-    let Some(lower) = program.after(&first.0) else {
+    let Some(lower) = program.after(&first) else {
         return kept_to(program, failed(target, setup, first));
     };
     if let Some(limit) = lower.isa_limit() {
@@ -71,15 +71,10 @@ fn kept_to(program: &Program, mut verified: Verified) -> Verified {
     verified
 }
 
-fn failed(
-    target: &Target,
-    setup: &GateSetup,
-    (mut failure, stderr_tail): (EngineFailure, String),
-) -> Verified {
+fn failed(target: &Target, setup: &GateSetup, mut failure: EngineFailure) -> Verified {
     // The last line of stderr is usually the cause; the rest is in the terminal's scrollback.
-    if failure.status == Status::Crashed
-        && let Some(last) = stderr_tail.lines().last().filter(|line| !line.is_empty())
-    {
+    let last = failure.stderr_tail.lines().last().unwrap_or_default();
+    if failure.status == Status::Crashed && !last.is_empty() {
         failure.reason = format!("{}; its last words: {last}", failure.reason);
     }
     Verified {
@@ -88,18 +83,12 @@ fn failed(
     }
 }
 
-fn ask(
-    target: &Target,
-    program: &Program,
-    setup: &GateSetup,
-) -> Result<Verified, (EngineFailure, String)> {
+fn ask(target: &Target, program: &Program, setup: &GateSetup) -> Result<Verified, EngineFailure> {
     let (far, usual): (Vec<_>, Vec<_>) = setup.golden.prompts.iter().partition(|p| p.is_long());
     let longest = usual.iter().map(|p| p.context_tokens()).max().unwrap_or(1);
     let max_batch = setup.batches.iter().copied().max().unwrap_or(1);
-    let tokenizer = crate::prompts::tokenizer(setup.model_dir).map_err(|error| {
-        let failure = EngineFailure::new(Status::Unavailable, format!("{error:#}"));
-        (failure, String::new())
-    })?;
+    let tokenizer = crate::prompts::tokenizer(setup.model_dir)
+        .map_err(|error| EngineFailure::new(Status::Unavailable, format!("{error:#}")))?;
     let load = load_request(target, setup.model_dir, setup.threads, longest, max_batch);
     let mut session = Session::open(program, &load, &setup.timeouts)?;
     let scope = if session.hello.capabilities.score {
@@ -110,12 +99,9 @@ fn ask(
     let gap = session.hello.capabilities.position_gap.clone();
     let mut answers = match questions(&mut session, setup, &tokenizer, &usual) {
         Ok(answers) => answers,
-        Err(failure) => {
-            let tail = session.abort();
-            return Err((failure, tail));
-        }
+        Err(failure) => return Err(failure.with_stderr(session.abort())),
     };
-    let (_, _) = session.close();
+    let _ = session.close();
     if let (None, Some(alone)) = (&answers.failure, &answers.alone) {
         told::part("prompts that begin alike");
         match prefix::check(target, program, setup, &tokenizer, alone) {
@@ -123,9 +109,9 @@ fn ask(
                 answers.prefix_cache = failure.is_none();
                 answers.failure = failure;
             }
-            Err((failure, tail)) if failure.judges_nothing() => return Err((failure, tail)),
+            Err(failure) if failure.judges_nothing() => return Err(failure),
             // The cache alone is what failed; the target is verified for everything else.
-            Err((failure, _)) => answers.prefix_cache_failure = failure.to_string(),
+            Err(failure) => answers.prefix_cache_failure = failure.to_string(),
         }
     }
     let passes = matches!(

@@ -108,8 +108,7 @@ impl Instrument<'_> {
             case.concurrency,
         );
         let timeouts = Timeouts::outside_a_run(Duration::from_secs(30), Duration::from_secs(30));
-        let mut session =
-            Session::open(&program, &load, &timeouts).map_err(|(failure, _)| failure)?;
+        let mut session = Session::open(&program, &load, &timeouts)?;
         let queue = |first: u64, count: u64| {
             PromptQueue::new(first, (first..first + count).map(prompt).collect())
         };
@@ -133,7 +132,7 @@ impl Instrument<'_> {
             Err(CaseError::Record(error)) => return Err(error),
         }
         // The instrument writes the last batch's times before it ends.
-        session.close().0?;
+        session.close()?;
         Ok(timed)
     }
 }

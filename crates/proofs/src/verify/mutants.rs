@@ -118,8 +118,8 @@ fn forgers(repo: &Repo, registry: &Registry) -> Result<u32> {
             let mut load = load_request(target, &repo.root, 1, 64, 1);
             load.weights = "none".into();
             load.variant = variant.into();
-            let session = Session::open_watched(&program, &load, &default_timeouts());
-            let (found, requests) = audited(session.map_err(|fallen| fallen.0)?)?;
+            let session = Session::open_watched(&program, &load, &default_timeouts())?;
+            let (found, requests) = audited(session)?;
             let Some(found) = found else {
                 bail!("stamps can't be audited: there is no room for a temporary file");
             };
@@ -173,7 +173,7 @@ fn audited(mut session: Session) -> Result<(Option<AuditResult>, Vec<RequestReco
         records.push(record);
     }
     let found = audit.end();
-    session.close().0?;
+    session.close()?;
     Ok((found, records))
 }
 

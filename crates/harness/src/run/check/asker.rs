@@ -110,13 +110,13 @@ impl Asker {
             ..load_for_cases(judge.target, model_dir, plan.threads, cases)
         };
         let timeouts = Timeouts::new(plan, control);
-        let session =
-            Session::open(judge.program, &load, &timeouts).map_err(|(failure, tail)| {
-                anyhow::anyhow!(
-                    "{} can't judge the outputs: {failure}\n{tail}",
-                    judge.target.id
-                )
-            })?;
+        let session = Session::open(judge.program, &load, &timeouts).map_err(|failure| {
+            anyhow::anyhow!(
+                "{} can't judge the outputs: {failure}\n{}",
+                judge.target.id,
+                failure.stderr_tail
+            )
+        })?;
         let tokenizer = prompts::tokenizer(model_dir)?;
         Ok(Self::new(name, session, tokenizer))
     }
