@@ -55,6 +55,12 @@ impl<L: Log> Recorder<L> {
         self.file.sync()
     }
 
+    /// The log so far, once the first event is recorded.
+    pub(crate) fn log(&self) -> &L {
+        let log = self.log.as_ref();
+        log.expect("a record begins with its launch")
+    }
+
     /// The log of all recorded events.
     pub(crate) fn into_log(self) -> Result<L> {
         let mut log = self.log.context("a record begins with its launch")?;

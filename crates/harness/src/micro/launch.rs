@@ -3,7 +3,7 @@
 
 use super::output::{References, judge, load, prepare};
 use super::session::Session;
-use super::{Context, Outcome, told};
+use super::{Context, knows, told};
 use crate::engine::session::Timeouts;
 use crate::engine::{self, EngineFailure, Program};
 use crate::recorder::Recorder;
@@ -27,7 +27,6 @@ pub(super) struct Wanted<'a> {
     pub(super) launch: &'a MicroLaunch,
     /// Ids of the cases that are still to be measured.
     pub(super) cases: &'a [String],
-    pub(super) timeouts: Timeouts,
     /// Ids of those among `cases` that an earlier launch of the variant has measured.
     pub(super) measured: &'a [String],
     pub(super) program: Result<&'a Program, EngineFailure>,
@@ -36,36 +35,43 @@ pub(super) struct Wanted<'a> {
     pub(super) may_lower: bool,
 }
 
-/// Make the launch. `Err` only where the record can't be written.
+/// Make the launch; returns its whole record, and the program to start next, limited to fewer
+/// instructions, where this one died of an illegal instruction before anything was measured. `Err`
+/// only where the record can't be written.
 pub(super) fn launch(
     context: &Context,
     wanted: &Wanted,
     references: &mut References,
-) -> Result<Outcome> {
+) -> Result<(MicroLog, Option<Program>)> {
     let (suite, launch) = (wanted.suite, wanted.launch);
     let variant = suite
         .variant(&launch.variant)
         .expect("the plan names its variants");
-    let program = wanted.program.clone();
-    let mut record = Record::create(context, wanted)?;
+    let program = wanted.program.as_ref();
+    let dir = context.run_dir.join(DIR).join(&launch.suite);
+    let named = |attempt: u32| {
+        let suffix = attempt_suffix(attempt);
+        let (variant, block) = (&launch.variant, launch.invocation);
+        dir.join(format!("{variant}.i{block}{suffix}.jsonl"))
+    };
+    let (mut record, attempt) = Recorder::<MicroLog>::create(context.run_dir, 0, named)?;
+    let argv = program.map(|program| program.argv_recorded.clone());
     record.event(MicroEvent::Launch(MicroStart {
         suite: suite.id.clone(),
         variant: launch.variant.clone(),
         invocation: launch.invocation,
-        attempt: record.attempt,
+        attempt,
         cases: wanted.cases.to_vec(),
-        argv: program
-            .as_ref()
-            .map(|p| p.argv_recorded.clone())
-            .unwrap_or_default(),
-        isa_limit: program.as_ref().ok().and_then(|p| p.isa_limit().cloned()),
-        start_ns: program.as_ref().map_or(0, |_| now_ns()),
+        argv: argv.unwrap_or_default(),
+        isa_limit: program.ok().and_then(|p| p.isa_limit().cloned()),
+        start_ns: program.map_or(0, |_| now_ns()),
     }))?;
     let failure = match program {
-        Err(ref failure) => Some(failure.clone()),
+        Err(failure) => Some(failure.clone()),
         Ok(program) => run(context, wanted, variant, program, references, &mut record)?,
     };
-    let may_lower = wanted.may_lower && record.done.is_empty() && record.lost.is_empty();
+    let log = record.log();
+    let may_lower = wanted.may_lower && log.cases.is_empty() && log.failed.is_empty();
     let lower = match (program, &failure) {
         (Ok(program), Some(failure)) if may_lower => program.after(failure),
         _ => None,
@@ -74,26 +80,33 @@ pub(super) fn launch(
         |failure: &&EngineFailure| failure.status != Status::NotRun && lower.is_none();
     if let Some(failure) = failure.as_ref().filter(is_of_cases) {
         // The case that the process died of, or all of them where it never reached one.
-        let left = wanted.cases.iter().filter(|case| !record.knows(case));
-        let left: Vec<String> = left.cloned().collect();
-        let blamed = match record.began {
-            true => left.into_iter().take(1).collect(),
-            false => left,
+        let left = wanted.cases.iter().filter(|case| !knows(log, case));
+        let blamed: Vec<&String> = match log.ready {
+            Some(_) => left.take(1).collect(),
+            None => left.collect(),
         };
         for case in blamed {
-            record.failed(&case, failure)?;
+            failed(&mut record, launch, case, failure)?;
         }
     }
-    let end = engine::end(failure);
-    record.event(MicroEvent::End(end.clone()))?;
-    record.file.sync()?;
-    Ok(Outcome {
-        end,
-        done: record.done,
-        failed: record.lost,
-        lower,
-        log: record.file.into_log()?,
-    })
+    record.event(MicroEvent::End(engine::end(failure)))?;
+    record.sync()?;
+    Ok((record.into_log()?, lower))
+}
+
+/// Record that a case has no samples, and why.
+fn failed(
+    record: &mut Recorder<MicroLog>,
+    launch: &MicroLaunch,
+    case: &str,
+    failure: &EngineFailure,
+) -> Result<()> {
+    told::failed(launch, case, failure.status, &failure.reason);
+    record.event(MicroEvent::Failed(MicroFailed {
+        case: case.to_owned(),
+        status: failure.status,
+        reason: failure.reason.clone(),
+    }))
 }
 
 /// Start the program and go through its cases; returns how it failed as a whole, if it did.
@@ -103,10 +116,11 @@ fn run(
     variant: &Variant,
     program: &Program,
     references: &mut References,
-    record: &mut Record,
+    record: &mut Recorder<MicroLog>,
 ) -> Result<Option<EngineFailure>> {
     let load = load(context.plan, context.model_dir, wanted.suite, variant);
-    let mut session = match Session::open(program, &load, &wanted.timeouts) {
+    let timeouts = Timeouts::new(context.plan, context.control);
+    let mut session = match Session::open(program, &load, &timeouts) {
         Err(failure) => return Ok(Some(failure)),
         Ok(session) => session,
     };
@@ -117,7 +131,6 @@ fn run(
         notes: session.hello.notes.clone(),
         ready_ns: session.ready_ns,
     }))?;
-    record.began = true;
     for id in wanted.cases {
         let Some(case) = wanted.suite.cases.iter().find(|case| case.id == *id) else {
             continue;
@@ -131,11 +144,11 @@ fn run(
         match measure(context, wanted.suite, cell, &mut session, references) {
             Ok(sample) => {
                 told::timed(&sample);
-                record.done(sample)?;
+                record.event(MicroEvent::Case(sample))?;
             }
             // The program itself reported the failure and is alive, so the other cases can go on.
             Err(failure) if is_of_case(&failure) && !session.has_ended() => {
-                record.failed(id, &failure)?;
+                failed(record, wanted.launch, id, &failure)?;
             }
             Err(failure) => return Ok(Some(failure.with_stderr(session.abort()))),
         }
@@ -221,58 +234,4 @@ fn within_budget(suite: &PlannedSuite, session: &mut Session) -> Result<(), Engi
             s(suite.cell_ns)
         ),
     ))
-}
-
-/// The record file, and the cases recorded in it so far.
-struct Record {
-    file: Recorder<MicroLog>,
-    attempt: u32,
-    began: bool,
-    of: MicroLaunch,
-    done: Vec<String>,
-    lost: Vec<String>,
-}
-
-impl Record {
-    fn create(context: &Context, wanted: &Wanted) -> Result<Self> {
-        let launch = wanted.launch;
-        let dir = context.run_dir.join(DIR).join(&launch.suite);
-        let named = |attempt: u32| {
-            let suffix = attempt_suffix(attempt);
-            let (variant, block) = (&launch.variant, launch.invocation);
-            dir.join(format!("{variant}.i{block}{suffix}.jsonl"))
-        };
-        let (file, attempt) = Recorder::create(context.run_dir, 0, named)?;
-        Ok(Self {
-            file,
-            attempt,
-            began: false,
-            of: launch.clone(),
-            done: Vec::new(),
-            lost: Vec::new(),
-        })
-    }
-
-    fn event(&mut self, event: MicroEvent) -> Result<()> {
-        self.file.event(event)
-    }
-
-    fn knows(&self, case: &String) -> bool {
-        self.done.contains(case) || self.lost.contains(case)
-    }
-
-    fn done(&mut self, sample: MicroSample) -> Result<()> {
-        self.done.push(sample.case.clone());
-        self.event(MicroEvent::Case(sample))
-    }
-
-    fn failed(&mut self, case: &str, failure: &EngineFailure) -> Result<()> {
-        told::failed(&self.of, case, failure.status, &failure.reason);
-        self.lost.push(case.to_owned());
-        self.event(MicroEvent::Failed(MicroFailed {
-            case: case.to_owned(),
-            status: failure.status,
-            reason: failure.reason.clone(),
-        }))
-    }
 }

@@ -16,14 +16,13 @@ pub use plan::plan;
 pub use programs::MicroPrograms;
 
 use crate::engine::Program;
-use crate::engine::session::Timeouts;
 use anyhow::Result;
 use base::repo::Repo;
 use output::References;
 use schema::key::{CellKey, original};
 use schema::micro::{MicroLaunch, MicroLog, PlannedSuite, scenario_id};
 use schema::plan::Plan;
-use schema::record::{End, Status};
+use schema::record::Status;
 use schema::run::RunHeader;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -48,6 +47,7 @@ pub(crate) struct Context<'a> {
 }
 
 /// The state of the run's cells so far.
+#[derive(Default)]
 struct Known {
     /// The cells that failed: not tried again in this run, because a cell needs every launch. A
     /// cell of a twin is its own: its loss costs the A/A pair, and not the baseline.
@@ -57,6 +57,18 @@ struct Known {
     measured: BTreeSet<CellKey>,
     /// Programs limited to fewer instructions after they died of one, by suite and variant.
     lower: BTreeMap<(String, String), Program>,
+}
+
+impl Known {
+    /// Take what a launch found.
+    fn take(&mut self, log: &MicroLog) {
+        let failed = log.failed.iter();
+        self.lost
+            .extend(failed.map(|failed| log.launch.cell_key(&failed.case)));
+        let done = log.cases.iter();
+        self.measured
+            .extend(done.map(|done| of_original(log.launch.cell_key(&done.case))));
+    }
 }
 
 /// Measure the launches of a run's micro suites that `logs` lack, and return what was recorded. A
@@ -80,26 +92,8 @@ pub fn of_run(
         scratch: scratch.path(),
         control,
     };
-    let mut known = Known {
-        lost: logs
-            .iter()
-            .flat_map(|log| {
-                log.failed
-                    .iter()
-                    .map(move |failed| log.launch.cell_key(&failed.case))
-            })
-            .collect(),
-        measured: logs
-            .iter()
-            .flat_map(|log| {
-                log.cases
-                    .iter()
-                    .map(move |done| log.launch.cell_key(&done.case))
-            })
-            .map(of_original)
-            .collect(),
-        lower: BTreeMap::new(),
-    };
+    let mut known = Known::default();
+    logs.iter().for_each(|log| known.take(log));
     let planned: Vec<(&MicroLaunch, &PlannedSuite)> = plan
         .micro
         .launches
@@ -173,12 +167,9 @@ fn one(
     let _inside = told::begin(launch).entered();
     loop {
         base::interrupt::check()?;
-        let timeouts = Timeouts::new(context.plan, context.control);
-        let cell = |case: &String| launch.cell_key(case);
-        let measured = cases
-            .iter()
-            .filter(|case| known.measured.contains(&of_original(cell(case))));
-        let measured: Vec<String> = measured.cloned().collect();
+        let is_measured =
+            |case: &&String| known.measured.contains(&of_original(launch.cell_key(case)));
+        let measured: Vec<String> = cases.iter().filter(is_measured).cloned().collect();
         let of = (suite.id.clone(), original(&launch.variant).to_owned());
         let is_of =
             |measured: &CellKey| measured.target == of.1 && measured.scenario == scenario_id(&of.0);
@@ -189,32 +180,26 @@ fn one(
             suite,
             launch,
             cases: &cases,
-            timeouts,
             measured: &measured,
             program: lower.map_or_else(|| context.programs.get(variant), Ok),
             may_lower: lower.is_none() && !known.measured.iter().any(is_of),
         };
-        let outcome = launch::launch(context, &wanted, references)?;
-        if outcome.end.status == Status::NotRun {
-            anyhow::bail!("{}", outcome.end.reason);
+        let (log, lower) = launch::launch(context, &wanted, references)?;
+        let end = log.end.clone().expect("its last line was just recorded");
+        if end.status == Status::NotRun {
+            anyhow::bail!("{}", end.reason);
         }
-        made.push(outcome.log);
-        if let Some(lower) = outcome.lower {
-            watch::warn(format!(
-                "{} of {}: {}",
-                launch.variant, suite.id, outcome.end.reason
-            ));
+        known.take(&log);
+        let left = cases.len();
+        cases.retain(|case| !knows(&log, case));
+        let goes_on = !cases.is_empty() && cases.len() < left;
+        made.push(log);
+        if let Some(lower) = lower {
+            let name = format!("{} of {}", launch.variant, suite.id);
+            watch::warn(format!("{name}: {}", end.reason));
             known.lower.insert(of, lower);
-            continue;
-        }
-        known.lost.extend(outcome.failed.iter().map(cell));
-        let done = outcome.done.iter().map(cell);
-        known.measured.extend(done.map(of_original));
-        let resolved = cases.len();
-        cases.retain(|case| !outcome.done.contains(case) && !outcome.failed.contains(case));
-        let goes_on = !cases.is_empty() && cases.len() < resolved;
-        if !goes_on {
-            told::end(&outcome.end);
+        } else if !goes_on {
+            told::end(&end);
             return Ok(made);
         }
     }
@@ -242,6 +227,12 @@ fn cases_left(
     ids.filter(|case| !done(case) && !is_lost(case)).collect()
 }
 
+/// Whether a launch has samples of a case, or recorded why there are none.
+fn knows(log: &MicroLog, case: &str) -> bool {
+    log.cases.iter().any(|done| done.case == case)
+        || log.failed.iter().any(|failed| failed.case == case)
+}
+
 fn is_of(log: &MicroLog, launch: &MicroLaunch) -> bool {
     log.launch.suite == launch.suite
         && log.launch.variant == launch.variant
@@ -253,25 +244,11 @@ fn of_original(mut cell: CellKey) -> CellKey {
     cell
 }
 
-/// How a launch ended, and which of its cases were measured.
-pub(crate) struct Outcome {
-    /// The record's last line.
-    pub(crate) end: End,
-    /// Ids of the cases that have samples.
-    pub(crate) done: Vec<String>,
-    /// Ids of the cases that failed.
-    pub(crate) failed: Vec<String>,
-    /// The program to start next, limited to fewer instructions, where this one died of an illegal
-    /// instruction before anything was measured.
-    pub(crate) lower: Option<Program>,
-    /// The launch's whole record.
-    pub(crate) log: MicroLog,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use schema::micro::record::{MicroFailed, MicroStart};
+    use schema::record::End;
 
     const SUITE: &str = r#"
 id = "s"
