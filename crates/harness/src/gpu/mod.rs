@@ -1,5 +1,5 @@
-//! The interface to GPUs for the doctor and the telemetry: the questions that a driver and a device
-//! can be asked, and the ways in which they can refuse an answer.
+//! The interface to GPUs for the doctor and the telemetry: the questions that a device can be
+//! asked, and the ways in which it can refuse an answer.
 //!
 //! `nvml` answers from NVIDIA's management library, which is loaded at run time; `scripted` gives
 //! the answers that a test sets, so that every way a GPU can fail is tried on machines without one.
@@ -9,8 +9,9 @@ mod nvml;
 #[cfg(test)]
 pub mod scripted;
 
-pub use nvml::driver;
+pub use nvml::{Driver, driver};
 
+use schema::record::Telemetry;
 use schema::registry::DeviceKind;
 use serde::Serialize;
 
@@ -28,48 +29,73 @@ pub enum Refusal {
 /// A device's answer to a question, or its refusal.
 pub type Answer<T> = Result<T, Refusal>;
 
-/// The driver of this machine.
-pub trait Driver {
-    /// The driver's version.
-    fn version(&self) -> Option<String>;
-    /// Newest CUDA version that the driver supports, e.g. `12.8`.
-    fn cuda(&self) -> Option<String>;
-    /// The number of devices that the driver finds.
-    fn device_count(&self) -> u32;
-    /// The device at `index`, in the driver's order.
-    fn device(&self, index: u32) -> Answer<Box<dyn Device>>;
+/// A question about a device at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// Power of the board.
+    Power,
+    /// Energy since the driver was loaded.
+    Energy,
+    /// How busy the device and its memory were over the driver's last sampling period.
+    Utilization,
+    /// Device memory that is in use by all processes.
+    MemoryUsed,
+    /// Clock of the SMs.
+    SmClock,
+    /// NVML's bit mask of the reasons why clocks are held down.
+    ThrottleReasons,
+    /// How busy its units were since the question was asked before (GPM): the first time there is
+    /// nothing to compare with, and the answer is empty.
+    Activity,
+    /// Clock of the memory.
+    MemoryClock,
+    /// Temperature of the die.
+    Temperature,
+    /// Memory errors since the driver was loaded.
+    EccErrors,
 }
 
-/// One device. Every method asks one question; each may be refused by itself.
+impl Counter {
+    /// All counters, in the order in which they are read.
+    pub const ALL: [Self; 10] = [
+        Self::Power,
+        Self::Energy,
+        Self::Utilization,
+        Self::MemoryUsed,
+        Self::SmClock,
+        Self::ThrottleReasons,
+        Self::Activity,
+        Self::MemoryClock,
+        Self::Temperature,
+        Self::EccErrors,
+    ];
+
+    /// The counter's name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Power => "power",
+            Self::Energy => "energy",
+            Self::Utilization => "utilization",
+            Self::MemoryUsed => "memory used",
+            Self::SmClock => "SM clock",
+            Self::ThrottleReasons => "throttle reasons",
+            Self::Activity => "activity",
+            Self::MemoryClock => "memory clock",
+            Self::Temperature => "temperature",
+            Self::EccErrors => "ECC errors",
+        }
+    }
+}
+
+/// One device at work. Every question may be refused by itself.
 pub trait Device: Send {
-    /// The device's name, size and limits. What can't be read is absent.
-    fn identity(&self) -> Identity;
-    /// How busy the device was over the driver's last sampling period.
-    fn utilization(&self) -> Answer<Utilization>;
-    /// Device memory that is in use by all processes, bytes.
-    fn memory_used_bytes(&self) -> Answer<u64>;
+    /// Put the values of a counter into `reading`; none where the question is refused.
+    fn read(&mut self, counter: Counter, reading: &mut Telemetry) -> Answer<()>;
     /// The compute processes on the device.
     fn processes(&self) -> Answer<Vec<GpuProcess>>;
-    /// Power of the board, milliwatts.
-    fn power_mw(&self) -> Answer<u64>;
-    /// Energy since the driver was loaded, millijoules.
-    fn energy_mj(&self) -> Answer<u64>;
-    /// Clock of the SMs, MHz.
-    fn sm_clock_mhz(&self) -> Answer<u32>;
-    /// Clock of the memory, MHz.
-    fn memory_clock_mhz(&self) -> Answer<u32>;
-    /// Temperature of the die, °C.
-    fn temperature_celsius(&self) -> Answer<u32>;
-    /// NVML's bit mask of the reasons why clocks are held down.
-    fn throttle_reasons(&self) -> Answer<u64>;
-    /// Memory errors since the driver was loaded.
-    fn ecc_errors(&self) -> Answer<EccErrors>;
-    /// How busy its units were since the last call (GPM); `None` on the first call, when there is
-    /// nothing to compare with.
-    fn activity(&mut self) -> Answer<Option<Activity>>;
 }
 
-/// A device's name, size and limits.
+/// A device's name, size and limits. What can't be read is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Identity {
     /// Product name.
@@ -90,15 +116,6 @@ pub struct Identity {
     pub mig: Option<bool>,
 }
 
-/// Shares of the driver's last sampling period, percent.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Utilization {
-    /// Share of the time in which a kernel ran.
-    pub gpu_percent: f64,
-    /// Share of the time in which device memory was read or written.
-    pub memory_percent: f64,
-}
-
 /// A process with a compute context on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuProcess {
@@ -106,28 +123,6 @@ pub struct GpuProcess {
     pub pid: u32,
     /// Device memory of the process (bytes), where the driver reports it.
     pub memory_bytes: Option<u64>,
-}
-
-/// Counts of memory errors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EccErrors {
-    /// Corrected errors; absent where not counted.
-    pub corrected: Option<u64>,
-    /// Uncorrected errors; absent where not counted.
-    pub uncorrected: Option<u64>,
-}
-
-/// Means over SMs and time, percent. A counter that the device lacks is absent.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Activity {
-    /// Share of the SMs that had a warp.
-    pub sm_active_percent: Option<f64>,
-    /// Warps on the SMs, as a share of the most that they hold.
-    pub sm_occupancy_percent: Option<f64>,
-    /// Share of the time in which tensor cores were at work.
-    pub tensor_active_percent: Option<f64>,
-    /// Share of the memory's bandwidth that was used.
-    pub dram_bandwidth_percent: Option<f64>,
 }
 
 /// Whether a GPU does a backend's work. For other backends its counters would be meaningless.
@@ -144,7 +139,7 @@ pub fn device_of(backend: &str) -> Option<Box<dyn Device>> {
     }
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let index = first_visible(visible.as_deref())?;
-    driver().ok()?.device(index).ok()
+    driver().ok()?.device(index)
 }
 
 /// Index of the first visible device. `None` where it is named by an id rather than a number,

@@ -2,8 +2,7 @@
 //! themselves are in `crate::gpu`; counters of devices at work are in `crate::telemetry`.
 
 use super::put;
-pub use crate::gpu::Identity as GpuDevice;
-use crate::gpu::{Driver, driver};
+use crate::gpu::{Identity, driver};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -17,14 +16,14 @@ pub struct Gpu {
     /// Newest CUDA version that the driver supports.
     pub cuda: Option<String>,
     /// The devices, in the driver's order.
-    pub devices: Vec<GpuDevice>,
+    pub devices: Vec<Identity>,
 }
 
 impl Gpu {
     /// Read this machine's driver and devices.
     pub fn read() -> Self {
         match driver() {
-            Ok(driver) => Self::from_driver(&driver),
+            Ok(driver) => Self::found(driver.version(), driver.cuda(), driver.identities()),
             Err(why) => Self {
                 absent: Some(why),
                 ..Self::default()
@@ -32,16 +31,14 @@ impl Gpu {
         }
     }
 
-    fn from_driver(driver: &impl Driver) -> Self {
-        let count = driver.device_count();
+    /// What a driver found; `None` among the devices is one that can't be asked.
+    fn found(driver: Option<String>, cuda: Option<String>, devices: Vec<Option<Identity>>) -> Self {
+        let none = devices.is_empty();
         Self {
-            absent: (count == 0).then(|| "the NVIDIA driver finds no device".to_owned()),
-            driver: driver.version(),
-            cuda: driver.cuda(),
-            devices: (0..count)
-                .filter_map(|index| driver.device(index).ok())
-                .map(|device| device.identity())
-                .collect(),
+            absent: none.then(|| "the NVIDIA driver finds no device".to_owned()),
+            driver,
+            cuda,
+            devices: devices.into_iter().flatten().collect(),
         }
     }
 
@@ -74,16 +71,19 @@ impl Gpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::scripted::{ScriptedDevice, ScriptedDriver};
 
     #[test]
     fn what_the_driver_finds_is_shown() {
-        let gpu = Gpu::from_driver(&ScriptedDriver(vec![ScriptedDevice::mute()]));
+        let device = Identity {
+            compute_capability: Some("9.0".into()),
+            ..Identity::default()
+        };
+        let gpu = Gpu::found(None, Some("13.0".into()), vec![None, Some(device)]);
         assert_eq!(gpu.absent, None);
         assert_eq!(gpu.cuda.as_deref(), Some("13.0"));
         assert_eq!(gpu.devices[0].compute_capability.as_deref(), Some("9.0"));
         assert_eq!(gpu.devices[0].power_limit_mw, None);
-        let none = Gpu::from_driver(&ScriptedDriver(vec![]));
+        let none = Gpu::found(None, None, vec![]);
         assert!(none.absent.is_some_and(|why| why.contains("no device")));
     }
 
@@ -96,9 +96,9 @@ mod tests {
     #[test]
     fn what_is_unknown_is_no_fact() {
         let gpu = Gpu {
-            devices: vec![GpuDevice {
+            devices: vec![Identity {
                 name: Some("NVIDIA H200".into()),
-                ..GpuDevice::default()
+                ..Identity::default()
             }],
             ..Gpu::default()
         };

@@ -14,7 +14,7 @@ mod tools;
 
 pub use cpu::{Cache, Cpu};
 pub use cpuid::{Palette, Processor};
-pub use gpu::{Gpu, GpuDevice};
+pub use gpu::Gpu;
 pub use memory::Memory;
 pub use system::{PackageManager, System, install_command};
 pub use tools::{Tool, Tools, is_here};

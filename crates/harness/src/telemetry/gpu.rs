@@ -1,7 +1,7 @@
 //! Reads a GPU's counters into a reading. A counter that the device lacks is asked for only once; a
 //! device that is lost is not asked again, and every later reading says so.
 
-use crate::gpu::{Answer, Device, Refusal};
+use crate::gpu::{Answer, Counter, Device, Refusal};
 use schema::record::Telemetry;
 use std::collections::BTreeSet;
 
@@ -45,12 +45,19 @@ impl GpuCounters {
             reading.gpu_lost = self.lost.clone();
             return;
         };
-        self.read_fast(device.as_ref(), reading);
-        if self.readings.is_multiple_of(ACTIVITY_EVERY) {
-            self.read_activity(device.as_mut(), reading);
+        let with_activity = self.readings.is_multiple_of(ACTIVITY_EVERY);
+        for counter in Counter::ALL {
+            let is_due = match counter {
+                Counter::Activity => with_activity,
+                Counter::MemoryClock | Counter::Temperature | Counter::EccErrors => thorough,
+                _ => true,
+            };
+            if is_due {
+                self.ask(counter.name(), reading, |to| device.read(counter, to));
+            }
         }
         if thorough {
-            self.read_slow(device.as_ref(), engine, reading);
+            self.read_processes(device.as_ref(), engine, reading);
         }
         self.readings = self.readings.wrapping_add(1);
         // A lost device is dropped with its handle; counters that it gave before are kept.
@@ -59,43 +66,13 @@ impl GpuCounters {
         }
     }
 
-    fn read_fast(&mut self, device: &dyn Device, reading: &mut Telemetry) {
-        reading.gpu_power_mw = self.ask("power", reading, || device.power_mw());
-        reading.gpu_energy_mj = self.ask("energy", reading, || device.energy_mj());
-        let utilization = self.ask("utilization", reading, || device.utilization());
-        reading.gpu_utilization_percent = utilization.map(|u| u.gpu_percent);
-        reading.gpu_memory_utilization_percent = utilization.map(|u| u.memory_percent);
-        reading.gpu_memory_used_bytes =
-            self.ask("memory used", reading, || device.memory_used_bytes());
-        reading.gpu_sm_clock_mhz = self.ask("SM clock", reading, || device.sm_clock_mhz());
-        reading.gpu_throttle_reasons =
-            self.ask("throttle reasons", reading, || device.throttle_reasons());
-    }
-
-    fn read_activity(&mut self, device: &mut dyn Device, reading: &mut Telemetry) {
-        let activity = self.ask("activity", reading, || device.activity());
-        if let Some(activity) = activity.flatten() {
-            reading.gpu_sm_active_percent = activity.sm_active_percent;
-            reading.gpu_sm_occupancy_percent = activity.sm_occupancy_percent;
-            reading.gpu_tensor_active_percent = activity.tensor_active_percent;
-            reading.gpu_dram_bandwidth_percent = activity.dram_bandwidth_percent;
-        }
-    }
-
-    fn read_slow(
+    fn read_processes(
         &mut self,
         device: &dyn Device,
         engine: impl Iterator<Item = u32>,
         reading: &mut Telemetry,
     ) {
-        reading.gpu_memory_clock_mhz =
-            self.ask("memory clock", reading, || device.memory_clock_mhz());
-        reading.gpu_temperature_celsius =
-            self.ask("temperature", reading, || device.temperature_celsius());
-        let errors = self.ask("ECC errors", reading, || device.ecc_errors());
-        reading.gpu_ecc_corrected = errors.and_then(|errors| errors.corrected);
-        reading.gpu_ecc_uncorrected = errors.and_then(|errors| errors.uncorrected);
-        if let Some(processes) = self.ask("processes", reading, || device.processes()) {
+        if let Some(processes) = self.ask("processes", reading, |_| device.processes()) {
             let engine: BTreeSet<u32> = engine.collect();
             let own = || processes.iter().filter(|p| engine.contains(&p.pid));
             reading.gpu_processes = Some(processes.len() as u32);
@@ -112,12 +89,12 @@ impl GpuCounters {
         &mut self,
         counter: &'static str,
         reading: &mut Telemetry,
-        question: impl FnOnce() -> Answer<T>,
+        question: impl FnOnce(&mut Telemetry) -> Answer<T>,
     ) -> Option<T> {
         if self.lost.is_some() || self.unsupported.contains(counter) {
             return None;
         }
-        match question() {
+        match question(reading) {
             Ok(answer) => return Some(answer),
             Err(Refusal::Unsupported) => {
                 self.unsupported.insert(counter);
@@ -139,7 +116,7 @@ impl GpuCounters {
 mod tests {
     use super::*;
     use crate::gpu::scripted::ScriptedDevice;
-    use crate::gpu::{EccErrors, GpuProcess};
+    use crate::gpu::GpuProcess;
 
     const ENGINE: u32 = 4711;
 
@@ -201,10 +178,8 @@ mod tests {
     #[test]
     fn a_counter_it_lacks_is_absent_and_asked_once() {
         let mut setting = Setting::busy();
-        setting.0.change(|s| s.activity = Err(Refusal::Unsupported));
-        setting
-            .0
-            .change(|s| s.energy_mj = Err(Refusal::Unsupported));
+        setting.0.refuse("activity", Refusal::Unsupported);
+        setting.0.refuse("energy", Refusal::Unsupported);
         for _ in 0..7 {
             let reading = setting.read();
             assert_eq!(reading.gpu_energy_mj, None);
@@ -212,9 +187,9 @@ mod tests {
             assert_eq!(reading.gpu_power_mw, Some(412_000));
             assert_eq!(reading.gpu_error, None, "to lack a counter is no error");
         }
-        assert_eq!(setting.0.asked("energy_mj"), 1);
+        assert_eq!(setting.0.asked("energy"), 1);
         assert_eq!(setting.0.asked("activity"), 1);
-        assert_eq!(setting.0.asked("power_mw"), 7);
+        assert_eq!(setting.0.asked("power"), 7);
     }
 
     #[test]
@@ -228,14 +203,18 @@ mod tests {
     #[test]
     fn a_question_that_fails_once_is_asked_again_and_the_reading_says_why() {
         let mut setting = Setting::busy();
-        let timeout = Refusal::Failed("timed out".into());
-        setting.0.change(|s| s.power_mw = Err(timeout));
+        setting
+            .0
+            .refuse("power", Refusal::Failed("timed out".into()));
         let reading = setting.read();
         assert_eq!(reading.gpu_power_mw, None);
         let error = reading.gpu_error.unwrap();
         assert_eq!(error, "power could not be read: timed out");
         assert_eq!(reading.gpu_sm_clock_mhz, Some(1980), "the others go on");
-        setting.0.change(|s| s.power_mw = Ok(5));
+        setting.0.change(|s| {
+            s.refused.clear();
+            s.values.gpu_power_mw = Some(5);
+        });
         let reading = setting.read();
         assert_eq!((reading.gpu_power_mw, reading.gpu_error), (Some(5), None));
     }
@@ -244,16 +223,16 @@ mod tests {
     fn a_lost_device_is_not_asked_again_and_every_reading_says_so() {
         let mut setting = Setting::busy();
         setting.read();
-        setting.0.refuse(&Refusal::Lost("GPU is lost".into()));
+        setting.0.refuse_all(&Refusal::Lost("GPU is lost".into()));
         let lost = Telemetry {
             gpu_lost: Some("the GPU was lost: GPU is lost".into()),
             ..Telemetry::default()
         };
         assert_eq!(setting.read(), lost);
         assert_eq!(setting.1.lost(), Some("the GPU was lost: GPU is lost"));
-        let asked = setting.0.asked("power_mw");
+        let asked = setting.0.asked("power");
         assert_eq!(setting.read(), lost);
-        assert_eq!(setting.0.asked("power_mw"), asked);
+        assert_eq!(setting.0.asked("power"), asked);
     }
 
     #[test]
@@ -261,7 +240,7 @@ mod tests {
         let mut setting = Setting::busy();
         setting
             .0
-            .change(|s| s.sm_clock_mhz = Err(Refusal::Lost("reset required".into())));
+            .refuse("SM clock", Refusal::Lost("reset required".into()));
         let reading = setting.read();
         assert_eq!(reading.gpu_power_mw, Some(412_000));
         assert_eq!(reading.gpu_processes, None);
@@ -271,14 +250,10 @@ mod tests {
     #[test]
     fn throttling_and_memory_errors_are_kept_as_they_are() {
         let mut setting = Setting::busy();
-        setting
-            .0
-            .change(|s| s.throttle_reasons = Ok(0x8000_0000_0000_0068));
         setting.0.change(|s| {
-            s.ecc_errors = Ok(EccErrors {
-                corrected: None,
-                uncorrected: Some(2),
-            });
+            s.values.gpu_throttle_reasons = Some(0x8000_0000_0000_0068);
+            s.values.gpu_ecc_corrected = None;
+            s.values.gpu_ecc_uncorrected = Some(2);
         });
         let reading = setting.read();
         assert_eq!(reading.gpu_throttle_reasons, Some(0x8000_0000_0000_0068));
@@ -291,7 +266,7 @@ mod tests {
         let process = |pid, memory_bytes| GpuProcess { pid, memory_bytes };
         let mut setting = Setting::busy();
         let mut processes = |list: Vec<GpuProcess>| {
-            setting.0.change(|s| s.processes = Ok(list));
+            setting.0.change(|s| s.processes = list);
             let reading = setting.read();
             (
                 reading.gpu_processes.unwrap(),

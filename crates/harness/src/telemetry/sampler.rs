@@ -339,7 +339,7 @@ mod tests {
         let before = until(&sampler, |all| !all.is_empty());
         assert_eq!(before[0].gpu_power_mw, Some(412_000));
         assert_eq!(sampler.gpu_lost(), None);
-        device.refuse(&Refusal::Lost("GPU is lost".into()));
+        device.refuse_all(&Refusal::Lost("GPU is lost".into()));
         let lost = |reading: &Telemetry| reading.gpu_lost.is_some();
         let after = until(&sampler, |all| all.iter().filter(|r| lost(r)).count() >= 2);
         let last = after.last().unwrap();
@@ -354,7 +354,7 @@ mod tests {
         device.change(|script| script.hangs = true);
         let sampler = here(Some(device.clone()));
         sampler.begin("p10");
-        while device.asked("power_mw") == 0 {
+        while device.asked("power") == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(sampler.take(), []);
