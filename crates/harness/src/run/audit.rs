@@ -23,62 +23,15 @@ const LOOKS_PER_S: f64 = 100.0;
 
 /// The audit of one process during a case; does nothing where its tokens aren't committed.
 pub struct Audit {
-    auditor: Option<Auditor>,
-    claims: Vec<RequestRecord>,
-}
-
-impl Audit {
-    /// Create the audit of a session; it does nothing where that wasn't opened as watched.
-    pub fn new(session: &Session, seed: u64) -> Self {
-        Self {
-            auditor: session.ring().map(|ring| {
-                let in_pieces = !session.hello.capabilities.score;
-                // The seed includes the present time, so that no engine can foresee the moments.
-                Auditor::new(ring, in_pieces, seed ^ now_ns())
-            }),
-            claims: Vec::new(),
-        }
-    }
-
-    /// Begin a case: forget the previous one.
-    pub fn begin(&mut self) {
-        self.claims.clear();
-        self.auditor.iter_mut().for_each(Auditor::begin);
-    }
-
-    /// Start a thread that looks at random moments.
-    pub fn watch(&mut self) {
-        self.auditor.iter_mut().for_each(Auditor::watch);
-    }
-
-    /// Stop looking for now.
-    pub fn pause(&mut self) {
-        self.auditor.iter_mut().for_each(Auditor::pause);
-    }
-
-    /// Keep the stamps of a request that was answered.
-    pub fn answered(&mut self, request: &RequestRecord) {
-        // The stamps of untimed requests are not used.
-        if !request.warmup {
-            self.claims.push(request.clone());
-        }
-    }
-
-    /// End the case, and return what the audit found; `None` where tokens aren't committed.
-    pub fn end(&mut self) -> Option<AuditResult> {
-        let claims = std::mem::take(&mut self.claims);
-        Some(self.auditor.as_mut()?.end(claims))
-    }
-}
-
-/// Looks at the commits of one process.
-struct Auditor {
-    ring: Arc<Ring>,
+    /// Where the process commits its tokens, if it does.
+    ring: Option<Arc<Ring>>,
     /// Whether it commits pieces of a text stream, as engines without log-probabilities do.
     in_pieces: bool,
     seed: u64,
     watching: Option<(Sender<()>, JoinHandle<Seen>)>,
     seen: Seen,
+    /// The timed requests that were answered.
+    claims: Vec<RequestRecord>,
 }
 
 /// One look: the count of commits, and the time before and after it was read (ns).
@@ -101,29 +54,41 @@ struct Seen {
     is_lost: bool,
 }
 
-impl Auditor {
-    /// The auditor of the process that commits into `ring`.
-    fn new(ring: Arc<Ring>, in_pieces: bool, seed: u64) -> Self {
+impl Audit {
+    /// Create the audit of a session; it does nothing where that wasn't opened as watched.
+    pub fn new(session: &Session, seed: u64) -> Self {
+        // The seed includes the present time, so that no engine can foresee the moments.
+        let seed = seed ^ now_ns();
+        Self::of_ring(session.ring(), !session.hello.capabilities.score, seed)
+    }
+
+    fn of_ring(ring: Option<Arc<Ring>>, in_pieces: bool, seed: u64) -> Self {
         Self {
             ring,
             in_pieces,
             seed,
             watching: None,
             seen: Seen::default(),
+            claims: Vec::new(),
         }
     }
 
-    fn begin(&mut self) {
+    /// Begin a case: forget the previous one.
+    pub fn begin(&mut self) {
         self.pause();
+        self.claims.clear();
         self.seen = Seen {
-            begin: self.ring.committed(),
+            begin: self.ring.as_ref().map_or(0, |ring| ring.committed()),
             ..Seen::default()
         };
     }
 
-    fn watch(&mut self) {
+    /// Start a thread that looks at random moments.
+    pub fn watch(&mut self) {
         self.pause();
-        let ring = Arc::clone(&self.ring);
+        let Some(ring) = self.ring.clone() else {
+            return;
+        };
         let mut seen = std::mem::take(&mut self.seen);
         self.seed = self.seed.wrapping_add(1);
         let mut random = SplitMix64(self.seed);
@@ -143,7 +108,8 @@ impl Auditor {
         self.watching = Some((stop, std::thread::spawn(look)));
     }
 
-    fn pause(&mut self) {
+    /// Stop looking for now.
+    pub fn pause(&mut self) {
         let Some((stop, thread)) = self.watching.take() else {
             return;
         };
@@ -154,17 +120,28 @@ impl Auditor {
         });
     }
 
-    fn end(&mut self, claims: Vec<RequestRecord>) -> AuditResult {
+    /// Keep the stamps of a request that was answered.
+    pub fn answered(&mut self, request: &RequestRecord) {
+        // The stamps of untimed requests are not used.
+        if !request.warmup {
+            self.claims.push(request.clone());
+        }
+    }
+
+    /// End the case, and return what the audit found; `None` where tokens aren't committed.
+    pub fn end(&mut self) -> Option<AuditResult> {
         self.pause();
-        self.seen.copy(&self.ring, self.ring.committed());
-        let seen = std::mem::take(&mut self.seen);
-        match seen.is_lost {
+        let claims = std::mem::take(&mut self.claims);
+        let mut seen = std::mem::take(&mut self.seen);
+        let ring = self.ring.as_ref()?;
+        seen.copy(ring, ring.committed());
+        Some(match seen.is_lost {
             true => AuditResult {
                 lost: true,
                 ..AuditResult::default()
             },
             false => seen.against(claims, self.in_pieces),
-        }
+        })
     }
 }
 
@@ -433,14 +410,15 @@ mod tests {
     fn what_is_committed_is_watched_until_the_case_is_over() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let ring = Arc::new(Ring::create(file.as_file()).unwrap());
-        let mut auditor = Auditor::new(Arc::clone(&ring), false, 1);
-        auditor.begin();
-        auditor.watch();
-        auditor.pause();
-        let found = auditor.end(Vec::new());
+        let mut audit = Audit::of_ring(Some(Arc::clone(&ring)), false, 1);
+        audit.begin();
+        audit.watch();
+        audit.pause();
+        let found = audit.end().unwrap();
         assert_eq!((found.first.tokens, found.uncommitted), (0, 0));
-        auditor.begin();
-        let found = auditor.end(vec![claim(1, &TRUE_NS)]);
+        audit.begin();
+        audit.answered(&claim(1, &TRUE_NS));
+        let found = audit.end().unwrap();
         assert_eq!(found.uncommitted, 4);
         // A count that is impossible, larger than the ring.
         let mut seen = Seen::default();
