@@ -9,12 +9,11 @@ use anyhow::{Result, bail};
 use base::files::write_whole;
 use base::repo::Repo;
 use harness::devices::Named;
-use harness::engine::EngineFailure;
 use harness::engine::session::Timeouts;
 use harness::plan::profile_targets;
 use harness::programs::Programs;
 use harness::verify::setup::{BATCHES, GateSetup, default_timeouts, limit, threads};
-use harness::verify::target::{Verified, not_verified, verify};
+use harness::verify::target::{not_verified, verify};
 use harness::verify::{golden, told};
 use models::ModelSpec;
 use provision::fetch::brought;
@@ -111,10 +110,9 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
             options.control.checkpoint()?;
             told::begin(model, target);
             options.control.skippable();
-            let verified =
-                verify_one(repo, &registry, &programs, target, model, &goldens, options)?;
+            let record = verify_one(repo, &registry, &programs, target, model, &goldens, options)?;
             let skipped = options.control.skipped();
-            if verified.record.status == Status::NotRun {
+            if record.status == Status::NotRun {
                 if !skipped || base::interrupt::requested() {
                     bail!("interrupted");
                 }
@@ -122,14 +120,14 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
                 continue;
             }
             if options.json {
-                println!("{}", serde_json::to_string(&verified.record)?);
+                println!("{}", serde_json::to_string(&record)?);
             } else {
-                print_line(&verified.record);
+                print_line(&record);
             }
-            told::end(&verified.record, programs.get(target).is_err());
+            told::end(&record, programs.get(target).is_err());
             // A user who names an engine wants it verified: a missing program is then a failure.
             let lacks = !options.engines.is_empty() && programs.get(target).is_err();
-            failed += u32::from(lacks || told::is_failure(verified.record.status));
+            failed += u32::from(lacks || told::is_failure(record.status));
         }
     }
     if failed > 0 {
@@ -147,21 +145,17 @@ fn verify_one(
     model: &str,
     goldens: &Goldens,
     options: &Options,
-) -> Result<Verified> {
+) -> Result<VerifyRecord> {
     let model_dir = repo.model_dir(model);
-    let not_verified = |failure: &EngineFailure| Verified {
-        record: not_verified(target, model, failure),
-        judgements: Vec::new(),
-    };
     if let Some(failure) = architecture::refused(registry, target, &model_dir) {
-        return Ok(not_verified(&failure));
+        return Ok(not_verified(target, model, &failure));
     }
     let limits = repo.parity_limits()?;
     let limit = limit(&limits, &target.precision)?;
     let (program, golden) = match (programs.get(target), goldens.for_target(target)) {
         (Ok(program), Ok(golden)) => (program, golden),
-        (Err(failure), _) => return Ok(not_verified(failure)),
-        (Ok(_), Err(failure)) => return Ok(not_verified(&failure)),
+        (Err(failure), _) => return Ok(not_verified(target, model, failure)),
+        (Ok(_), Err(failure)) => return Ok(not_verified(target, model, &failure)),
     };
     let setup = GateSetup {
         golden,

@@ -66,7 +66,7 @@ pub fn verify_targets(
                     timeouts: Timeouts::new(plan, control),
                 };
                 control.skippable();
-                verify(target, program, &setup).record
+                verify(target, program, &setup)
             }
         };
         let skipped = control.skipped();

@@ -16,14 +16,6 @@ use schema::registry::Target;
 use tokenizers::Tokenizer;
 use watch::warn;
 
-/// The result of a verification: the record, and each prompt's judgement for the user.
-pub struct Verified {
-    /// The record for `verify.jsonl`.
-    pub record: VerifyRecord,
-    /// The judgements by prompt, shortest first.
-    pub judgements: Vec<PromptJudgement>,
-}
-
 /// The record of a target that could not be verified.
 pub fn not_verified(target: &Target, model: &str, failure: &EngineFailure) -> VerifyRecord {
     VerifyRecord {
@@ -31,24 +23,17 @@ pub fn not_verified(target: &Target, model: &str, failure: &EngineFailure) -> Ve
         model: model.to_owned(),
         status: failure.status,
         reason: failure.reason.clone(),
-        verified_positions: None,
         scope: "none".into(),
-        kl_nats: None,
-        argmax_agreement: None,
-        batches: Vec::new(),
-        isa_limit: None,
-        prefix_cache: false,
-        prefix_cache_failure: String::new(),
-        repeat_ratio: None,
+        ..VerifyRecord::default()
     }
 }
 
-/// Verify one target. One that dies of an illegal instruction is tried once more, its library
-/// limited to fewer; the record has that limit, for all launches that follow.
-pub fn verify(target: &Target, program: &Program, setup: &GateSetup) -> Verified {
+/// Verify one target; returns its record. One that dies of an illegal instruction is tried once
+/// more, its library limited to fewer; the record has that limit, for all launches that follow.
+pub fn verify(target: &Target, program: &Program, setup: &GateSetup) -> VerifyRecord {
     let first = match ask(target, program, setup) {
         Err(first) => first,
-        Ok(verified) => return kept_to(program, verified),
+        Ok(record) => return kept_to(program, record),
     };
     let Some(lower) = program.after(&first) else {
         return kept_to(program, failed(target, setup, first));
@@ -61,29 +46,32 @@ pub fn verify(target: &Target, program: &Program, setup: &GateSetup) -> Verified
         ));
     }
     let again = ask(target, &lower, setup);
-    let verified = again.unwrap_or_else(|fallen| failed(target, setup, fallen));
-    kept_to(&lower, verified)
+    let record = again.unwrap_or_else(|failure| failed(target, setup, failure));
+    kept_to(&lower, record)
 }
 
 /// Note the limit of the program's library with which this result was found.
-fn kept_to(program: &Program, mut verified: Verified) -> Verified {
-    verified.record.isa_limit = program.isa_limit().cloned();
-    verified
+fn kept_to(program: &Program, record: VerifyRecord) -> VerifyRecord {
+    VerifyRecord {
+        isa_limit: program.isa_limit().cloned(),
+        ..record
+    }
 }
 
-fn failed(target: &Target, setup: &GateSetup, mut failure: EngineFailure) -> Verified {
+fn failed(target: &Target, setup: &GateSetup, mut failure: EngineFailure) -> VerifyRecord {
     // The last line of stderr is usually the cause; the rest is in the terminal's scrollback.
     let last = failure.stderr_tail.lines().last().unwrap_or_default();
     if failure.status == Status::Crashed && !last.is_empty() {
         failure.reason = format!("{}; its last words: {last}", failure.reason);
     }
-    Verified {
-        record: not_verified(target, &setup.golden.model, &failure),
-        judgements: Vec::new(),
-    }
+    not_verified(target, &setup.golden.model, &failure)
 }
 
-fn ask(target: &Target, program: &Program, setup: &GateSetup) -> Result<Verified, EngineFailure> {
+fn ask(
+    target: &Target,
+    program: &Program,
+    setup: &GateSetup,
+) -> Result<VerifyRecord, EngineFailure> {
     let (far, usual): (Vec<_>, Vec<_>) = setup.golden.prompts.iter().partition(|p| p.is_long());
     let longest = usual.iter().map(|p| p.context_tokens()).max().unwrap_or(1);
     let max_batch = setup.batches.iter().copied().max().unwrap_or(1);
@@ -199,7 +187,7 @@ fn conclude(
     scope_name: &str,
     answers: Answers,
     position_gap: Option<String>,
-) -> Verified {
+) -> VerifyRecord {
     let Answers {
         judgements,
         failure,
@@ -269,7 +257,7 @@ fn conclude(
     let decisive: usize = within.iter().map(|j| j.decisive).sum();
     let agreed: usize = within.iter().map(|j| j.agreed).sum();
     let kl_nats = within.iter().filter_map(|j| j.kl_nats).reduce(f64::max);
-    let record = VerifyRecord {
+    VerifyRecord {
         target: target.id.clone(),
         model: setup.golden.model.clone(),
         status,
@@ -288,6 +276,5 @@ fn conclude(
         prefix_cache,
         prefix_cache_failure,
         repeat_ratio,
-    };
-    Verified { record, judgements }
+    }
 }

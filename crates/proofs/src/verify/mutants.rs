@@ -199,7 +199,7 @@ fn seen(
             prefix_cache: true,
             timeouts: default_timeouts(),
         };
-        let record = verify(mutant, program, &setup).record;
+        let record = verify(mutant, program, &setup);
         match record.status {
             Status::WrongOutput => return Ok(Some((model, record.reason))),
             // A mutation of something that the model lacks (RoPE scaling, say) has no effect on it.
