@@ -8,7 +8,7 @@ mod share;
 
 use anyhow::{Result, anyhow, bail};
 use base::names::{self, Kind};
-pub use base::random::SplitMix64;
+use base::random::SplitMix64;
 use narrow::narrow_targets;
 use schema::micro::{MicroPlan, is_micro};
 use schema::own_prompts::OwnPrompts;

@@ -11,7 +11,7 @@
 //! sharing, and drops the cells that its original drops. A twin of the baseline isn't exempt as the
 //! baseline is, so it may have fewer cells.
 
-use crate::plan::SplitMix64;
+use base::random::SplitMix64;
 use schema::budget::Pilot;
 use schema::key::{Twin, TwinRole, twin_name};
 use schema::plan::{Launch, Plan};

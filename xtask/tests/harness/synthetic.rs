@@ -1,7 +1,7 @@
 //! Runs with made-up times, written as records, so that comparisons of them can be tested without
 //! timing anything.
 
-use harness::plan::SplitMix64;
+use base::random::SplitMix64;
 use schema::hash::sha256_hex;
 use schema::origin::{Origin, Shard};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};

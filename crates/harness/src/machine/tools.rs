@@ -63,21 +63,17 @@ impl Tools {
     pub fn read(repo: &Path) -> Self {
         let venv = "import venv, ensurepip; print('venv and ensurepip')";
         Self {
-            cc: first(repo, &[&env_or("CC", "cc"), "gcc", "clang"], "--version"),
-            cxx: first(
-                repo,
-                &[&env_or("CXX", "c++"), "g++", "clang++"],
-                "--version",
-            ),
+            cc: first(repo, &[&env_or("CC", "cc"), "gcc", "clang"]),
+            cxx: first(repo, &[&env_or("CXX", "c++"), "g++", "clang++"]),
             cmake: cmake(repo),
             libclang: libclang(),
             clang: clang(repo),
             python_venv: Tool {
                 found: run(repo, "python3", &["-c", venv]),
             },
-            git: first(repo, &["git"], "--version"),
-            nix: first(repo, &["nix"], "--version"),
-            node: first(repo, &["node"], "--version"),
+            git: first(repo, &["git"]),
+            nix: first(repo, &["nix"]),
+            node: first(repo, &["node"]),
             chromium: first(
                 repo,
                 &[
@@ -86,7 +82,6 @@ impl Tools {
                     "google-chrome",
                     "google-chrome-stable",
                 ],
-                "--version",
             ),
             ..Self::read_compilers(repo)
         }
@@ -98,9 +93,9 @@ impl Tools {
         Self {
             rust_pinned: toolchain.ok().and_then(|text| pinned_channel(&text)),
             in_nix_shell: NixShell::current().is_some(),
-            rustc: first(repo, &["rustc"], "--version"),
-            cargo: first(repo, &["cargo"], "--version"),
-            python: first(repo, &["python3"], "--version"),
+            rustc: first(repo, &["rustc"]),
+            cargo: first(repo, &["cargo"]),
+            python: first(repo, &["python3"]),
             ..Self::default()
         }
     }
@@ -129,11 +124,11 @@ pub fn is_here(repo: &Path, need: Need) -> bool {
 }
 
 fn cmake(repo: &Path) -> Tool {
-    first(repo, &["cmake"], "--version")
+    first(repo, &["cmake"])
 }
 
 fn clang(repo: &Path) -> Tool {
-    first(repo, &["clang++"], "--version")
+    first(repo, &["clang++"])
 }
 
 fn libclang() -> Tool {
@@ -147,11 +142,11 @@ fn env_or(name: &str, default: &str) -> String {
     set.unwrap_or_else(|| default.to_owned())
 }
 
-/// The first of the programs that runs with `argument`.
-fn first(repo: &Path, programs: &[&str], argument: &str) -> Tool {
+/// The first of the programs that tells its version.
+fn first(repo: &Path, programs: &[&str]) -> Tool {
     let found = programs
         .iter()
-        .find_map(|program| run(repo, program, &[argument]));
+        .find_map(|program| run(repo, program, &["--version"]));
     Tool { found }
 }
 

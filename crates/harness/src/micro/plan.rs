@@ -1,10 +1,10 @@
 //! Plans which micro suites a run measures and in which order, from suites, programs, profile and
 //! seed. Pure.
 
-use crate::plan::{Choice, SplitMix64};
+use crate::plan::Choice;
 use anyhow::{Result, anyhow, bail};
 use base::names::{Kind, UnknownName};
-use base::random::hash;
+use base::random::{SplitMix64, hash};
 use schema::key::twin_name;
 use schema::micro::{
     DIR, MicroLaunch, MicroPlan, MicroRegistry, PlannedSuite, Suite, SuiteCase, SuiteVariants,

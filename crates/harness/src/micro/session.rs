@@ -136,11 +136,20 @@ impl Session {
         self.process.abort()
     }
 
+    /// Send a request; returns the answer with its stamps, as the function of this name does.
     fn ask(&mut self, request: &Request) -> Result<(Event, u64, u64), EngineFailure> {
-        ask(&mut self.process, request, self.timeout).map_err(|refused| {
-            self.is_over |= refused.is_last;
-            refused.failure
-        })
+        let (event, asked_ns, read_ns) = ask(&mut self.process, request, self.timeout)?;
+        match event {
+            Event::Error {
+                kind,
+                message,
+                is_last,
+            } => {
+                self.is_over |= is_last;
+                Err(EngineFailure::new(status_of(kind), message))
+            }
+            event => Ok((event, asked_ns, read_ns)),
+        }
     }
 }
 
@@ -149,21 +158,15 @@ fn handshake(
     load: &Load,
     timeout: Duration,
 ) -> Result<(Hello, u64), EngineFailure> {
-    let answer = ask(process, &Request::Load(load.clone()), timeout);
-    match answer.map_err(|refused| refused.failure)? {
-        (Event::Hello(hello), _, ready_ns) => {
+    let (event, _, ready_ns) = ask(process, &Request::Load(load.clone()), timeout)?;
+    match event {
+        Event::Hello(hello) => {
             check_protocol("micro protocol", hello.protocol, PROTOCOL)?;
             Ok((hello, ready_ns))
         }
-        (other, ..) => Err(unexpected("`hello`", &other)),
+        Event::Error { kind, message, .. } => Err(EngineFailure::new(status_of(kind), message)),
+        other => Err(unexpected("`hello`", &other)),
     }
-}
-
-/// A request that was answered with a failure or not at all.
-struct Refused {
-    failure: EngineFailure,
-    /// Whether the program reported that it can't go on.
-    is_last: bool,
 }
 
 /// Send a request; returns the answer, the time before the request was written, and the time after
@@ -172,25 +175,12 @@ fn ask(
     process: &mut Process,
     request: &Request,
     timeout: Duration,
-) -> Result<(Event, u64, u64), Refused> {
-    let refused = |failure, is_last| Refused { failure, is_last };
+) -> Result<(Event, u64, u64), EngineFailure> {
     let asked_ns = now_ns();
     // A process that is dead is reported by its exit status, so ignore a failed write.
     let _ = process.write_line(&encode(request));
-    let deadline = Instant::now() + timeout;
-    let answer = next_event(process, deadline, "answering");
-    let (event, read_ns) = answer.map_err(|failure| refused(failure, false))?;
-    match event {
-        Event::Error {
-            kind,
-            message,
-            is_last,
-        } => Err(refused(
-            EngineFailure::new(status_of(kind), message),
-            is_last,
-        )),
-        event => Ok((event, asked_ns, read_ns)),
-    }
+    let (event, read_ns) = next_event(process, Instant::now() + timeout, "answering")?;
+    Ok((event, asked_ns, read_ns))
 }
 
 fn encode(request: &Request) -> String {

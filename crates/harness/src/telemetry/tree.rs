@@ -96,23 +96,20 @@ impl Tree {
     }
 
     fn discover(&mut self, thorough: bool) {
-        if self.by_thread {
-            let mut next = 0;
-            while next < self.living.len() && self.living.len() < PROCESSES_MAX {
-                for child in children_by_thread(self.living[next].pid, thorough) {
-                    self.add(child);
-                }
-                next += 1;
-            }
-        } else if thorough {
-            let children = children_of_all();
-            let mut next = 0;
-            while next < self.living.len() && self.living.len() < PROCESSES_MAX {
-                for &child in children.get(&self.living[next].pid).into_iter().flatten() {
-                    self.add(child);
-                }
-                next += 1;
-            }
+        let mut of_all = match (self.by_thread, thorough) {
+            (true, _) => BTreeMap::new(),
+            (false, true) => children_of_all(),
+            (false, false) => return,
+        };
+        let mut next = 0;
+        while next < self.living.len() && self.living.len() < PROCESSES_MAX {
+            let pid = self.living[next].pid;
+            let children = match self.by_thread {
+                true => children_by_thread(pid, thorough),
+                false => of_all.remove(&pid).unwrap_or_default(),
+            };
+            children.into_iter().for_each(|child| self.add(child));
+            next += 1;
         }
     }
 
