@@ -10,7 +10,7 @@ use super::pending::Pending;
 use super::residents::{serves, shares};
 use super::watched::Engine;
 use super::weights::Weights;
-use super::{Stage, scenario, told};
+use super::{Ended, Stage, scenario, told};
 use crate::engine::load::load_for_cases;
 use crate::engine::session::{Session, Timeouts};
 use crate::engine::{self, EngineFailure, Program};
@@ -57,8 +57,8 @@ pub struct Context<'a> {
 /// A launch in progress. Its methods fail only where its record can't be written; `begin` fails also
 /// where prompts can't be cut.
 pub(super) struct Running<'a> {
-    context: &'a Context<'a>,
-    launch: &'a Launch,
+    pub(super) context: &'a Context<'a>,
+    pub(super) launch: &'a Launch,
     scenario: &'a PlannedScenario,
     cases: VecDeque<(&'a Case, CasePrompts)>,
     record: Recorder<LaunchLog>,
@@ -73,7 +73,7 @@ pub(super) struct Running<'a> {
     /// The session that goes on to another launch.
     stays: Option<Session>,
     /// The launch's span in the log.
-    span: Span,
+    pub(super) span: Span,
 }
 
 impl<'a> Running<'a> {
@@ -175,31 +175,6 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Take the session, where it serves another launch; `None` after the first call.
-    pub(super) fn stay(&mut self) -> Option<Session> {
-        self.stays.take()
-    }
-
-    /// The log of everything that was recorded.
-    pub(super) fn into_log(self) -> Result<LaunchLog> {
-        self.record.into_log()
-    }
-
-    /// The launch's span in the log.
-    pub(super) fn span(&self) -> &Span {
-        &self.span
-    }
-
-    /// The planned launch.
-    pub(super) fn launch(&self) -> &'a Launch {
-        self.launch
-    }
-
-    /// The launch's inputs.
-    pub(super) fn context(&self) -> &'a Context<'a> {
-        self.context
-    }
-
     /// Stop the launch's process until it is resumed.
     pub(super) fn pause(&self) {
         if let Some(engine) = &self.engine {
@@ -294,6 +269,16 @@ impl<'a> Running<'a> {
         if let Some(engine) = self.engine.take() {
             self.failure = Some(failure.with_stderr(engine.session.abort()));
         }
+    }
+
+    /// Finish the launch; also returns its session, where that serves another launch.
+    pub(super) fn end(mut self) -> Result<(Ended, Option<Session>)> {
+        let ended = Ended {
+            end: self.finish()?,
+            skipped: self.was_skipped(),
+            log: self.record.into_log()?,
+        };
+        Ok((ended, self.stays))
     }
 
     /// End the process, unless it failed, and the record; returns how the launch ended. Later calls

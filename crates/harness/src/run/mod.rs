@@ -91,11 +91,7 @@ pub fn run(
                 told::dropped(&item.launch, status);
                 continue;
             }
-            let target = plan
-                .targets
-                .iter()
-                .find(|t| t.id == original(&item.launch.target))
-                .expect("the plan names its targets");
+            let target = target_of(plan, &item.launch);
             let Ok(program) = stage.programs.get(target) else {
                 continue;
             };
@@ -183,14 +179,13 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
         several => turns::run(several)?,
     }
     all.into_iter()
-        .map(|mut running| {
-            let end = running.finish()?;
-            if let Some(session) = running.stay() {
-                residents.keep(&running.launch().target, session);
+        .map(|running| {
+            let launch = running.launch;
+            let (ended, session) = running.end()?;
+            if let Some(session) = session {
+                residents.keep(&launch.target, session);
             }
-            let skipped = running.was_skipped();
-            let log = running.into_log()?;
-            Ok(Ended { end, skipped, log })
+            Ok(ended)
         })
         .collect()
 }
@@ -200,11 +195,7 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
 /// never take turns: the processes would have to share its memory, and its counters don't
 /// distinguish processes.
 fn rounds<'a>(plan: &Plan, pending: &'a [Pending]) -> Vec<Vec<&'a Pending>> {
-    let uses_gpu = |item: &&Pending| {
-        let is_it = |target: &&Target| target.id == original(&item.launch.target);
-        let target = plan.targets.iter().find(is_it);
-        target.is_some_and(|target| gpu::is_used_by(&target.backend))
-    };
+    let uses_gpu = |item: &&Pending| gpu::is_used_by(&target_of(plan, &item.launch).backend);
     let same = |a: &Pending, b: &Pending| {
         (a.launch.invocation, &a.launch.scenario) == (b.launch.invocation, &b.launch.scenario)
     };
@@ -284,6 +275,13 @@ pub fn positions(verify: &BTreeMap<String, VerifyRecord>, target: &str) -> u32 {
     record
         .and_then(|record| record.verified_positions)
         .unwrap_or(0)
+}
+
+/// The target of a launch, which a twin has in common with its original.
+fn target_of<'a>(plan: &'a Plan, launch: &Launch) -> &'a Target {
+    let id = original(&launch.target);
+    let target = plan.targets.iter().find(|target| target.id == id);
+    target.expect("the plan names its targets")
 }
 
 /// The scenario of the plan with this id.

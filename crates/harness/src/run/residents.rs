@@ -4,10 +4,9 @@
 //! only as long as no other process uses the GPU.
 
 use super::pending::Pending;
-use super::scenario;
+use super::{scenario, target_of};
 use crate::engine::session::Session;
 use crate::gpu;
-use schema::key::original;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::registry::Target;
 
@@ -80,10 +79,8 @@ pub(super) fn shares(plan: &Plan, scenario: &PlannedScenario) -> bool {
 /// has the GPU to itself until it ends.
 pub(super) fn in_order(plan: &Plan, launches: Vec<Pending>) -> Vec<Pending> {
     let shares_gpu = |item: &Pending| {
-        let target = plan.targets.iter();
-        let mut target = target.filter(|t| t.id == original(&item.launch.target));
         shares(plan, scenario(plan, &item.launch.scenario))
-            && target.any(|target| gpu::is_used_by(&target.backend))
+            && gpu::is_used_by(&target_of(plan, &item.launch).backend)
     };
     let mut all = Vec::with_capacity(launches.len());
     for block in launches.chunk_by(|a, b| a.launch.invocation == b.launch.invocation) {

@@ -27,7 +27,7 @@ pub(super) fn run(all: &mut [Running]) -> Result<()> {
     let Some(first) = all.first() else {
         return Ok(());
     };
-    let (plan, launch) = (first.context().stage.plan, first.launch());
+    let (plan, launch) = (first.context.stage.plan, first.launch);
     let stream = format!("turns/{}/{}", launch.scenario, launch.invocation);
     let mut random = SplitMix64(plan.seed ^ random::hash(&stream));
     for id in case_order(plan, launch) {
@@ -63,7 +63,7 @@ impl<'r, 'a> Player<'r, 'a> {
     /// Begin the case `id`; `None` where the launch doesn't have that case, or has failed.
     fn new(running: &'r mut Running<'a>, id: &str) -> Option<Self> {
         let (case, prompts) = running.take_case(id)?;
-        let span = running.span().in_scope(|| told::span(case));
+        let span = running.span.in_scope(|| told::span(case));
         let (engine, _) = running.at_work()?;
         engine.begin_turns(case);
         Some(Self {
@@ -78,7 +78,7 @@ impl<'r, 'a> Player<'r, 'a> {
     /// Make the untimed requests of the case, before any turn.
     fn warm_up(&mut self, requests: u32) -> Result<(), CaseError> {
         let _inside = self.span.clone().entered();
-        told::turn(self.running.launch());
+        told::turn(self.running.launch);
         told::case(self.case);
         let Some((engine, record)) = self.running.at_work() else {
             return Ok(());
@@ -93,8 +93,8 @@ impl<'r, 'a> Player<'r, 'a> {
 
     fn turn(&mut self) -> Result<(), CaseError> {
         let _inside = self.span.clone().entered();
-        told::turn(self.running.launch());
-        let canary = self.running.context().canary;
+        told::turn(self.running.launch);
+        let canary = self.running.context.canary;
         let Some((engine, record)) = self.running.at_work() else {
             return Ok(());
         };
@@ -126,7 +126,7 @@ impl<'r, 'a> Player<'r, 'a> {
             Ok(()) => Ok(()),
             Err(CaseError::Engine(failure)) => {
                 if failure.was_skipped() {
-                    self.running.context().stage.control.skippable(); // the others go on
+                    self.running.context.stage.control.skippable(); // the others go on
                 }
                 self.running.fail(failure);
                 self.running.finish().map(drop)
