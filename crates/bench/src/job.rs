@@ -24,8 +24,7 @@ use base::repo::Repo;
 use harness::programs::Programs;
 use harness::prompts::Prompts;
 use harness::run::pending;
-use harness::run::trace::Tracing;
-use harness::run::{capacity, pilot};
+use harness::run::{capacity, pilot, trace};
 use harness::verify::of_run::verify_targets;
 use harness::{micro, run, twins};
 use judging::check_outputs;
@@ -241,15 +240,16 @@ fn to_the_end(
         // After everything is timed, and in launches of their own, because tracing slows down an
         // engine.
         watch::stage(Stage::Trace);
-        let tracing = Tracing {
-            repo,
+        let stage = run::Stage {
             plan: &opened.header.plan,
             run_dir: &run_dir,
+            model_dir: &repo.model_dir(&opened.header.plan.model),
             programs: &opened.programs,
             prompts: &opened.prompts,
+            verify: &run.verify,
             control: &opened.control,
         };
-        tracing.of_run(&run, &[], false, || build::tracer(repo))?;
+        trace::of_run(&stage, &run, &[], false, || build::tracer(repo))?;
         run.reload_kernels(&run_dir)?;
     }
     let summary = Summary::new(repo, &run.clone().own_part())?;

@@ -5,7 +5,8 @@ use anyhow::Result;
 use base::exclusive;
 use base::names::{self, UnknownName};
 use base::repo::Repo;
-use harness::run::trace::{Tracing, here, targets};
+use harness::run::Stage;
+use harness::run::trace::{self, here, targets};
 use provision::build;
 use schema::run::Run;
 use std::path::Path;
@@ -29,15 +30,16 @@ pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCo
         Purpose::Start,
         Control::default(),
     )?;
-    let tracing = Tracing {
-        repo,
+    let stage = Stage {
         plan: &opened.header.plan,
         run_dir: &opened.run_dir,
+        model_dir: &repo.model_dir(&opened.header.plan.model),
         programs: &opened.programs,
         prompts: &opened.prompts,
+        verify: &run.verify,
         control: &opened.control,
     };
-    match tracing.of_run(&run, engines, true, || build::tracer(repo))? {
+    match trace::of_run(&stage, &run, engines, true, || build::tracer(repo))? {
         true => Ok(ExitCode::SUCCESS),
         false => Ok(ExitCode::from(3)),
     }

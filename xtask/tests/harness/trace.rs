@@ -6,7 +6,7 @@ use harness::engine::Program;
 use harness::machine::Gpu;
 use harness::programs::Programs;
 use harness::prompts::Prompts;
-use harness::run::trace::Tracing;
+use harness::run::{Stage, trace};
 use schema::kernels::{KernelTrace, TracedLaunch};
 use schema::registry::Target;
 use schema::run_files::RunFiles;
@@ -22,12 +22,13 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
     let run_dir = checkout.path("runs").join(&run.header.id);
     let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed_of_prompts());
     let prompts = prompts.expect("a tokenizer");
-    let tracing = Tracing {
-        repo: &repo,
+    let stage = Stage {
         plan,
         run_dir: &run_dir,
+        model_dir: &repo.model_dir(&plan.model),
         programs: &Programs::default(),
         prompts: &prompts,
+        verify: &run.verify,
         control: &Control::default(),
     };
     let tracer = provision::build::tracer(&Checkout::real_repo()).expect("the tracer can be built");
@@ -36,17 +37,17 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
     let driver = library(dir.path(), "tests/harness/driver.c");
     let fake = Checkout::fake_program();
     let target: &Target = &plan.targets[0];
-    let trace = |environment: &[(&str, &str)]| {
+    let traced = |environment: &[(&str, &str)]| {
         let mut program: Program = fake.clone();
         let own = environment.iter().map(|(k, v)| ((*k).into(), (*v).into()));
         program.env = own.collect();
-        let result = tracing.of_target(target, &program, &tracer, &run.verify);
+        let result = trace::of_target(&stage, target, &program, &tracer);
         result.expect("the run's directory can be written")
     };
     let driver = driver.display().to_string();
     let cupti = cupti.display().to_string();
 
-    let found = trace(&[
+    let found = traced(&[
         ("LD_PRELOAD", &driver),
         ("BENCH_CUPTI_LIBRARY", &cupti),
         ("FAKE_DECODE_US", "5000"),
@@ -60,7 +61,7 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
     assert!(found.share(Class::Matmul).is_some_and(|share| share > 0.0));
 
     // A failure is recorded in a new file, and the old record stays as it was.
-    let why = trace(&[
+    let why = traced(&[
         ("LD_PRELOAD", &driver),
         ("BENCH_CUPTI_LIBRARY", "/nowhere/libcupti.so"),
     ])
@@ -69,7 +70,7 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
         why.starts_with("libcupti: ") && why.contains("/nowhere"),
         "{why}"
     );
-    let why = trace(&[]).expect_err("nothing loads the tracer");
+    let why = traced(&[]).expect_err("nothing loads the tracer");
     assert!(why.contains("never started CUDA"), "{why}");
     let traces = run_dir.join("kernels").join(&target.id);
     let first = traces.join("single_request.p10.trace.jsonl");

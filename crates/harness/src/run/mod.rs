@@ -49,7 +49,7 @@ use std::time::Duration;
 use watch::Control;
 use weights::Weights;
 
-/// The inputs of measuring, which pilots, capacities and launches share.
+/// The inputs of measuring, which pilots, capacities, launches and traces share.
 #[derive(Clone, Copy)]
 pub struct Stage<'a> {
     /// The run's plan.

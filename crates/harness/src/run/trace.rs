@@ -5,52 +5,32 @@
 
 mod choice;
 
+use super::Stage;
 use super::issue::issue;
 use super::load::{CaseError, CasePrompts, PromptQueue};
 use crate::engine::load::load_for_cases;
 use crate::engine::session::{Session, Timeouts};
 use crate::engine::{EngineFailure, Program, end};
 use crate::machine::Gpu;
-use crate::programs::Programs;
-use crate::prompts::Prompts;
 use anyhow::{Context, Result, bail};
 use base::files::{Appender, attempt_suffix};
-use base::repo::Repo;
 use choice::case;
 pub use choice::targets;
 use protocol::clock::now_ns;
 use schema::kernels::{REQUESTS_SUFFIX, TRACE_VARIABLE, TRACES_DIR, TracedLaunch, trace_path};
-use schema::plan::{Case, Plan, PlannedScenario};
-use schema::record::{LaunchRecord, RecordEvent, Status, VerifyRecord};
+use schema::plan::Case;
+use schema::record::{LaunchRecord, RecordEvent, Status};
 use schema::registry::Target;
 use schema::run::Run;
 use schema::run_files::RunFiles;
 use schema::scenario::LoadShape;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use watch::Control;
 
 /// The variable by which the CUDA driver loads a library into a process.
 const INJECTION_VARIABLE: &str = "CUDA_INJECTION64_PATH";
 /// Requests before the analysed ones: graphs are captured and kernels tuned in them.
 const WARMUP_REQUESTS: u32 = 2;
-
-/// The inputs of tracing a run.
-pub struct Tracing<'a> {
-    /// The checkout.
-    pub repo: &'a Repo,
-    /// The run's plan.
-    pub plan: &'a Plan,
-    /// The run's directory.
-    pub run_dir: &'a Path,
-    /// The engines' programs.
-    pub programs: &'a Programs,
-    /// The text that prompts are cut from.
-    pub prompts: &'a Prompts,
-    /// The handle through which the user can stop the run.
-    pub control: &'a Control,
-}
 
 /// Whether this machine has an NVIDIA device; `Err` says why not.
 pub fn here() -> Result<(), String> {
@@ -63,172 +43,156 @@ pub fn here() -> Result<(), String> {
     }
 }
 
-impl Tracing<'_> {
-    /// Trace the targets of `run` of the engines named (or all) and print what was seen; targets
-    /// with a usable trace are traced only if `again`. `tracer` provides the tracer's library, once
-    /// there is something to trace. Returns whether all could be traced. `Err` only where the run's
-    /// directory can't be written, or on an interrupt.
-    pub fn of_run(
-        &self,
-        run: &Run,
-        engines: &[String],
-        again: bool,
-        tracer: impl FnOnce() -> Result<PathBuf, EngineFailure>,
-    ) -> Result<bool> {
-        let chosen = here().and_then(|()| targets(self.plan, &run.verify, engines));
-        let chosen = match chosen {
-            Ok(chosen) => chosen,
+/// Trace the targets of `run` of the engines named (or all) and print what was seen; targets with a
+/// usable trace are traced only if `again`. `tracer` provides the tracer's library, once there is
+/// something to trace. Returns whether all could be traced. `Err` only where the run's directory
+/// can't be written, or on an interrupt.
+pub fn of_run(
+    stage: &Stage,
+    run: &Run,
+    engines: &[String],
+    again: bool,
+    tracer: impl FnOnce() -> Result<PathBuf, EngineFailure>,
+) -> Result<bool> {
+    let chosen = here().and_then(|()| targets(stage.plan, stage.verify, engines));
+    let chosen = match chosen {
+        Ok(chosen) => chosen,
+        Err(why) => {
+            println!("No kernels traced: {why}");
+            return Ok(true);
+        }
+    };
+    let tracer = match tracer() {
+        Ok(tracer) => tracer,
+        Err(failure) => {
+            watch::warn(format!("No kernels traced: {failure}"));
+            return Ok(false);
+        }
+    };
+    let programs = stage.programs.clone().as_judged(stage.verify);
+    let mut all = true;
+    for target in chosen {
+        stage.control.checkpoint()?;
+        let earlier = run
+            .kernels
+            .iter()
+            .find(|l| l.log.launch.target == target.id);
+        if !again && earlier.is_some_and(|l| stats::kernels::analyse(l).is_ok()) {
+            continue;
+        }
+        let Ok(program) = programs.get(target) else {
+            continue; // a failed build was reported before
+        };
+        stage.control.next_piece(Duration::ZERO)?;
+        match of_target(stage, target, program, &tracer)? {
+            Ok(analysis) => eprintln!("Kernels: {} {}", target.id, words(&analysis)),
             Err(why) => {
-                println!("No kernels traced: {why}");
-                return Ok(true);
-            }
-        };
-        let tracer = match tracer() {
-            Ok(tracer) => tracer,
-            Err(failure) => {
-                watch::warn(format!("No kernels traced: {failure}"));
-                return Ok(false);
-            }
-        };
-        let programs = self.programs.clone().as_judged(&run.verify);
-        let mut all = true;
-        for target in chosen {
-            self.control.checkpoint()?;
-            let earlier = run
-                .kernels
-                .iter()
-                .find(|l| l.log.launch.target == target.id);
-            if !again && earlier.is_some_and(|l| stats::kernels::analyse(l).is_ok()) {
-                continue;
-            }
-            let Ok(program) = programs.get(target) else {
-                continue; // a failed build was reported before
-            };
-            self.control.next_piece(Duration::ZERO)?;
-            match self.of_target(target, program, &tracer, &run.verify)? {
-                Ok(analysis) => eprintln!("Kernels: {} {}", target.id, words(&analysis)),
-                Err(why) => {
-                    all = false;
-                    watch::warn(format!("No kernels of {}: {why}", target.id));
-                }
+                all = false;
+                watch::warn(format!("No kernels of {}: {why}", target.id));
             }
         }
-        Ok(all)
     }
+    Ok(all)
+}
 
-    /// Launch a target with the tracer inside; returns the trace's analysis, or why there is none.
-    pub fn of_target(
-        &self,
-        target: &Target,
-        program: &Program,
-        tracer: &Path,
-        verify: &BTreeMap<String, VerifyRecord>,
-    ) -> Result<Result<stats::kernels::KernelAnalysis, String>> {
-        let (scenario, case) = match case(self.plan, verify, &target.id) {
-            Ok(found) => found,
-            Err(why) => return Ok(Err(why)),
-        };
-        let (requests, attempt) = self.free_path(target, scenario, &case);
-        let requests = std::path::absolute(&requests)
-            .with_context(|| format!("{} has no absolute path", requests.display()))?;
-        let mut traced = program.clone();
-        let mut set = |name: &str, value: &Path| {
-            traced.env.push((name.into(), value.display().to_string()));
-        };
-        set(INJECTION_VARIABLE, tracer);
-        set(TRACE_VARIABLE, &trace_path(&requests));
-        let launch = LaunchRecord {
-            target: target.id.clone(),
-            scenario: scenario.id.clone(),
-            invocation: 0,
-            attempt,
-            cases: vec![case.id.clone()],
-            argv: program.argv_recorded.clone(),
-            isa_limit: program.isa_limit().cloned(),
-            start_ns: now_ns(),
-            reused: false,
-        };
-        self.launch(target, &traced, &case, launch, &requests)?;
-        let all = TracedLaunch::load_all(&RunFiles::open(self.run_dir)?)?;
-        let newest = all.iter().find(|l| l.log.launch.target == target.id);
-        let newest = newest.context("the launch that was just recorded is gone")?;
-        Ok(stats::kernels::analyse(newest))
-    }
+/// Launch a target with the tracer inside; returns the trace's analysis, or why there is none.
+pub fn of_target(
+    stage: &Stage,
+    target: &Target,
+    program: &Program,
+    tracer: &Path,
+) -> Result<Result<stats::kernels::KernelAnalysis, String>> {
+    let (scenario, case) = match case(stage.plan, stage.verify, &target.id) {
+        Ok(found) => found,
+        Err(why) => return Ok(Err(why)),
+    };
+    let prompts = prompts(stage, &case)?;
+    let dir = stage.run_dir.join(TRACES_DIR).join(&target.id);
+    let dir = std::path::absolute(&dir)
+        .with_context(|| format!("{} has no absolute path", dir.display()))?;
+    let named = |attempt: u32| {
+        let suffix = attempt_suffix(attempt);
+        dir.join(format!(
+            "{}.{}{suffix}{REQUESTS_SUFFIX}",
+            scenario.id, case.id
+        ))
+    };
+    let (mut record, attempt) = Appender::create_next(0, &named)?;
+    let mut traced = program.clone();
+    let mut set = |name: &str, value: &Path| {
+        traced.env.push((name.into(), value.display().to_string()));
+    };
+    set(INJECTION_VARIABLE, tracer);
+    set(TRACE_VARIABLE, &trace_path(&named(attempt)));
+    record.event(RecordEvent::Launch(LaunchRecord {
+        target: target.id.clone(),
+        scenario: scenario.id.clone(),
+        invocation: 0,
+        attempt,
+        cases: vec![case.id.clone()],
+        argv: program.argv_recorded.clone(),
+        isa_limit: program.isa_limit().cloned(),
+        start_ns: now_ns(),
+        reused: false,
+    }))?;
+    launch(stage, target, &traced, &case, prompts, &mut record)?;
+    let all = TracedLaunch::load_all(&RunFiles::open(stage.run_dir)?)?;
+    let newest = all.iter().find(|l| l.log.launch.target == target.id);
+    let newest = newest.context("the launch that was just recorded is gone")?;
+    Ok(stats::kernels::analyse(newest))
+}
 
-    /// The first path of requests that is still free, and the number of its attempt.
-    fn free_path(
-        &self,
-        target: &Target,
-        scenario: &PlannedScenario,
-        case: &Case,
-    ) -> (PathBuf, u32) {
-        let dir = self.run_dir.join(TRACES_DIR).join(&target.id);
-        let named = |attempt: u32| {
-            let suffix = attempt_suffix(attempt);
-            dir.join(format!(
-                "{}.{}{suffix}{REQUESTS_SUFFIX}",
-                scenario.id, case.id
-            ))
-        };
-        let mut attempt = 0;
-        while named(attempt).exists() || trace_path(&named(attempt)).exists() {
-            attempt += 1;
-        }
-        (named(attempt), attempt)
-    }
+fn prompts(stage: &Stage, case: &Case) -> Result<CasePrompts> {
+    let count = (WARMUP_REQUESTS + case.requests) as usize;
+    let (purpose, length) = (format!("trace/{}", case.id), case.prompt_tokens as usize);
+    let mut prompts = stage.prompts.take(&purpose, 0, length, count)?;
+    let timed = prompts.split_off(WARMUP_REQUESTS as usize);
+    Ok(CasePrompts {
+        untimed: PromptQueue::new(0, prompts),
+        timed: PromptQueue::new(u64::from(WARMUP_REQUESTS), timed),
+    })
+}
 
-    fn launch(
-        &self,
-        target: &Target,
-        program: &Program,
-        case: &Case,
-        launch: LaunchRecord,
-        requests: &Path,
-    ) -> Result<()> {
-        let count = (WARMUP_REQUESTS + case.requests) as usize;
-        let length = case.prompt_tokens as usize;
-        let mut prompts = self
-            .prompts
-            .take(&format!("trace/{}", case.id), 0, length, count)?;
-        let timed = prompts.split_off(WARMUP_REQUESTS as usize);
-        let prompts = CasePrompts {
-            untimed: PromptQueue::new(0, prompts),
-            timed: PromptQueue::new(u64::from(WARMUP_REQUESTS), timed),
-        };
-        let mut record = Appender::create(requests)?;
-        record.event(RecordEvent::Launch(launch))?;
-        let model_dir = self.repo.model_dir(&self.plan.model);
-        let load = load_for_cases(target, &model_dir, self.plan.threads, [case]);
-        let ended = match Session::open(program, &load, &Timeouts::new(self.plan, self.control)) {
-            Err(failure) => Err(failure),
-            Ok(mut session) => {
-                record.event(RecordEvent::Ready(session.ready()))?;
-                let shape = LoadShape::Serial;
-                let mut sink = |event| record.event(event);
-                match issue(
-                    &mut session,
-                    shape,
-                    case,
-                    WARMUP_REQUESTS,
-                    None,
-                    prompts,
-                    &mut sink,
-                ) {
-                    // The tracer writes its last data when the process exits.
-                    Ok(_) => session.close(),
-                    Err(CaseError::Engine(failure)) => Err(failure.with_stderr(session.abort())),
-                    Err(CaseError::Record(error)) => return Err(error),
-                }
+/// Make the launch whose first line is recorded.
+fn launch(
+    stage: &Stage,
+    target: &Target,
+    program: &Program,
+    case: &Case,
+    prompts: CasePrompts,
+    record: &mut Appender,
+) -> Result<()> {
+    let load = load_for_cases(target, stage.model_dir, stage.plan.threads, [case]);
+    let timeouts = Timeouts::new(stage.plan, stage.control);
+    let ended = match Session::open(program, &load, &timeouts) {
+        Err(failure) => Err(failure),
+        Ok(mut session) => {
+            record.event(RecordEvent::Ready(session.ready()))?;
+            let shape = LoadShape::Serial;
+            let mut sink = |event| record.event(event);
+            match issue(
+                &mut session,
+                shape,
+                case,
+                WARMUP_REQUESTS,
+                None,
+                prompts,
+                &mut sink,
+            ) {
+                // The tracer writes its last data when the process exits.
+                Ok(_) => session.close(),
+                Err(CaseError::Engine(failure)) => Err(failure.with_stderr(session.abort())),
+                Err(CaseError::Record(error)) => return Err(error),
             }
-        };
-        let end = end(ended.err());
-        record.event(RecordEvent::End(end.clone()))?;
-        record.sync()?;
-        if end.status == Status::NotRun {
-            bail!("interrupted");
         }
-        Ok(())
+    };
+    let end = end(ended.err());
+    record.event(RecordEvent::End(end.clone()))?;
+    record.sync()?;
+    if end.status == Status::NotRun {
+        bail!("interrupted");
     }
+    Ok(())
 }
 
 fn words(analysis: &stats::kernels::KernelAnalysis) -> String {
