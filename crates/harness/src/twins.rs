@@ -184,16 +184,7 @@ mod tests {
             .flat_map(|(i, s)| ["a", "b", "c"].map(|t| launch(i, t, s)))
             .collect();
         Plan {
-            profile: "x".into(),
-            model: "m".into(),
             seed,
-            threads: 1,
-            invocations,
-            warmup_requests: 1,
-            request_timeout_s: 1,
-            load_timeout_s: 1,
-            aa_pairs: true,
-            matters_percent: 2.0,
             launches,
             ..Plan::default()
         }

@@ -25,17 +25,8 @@ fn plan() -> Plan {
         ..PlannedScenario::default()
     };
     Plan {
-        profile: "x".into(),
-        publishable: true,
-        model: "m".into(),
-        seed: 1,
-        threads: 1,
         invocations: 5,
         warmup_requests: 2,
-        request_timeout_s: 1,
-        load_timeout_s: 1,
-        budget_s: 100.0,
-        matters_percent: 2.0,
         scenarios: vec![
             scenario(
                 "closed",

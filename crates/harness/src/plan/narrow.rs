@@ -19,49 +19,36 @@ pub(super) fn narrow_targets(
         if !choice.engines.is_empty() {
             scenario.targets.clear();
         }
-        let known = |id: &&String| targets.iter().any(|target| target.id == **id);
-        if let Some(id) = scenario.targets.iter().find(|id| !known(id)) {
-            bail!(
-                "data/profiles/{}.toml: [scenarios.{}] names {id:?}, which is no target of the profile",
-                profile.id,
-                scenario.id
-            );
-        }
-        if scenario.load.is_open() != profile.scenarios[&scenario.id].has_rates() {
-            bail!(
-                "data/profiles/{}.toml: [scenarios.{}] needs load_percent where the scenario is an open loop, and only there",
-                profile.id,
-                scenario.id
-            );
-        }
         let sizes = &profile.scenarios[&scenario.id];
-        own::check_sizes(profile, &scenario.id, scenario.prompts, sizes)?;
-        if scenario.reuses_prompts() == profile.scenarios[&scenario.id].shared_percent.is_empty() {
+        let (file, id) = (format!("data/profiles/{}.toml", profile.id), &scenario.id);
+        let known = |id: &&String| targets.iter().any(|target| target.id == **id);
+        if let Some(target) = scenario.targets.iter().find(|id| !known(id)) {
+            bail!("{file}: [scenarios.{id}] names {target:?}, which is no target of the profile");
+        }
+        if scenario.load.is_open() != sizes.has_rates() {
             bail!(
-                "data/profiles/{}.toml: [scenarios.{}] needs shared_percent where the scenario's axis is that, and only there",
-                profile.id,
-                scenario.id
+                "{file}: [scenarios.{id}] needs load_percent where the scenario is an open loop, and only there"
+            );
+        }
+        own::check_sizes(profile, id, scenario.prompts, sizes)?;
+        if scenario.reuses_prompts() == sizes.shared_percent.is_empty() {
+            bail!(
+                "{file}: [scenarios.{id}] needs shared_percent where the scenario's axis is that, and only there"
             );
         }
         if scenario.reuses_prompts() && profile.warmup_requests == 0 {
             bail!(
-                "data/profiles/{}.toml: warmup_requests = 0, but [scenarios.{}] needs a request before those it times, which fills the cache: set it to 1 or more",
-                profile.id,
-                scenario.id
+                "{file}: warmup_requests = 0, but [scenarios.{id}] needs a request before those it times, which fills the cache: set it to 1 or more"
             );
         }
         if scenario.turns && scenario.reuses_prompts() {
             bail!(
-                "data/profiles/{}.toml: [scenarios.{}] has turns, whose untimed requests would replace the prompt that is kept: leave them out",
-                profile.id,
-                scenario.id
+                "{file}: [scenarios.{id}] has turns, whose untimed requests would replace the prompt that is kept: leave them out"
             );
         }
         if scenario.turns && scenario.load != LoadShape::Serial {
             bail!(
-                "data/profiles/{}.toml: [scenarios.{}] has turns, which only a load of one request at a time can take",
-                profile.id,
-                scenario.id
+                "{file}: [scenarios.{id}] has turns, which only a load of one request at a time can take"
             );
         }
     }
@@ -78,16 +65,8 @@ mod tests {
     #[test]
     fn engines_named_on_the_command_line_run_every_scenario() {
         let profile = Profile {
-            id: "x".into(),
-            model: "m".into(),
             backends: vec!["cpu".into()],
             invocations: 1,
-            seed: 1,
-            threads: 1,
-            warmup_requests: 1,
-            request_timeout_s: 1,
-            load_timeout_s: 1,
-            matters_percent: 2.0,
             scenarios: [(
                 "open".to_owned(),
                 Sizes {

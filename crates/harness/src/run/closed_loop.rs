@@ -208,8 +208,7 @@ impl<'a> Serial<'a> {
     ) -> Result<(), CaseError> {
         let mut busy_ns = 0;
         for _ in 0..most {
-            let next = self.prompts.untimed.rotate();
-            let request = self.request(session, next, true, sink)?;
+            let request = self.request(session, false, sink)?;
             busy_ns += request.took_ns();
             if busy_ns >= enough_ns {
                 break;
@@ -225,8 +224,7 @@ impl<'a> Serial<'a> {
 
     /// Make the next timed request; returns its time (ns). Call only while the case isn't done.
     pub(super) fn timed(&mut self, session: &mut Session, sink: Sink) -> Result<u64, CaseError> {
-        let next = self.prompts.timed.take();
-        let request = self.request(session, next, false, sink)?;
+        let request = self.request(session, true, sink)?;
         self.timed += 1;
         let took_ns = request.took_ns();
         self.busy_ns += took_ns;
@@ -255,20 +253,18 @@ impl<'a> Serial<'a> {
     }
 
     fn request(
-        &self,
+        &mut self,
         session: &mut Session,
-        next: Option<(u64, Vec<u32>)>,
-        warmup: bool,
+        timed: bool,
         sink: Sink,
     ) -> Result<Window, CaseError> {
-        let (prompt, ids) =
-            next.expect("callers look before they take, and a case has an untimed prompt");
+        let (prompt, ids) = self.prompts.next(timed);
         let scheduled_ns = now_ns();
         let (_, sent_ns) = session.send_generate(ids, self.case.new_tokens)?;
         let (done, answered_ns) = session.next_done()?;
         let open = InFlight {
             prompt,
-            warmup,
+            warmup: !timed,
             scheduled_ns,
             sent_ns,
         };

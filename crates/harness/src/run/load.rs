@@ -24,13 +24,13 @@ impl PromptQueue {
         Self((first..).zip(prompts).collect())
     }
 
-    pub(super) fn take(&mut self) -> Option<(u64, Vec<u32>)> {
+    fn take(&mut self) -> Option<(u64, Vec<u32>)> {
         self.0.pop_front()
     }
 
     /// Take a prompt and put it back at the end: the number of fillers that a case needs depends on
     /// the engine, and fillers needn't be distinct.
-    pub(super) fn rotate(&mut self) -> Option<(u64, Vec<u32>)> {
+    fn rotate(&mut self) -> Option<(u64, Vec<u32>)> {
         let first = self.0.pop_front()?;
         self.0.push_back(first.clone());
         Some(first)

@@ -3,6 +3,7 @@
 //! what it can't compute; this check saves starting it.
 
 use crate::engine::EngineFailure;
+use crate::prompts::read_config;
 use schema::record::Status;
 use schema::registry::{Registry, Target};
 use std::path::Path;
@@ -10,8 +11,7 @@ use std::path::Path;
 /// The architecture (`model_type`) in the `config.json` of `model_dir`. `None` where there is none,
 /// or the file can't be read: an engine will then say what is wrong with it.
 pub fn of_model(model_dir: &Path) -> Option<String> {
-    let text = std::fs::read(model_dir.join("config.json")).ok()?;
-    let config: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    let config = read_config(model_dir).ok()?;
     config["model_type"].as_str().map(str::to_owned)
 }
 

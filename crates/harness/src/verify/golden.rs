@@ -6,6 +6,7 @@
 use super::gate::judge_scores;
 use super::subject::Subject;
 use super::{judges, own_weights};
+use crate::engine::EngineFailure;
 use crate::engine::load::load_request;
 use crate::engine::session::Session;
 use crate::programs::Programs;
@@ -200,9 +201,25 @@ fn of_context(context: u32) -> (String, u32) {
     (format!("context-{context}"), length)
 }
 
-/// The reference's continuation of a prompt, and its likeliest ids at each position of it.
+/// The golden of a prompt, its log-probabilities rounded for the file.
 fn ask(session: &mut Session, name: &str, prompt_ids: Vec<u32>) -> Result<GoldenPrompt> {
-    session.send_generate(prompt_ids.clone(), POSITIONS as u32)?;
+    let mut golden = continuation(session, name, prompt_ids, POSITIONS, false)?;
+    for logprob in golden.top_logprobs.iter_mut().flatten() {
+        *logprob = (*logprob * 1e7).round() / 1e7;
+    }
+    Ok(golden)
+}
+
+/// The reference's continuation of a prompt by `new_tokens`, and its likeliest ids at each position
+/// of it, which it may compute in one pass if `parallel`. Nothing else may be in flight.
+pub(crate) fn continuation(
+    session: &mut Session,
+    name: &str,
+    prompt_ids: Vec<u32>,
+    new_tokens: usize,
+    parallel: bool,
+) -> Result<GoldenPrompt, EngineFailure> {
+    session.send_generate(prompt_ids.clone(), new_tokens as u32)?;
     let (done, _) = session.next_done()?;
     let mut golden = GoldenPrompt {
         name: name.into(),
@@ -211,12 +228,10 @@ fn ask(session: &mut Session, name: &str, prompt_ids: Vec<u32>) -> Result<Golden
         top_ids: Vec::new(),
         top_logprobs: Vec::new(),
     };
-    let nothing = vec![Vec::new(); POSITIONS];
-    let scored = session.score(golden.forced_ids(), nothing, TOP as u32, false)?;
+    let nothing = vec![Vec::new(); new_tokens];
+    let scored = session.score(golden.forced_ids(), nothing, TOP as u32, parallel)?;
     golden.top_ids = scored.top_ids;
-    let round = |lp: &f64| (lp * 1e7).round() / 1e7;
-    let rows = scored.top_logprobs.iter();
-    golden.top_logprobs = rows.map(|row| row.iter().map(round).collect()).collect();
+    golden.top_logprobs = scored.top_logprobs;
     Ok(golden)
 }
 

@@ -91,9 +91,8 @@ fn answer_ns(session: &mut Session, prompt: &[u32]) -> Result<u64, EngineFailure
 fn median_ratio(first_ns: &[u64], again_ns: &[u64]) -> f64 {
     let pairs = first_ns.iter().zip(again_ns);
     let ratios = pairs.map(|(first, again)| *again as f64 / (*first).max(1) as f64);
-    let mut ratios: Vec<f64> = ratios.collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios[ratios.len() / 2]
+    let ratios: Vec<f64> = ratios.collect();
+    stats::describe::median(&ratios).expect("a round has a prompt")
 }
 
 /// The same first token, and the others rotated by `places`.

@@ -12,10 +12,11 @@ use crate::engine::load::load_for_cases;
 use crate::engine::session::{Session, Timeouts};
 use crate::prompts;
 use crate::run::positions;
+use crate::verify::golden::continuation;
 use crate::verify::output::{self, Output};
 use anyhow::Result;
 use protocol::wire::{Load, Scored};
-use schema::golden::{GoldenPrompt, TOP};
+use schema::golden::GoldenPrompt;
 use schema::run::Run;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -272,23 +273,9 @@ impl Asker {
         while !self.in_flight.is_empty() {
             self.receive()?;
         }
-        self.session
-            .send_generate(prompt.to_vec(), new_tokens as u32)?;
-        let (done, _) = self.session.next_done()?;
-        let mut own = GoldenPrompt {
-            name: "timed".into(),
-            prompt_ids: prompt.to_vec(),
-            output_ids: done.output_ids,
-            top_ids: Vec::new(),
-            top_logprobs: Vec::new(),
-        };
-        let nothing = vec![Vec::new(); new_tokens];
         let parallel = self.session.hello.capabilities.parallel_score;
-        let scored = self
-            .session
-            .score(own.forced_ids(), nothing, TOP as u32, parallel)?;
-        own.top_ids = scored.top_ids;
-        own.top_logprobs = scored.top_logprobs;
+        let prompt = prompt.to_vec();
+        let own = continuation(&mut self.session, "timed", prompt, new_tokens, parallel)?;
         self.own.insert(key, own.clone());
         Ok(own)
     }

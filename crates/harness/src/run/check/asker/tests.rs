@@ -4,6 +4,7 @@
 use super::*;
 use crate::engine::scripted;
 use protocol::wire::{Done, Event, Failure, FailureKind};
+use schema::golden::TOP;
 use schema::record::Status;
 use std::time::Duration;
 
