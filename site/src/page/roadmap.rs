@@ -10,7 +10,7 @@ use crate::export::on_gpu;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
 use crate::view::cells::swatch;
-use crate::view::eligible::PARAMETERS_MIN;
+use crate::view::eligible::is_real_size;
 use crate::view::frame::Frame;
 use crate::view::paths::{self, run_path};
 use crate::view::place::{self, RunLine, case_path, target_path};
@@ -172,7 +172,7 @@ fn section(shown: &Shown, all: &[Opportunity]) -> Section {
         run: id.clone(),
         run_path: run_path(id),
         place: place::place(shown),
-        caution: caution(place::parameters(shown)).into(),
+        caution: caution(shown).into(),
         chart: chart(shown, all),
         rows: all
             .iter()
@@ -191,11 +191,11 @@ fn section(shown: &Shown, all: &[Opportunity]) -> Section {
     }
 }
 
-/// Say what the gaps with a model of so many parameters don't show; empty where it is of real size.
-fn caution(parameters: Option<u64>) -> &'static str {
-    match parameters {
-        Some(n) if n >= PARAMETERS_MIN => "",
-        Some(_) => {
+/// Say what a run's gaps don't show where its model is small; empty where it is of real size.
+fn caution(shown: &Shown) -> &'static str {
+    match is_real_size(shown) {
+        Some(true) => "",
+        Some(false) => {
             "With a model this small most of a request is overhead: these gaps say where an engine spends time around the work, and don’t carry over to a model of real size."
         }
         None => {

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// Fewest parameters of a model that a recommendation may rest on: a smaller model fits in caches,
 /// and shows what an engine costs around the work instead of the work.
-pub const PARAMETERS_MIN: u64 = 1_000_000_000;
+const PARAMETERS_MIN: u64 = 1_000_000_000;
 
 /// A command that would measure what is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,6 +35,12 @@ pub fn refusal(shown: &Shown) -> Option<String> {
         )),
         Some(_) => None,
     }
+}
+
+/// Whether a run's model is of a size that a recommendation may rest on; `None` where its size
+/// isn't known.
+pub fn is_real_size(shown: &Shown) -> Option<bool> {
+    parameters(shown).map(|n| n >= PARAMETERS_MIN)
 }
 
 /// The runs that may carry a recommendation, in the order given.

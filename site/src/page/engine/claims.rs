@@ -2,7 +2,7 @@
 //! project's, with their condition and source; no conclusion is drawn from them.
 
 use crate::fmt;
-use crate::view::eligible::PARAMETERS_MIN;
+use crate::view::eligible::is_real_size;
 use crate::view::place::{RunLine, parameters, publishable};
 use crate::view::{Shown, case_label};
 use crate::words::lower_first;
@@ -87,7 +87,7 @@ fn here(runs: &[&Shown], comparisons: &[Comparison]) -> Vec<Found> {
     let found = all.into_iter().map(|(i, sentences)| Found {
         sentences,
         run: (i > 0).then(|| RunLine::new(runs[i], String::new())),
-        is_real_size: parameters(runs[i]).is_some_and(|n| n >= PARAMETERS_MIN),
+        is_real_size: is_real_size(runs[i]) == Some(true),
     });
     found.collect()
 }
