@@ -8,11 +8,12 @@
 use crate::analysis::{Analysis, Cell, Metric, MetricId};
 use crate::open_loop::meets;
 use crate::ratio::paired_ratio;
+use schema::key::CellKey;
 use schema::plan::{Plan, PlannedScenario};
 use schema::profile::Slo;
 use schema::record::Status;
 use schema::scenario::LoadShape;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Seconds in an hour.
 const HOUR_S: f64 = 3600.0;
@@ -184,15 +185,23 @@ impl Work {
 /// token after a long prompt is more work. Of several lengths the one with the most cells counts,
 /// the longer prompt where equal. Left out are serial cells (one user is served) and batches that
 /// wait for each other, because a service doesn't run like that, and prompts of mixed lengths,
-/// which have no single price.
+/// which have no single price. A cell that several of these scenarios show counts once, in the one
+/// that measured it.
 pub fn work(plan: &Plan, analysis: &Analysis, slo: Option<&Slo>) -> Work {
     let served = |s: &&PlannedScenario| s.load == LoadShape::ClosedLoop || s.load.is_open();
     let mut sizes: BTreeMap<(u32, u32), Vec<Point>> = BTreeMap::new();
+    let mut known: BTreeSet<CellKey> = BTreeSet::new();
     for scenario in plan.scenarios.iter().filter(served) {
         for case in scenario.cases.iter().filter(|c| !c.has_mixed_lengths()) {
+            let (measuring, measured) = plan.measured(scenario, case);
+            if measuring.id != scenario.id && served(&measuring) {
+                continue;
+            }
+            let at = measuring.case_key(measured);
             let cells = analysis.cells.iter().filter(|cell| {
                 cell.scenario == scenario.id && cell.case == case.id && cell.status == Status::Ok
             });
+            let cells = cells.filter(|cell| known.insert(at.cell(&cell.target)));
             let size = sizes.entry((case.prompt_tokens, case.new_tokens));
             size.or_default()
                 .extend(cells.filter_map(|c| point(c, case.new_tokens, slo)));

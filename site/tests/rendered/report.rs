@@ -3,6 +3,7 @@
 
 use crate::common::{World, render, run, world};
 use crate::html::{self, html_of, text_of};
+use schema::key::CaseKey;
 use schema::record::Status;
 use stats::analysis::MetricId;
 use std::collections::BTreeMap;
@@ -238,6 +239,25 @@ fn a_price_counts_only_for_the_machine_that_was_measured() {
     assert!(costs.count() > 0, "the script fills them in");
     other.prices = None;
     assert!(text_of(&render(&other), "cost.html").contains("There is no price table"));
+}
+
+#[test]
+fn a_load_that_two_scenarios_show_counts_once() {
+    let mut world = with_slo(1e6);
+    let before = render(&world);
+    assert!(text_of(&before, "compare.html").contains("Of 420 pairs of cells, "));
+    let (borrowed, own) = ("Concurrent users, 4 users", "Sustained load, 4 in flight");
+    assert!(text_of(&before, "cost.html").contains(borrowed));
+    let planned = &mut world.runs[0].header.plan.scenarios;
+    let concurrent = planned.iter_mut().find(|s| s.id == "concurrent").unwrap();
+    let case = concurrent.cases.iter_mut().find(|c| c.id == "u4").unwrap();
+    case.measured_by = Some(CaseKey::new("sustained", "c4"));
+    let after = render(&world);
+    let compare = text_of(&after, "compare.html");
+    assert!(compare.contains("Of 392 pairs of cells, "), "{compare}");
+    assert!(compare.contains("was measured once, and counts once"));
+    let cost = text_of(&after, "cost.html");
+    assert!(!cost.contains(borrowed) && cost.contains(own), "{cost}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::analysis::Shape;
-use schema::key::CellKey;
+use schema::key::{CaseKey, CellKey};
 use schema::plan::Case;
 use schema::scenario::Axis;
 
@@ -216,6 +216,45 @@ fn the_best_load_is_the_one_that_keeps_the_limits() {
         super::work(&plan, &analysis, None).points[0].meets_slo,
         None
     );
+}
+
+#[test]
+fn a_cell_that_several_scenarios_show_counts_once() {
+    let mut plan = plan(vec![
+        ("serial", LoadShape::Serial, vec![case("p50", 50)]),
+        (
+            "users",
+            LoadShape::ClosedLoop,
+            vec![case("u1", 50), case("u4", 50)],
+        ),
+        (
+            "loop",
+            LoadShape::ClosedLoop,
+            vec![case("c1", 50), case("c4", 50)],
+        ),
+    ]);
+    let alone = Some(CaseKey::new("serial", "p50"));
+    plan.scenarios[1].cases[0].measured_by = alone.clone();
+    plan.scenarios[2].cases[0].measured_by = alone;
+    plan.scenarios[1].cases[1].measured_by = Some(CaseKey::new("loop", "c4"));
+    let analysis = Analysis {
+        cells: vec![
+            cell("a", "serial", "p50", 50.0, 10.0, 100.0),
+            cell("a", "users", "u1", 50.0, 10.0, 100.0),
+            cell("a", "users", "u4", 90.0, 10.0, 100.0),
+            cell("a", "loop", "c1", 50.0, 10.0, 100.0),
+            cell("a", "loop", "c4", 90.0, 10.0, 100.0),
+        ],
+        comparisons: vec![],
+        scalings: vec![],
+        noise: vec![],
+        exceeded: vec![],
+        unfelt: vec![],
+        matters: 1.02,
+    };
+    let work = super::work(&plan, &analysis, None);
+    let cases: Vec<&str> = work.points.iter().map(|p| p.case.as_str()).collect();
+    assert_eq!(cases, ["u1", "c4"], "a serial load is no cost's, a loop's is");
 }
 
 #[test]

@@ -41,6 +41,11 @@ pub struct CasePairs<'a> {
 }
 
 impl CasePairs<'_> {
+    /// Whether the case counts. One that another scenario measures doesn't: its cells count there.
+    pub fn is_counted(&self) -> bool {
+        self.case.measured_by.is_none()
+    }
+
     /// The comparison of `target` with `other`, in either order of the plan; `None` where the case
     /// lacks one of the two.
     pub fn seen_from(&self, target: &str, other: &str) -> Option<Result<Compared, NotComparable>> {
@@ -151,10 +156,19 @@ impl<'a> AllPairs<'a> {
         &self.targets[..self.targets.len().min(PAGES_MAX)]
     }
 
-    /// Count the verdicts on a pair over all cases.
-    pub fn tally(&self, target: &str, other: &str) -> Tally {
+    /// Count the verdicts on a pair over all cases that are listed.
+    pub fn listed(&self, target: &str, other: &str) -> Tally {
+        self.tally(target, other, |_| true)
+    }
+
+    /// Count the verdicts on a pair, each measured cell once.
+    pub fn counted(&self, target: &str, other: &str) -> Tally {
+        self.tally(target, other, |case| case.is_counted())
+    }
+
+    fn tally(&self, target: &str, other: &str, is_wanted: fn(&CasePairs) -> bool) -> Tally {
         let mut tally = Tally::default();
-        for case in &self.cases {
+        for case in self.cases.iter().filter(|case| is_wanted(case)) {
             if let Some(outcome) = case.seen_from(target, other) {
                 tally.add(&outcome);
             }
@@ -251,12 +265,13 @@ fn row(shown: &Shown, pairs: &AllPairs, index: usize, target: &Target) -> Row {
                     path: String::new(),
                 };
             }
-            let tally = pairs.tally(&target.id, &other.id);
+            let tally = pairs.counted(&target.id, &other.id);
             totals.better += tally.better;
             totals.worse += tally.worse;
             totals.even += tally.even;
             let linked = pairs.paged().len() <= LINKED_MAX;
-            cell(target, other, tally, linked)
+            let tone = tone(pairs.listed(&target.id, &other.id));
+            cell(target, other, tally, tone, linked)
         })
         .collect();
     Row {
@@ -269,12 +284,22 @@ fn row(shown: &Shown, pairs: &AllPairs, index: usize, target: &Target) -> Row {
     }
 }
 
-fn cell(target: &Target, other: &Target, tally: Tally, linked: bool) -> MatrixCell {
-    let tone = match tally {
+/// The class of a pair on which all cases agree, whatever scenario measured them.
+fn tone(listed: Tally) -> &'static str {
+    match listed {
         t if t.all_better() => "good",
         t if t.worse > 0 && t.worse == t.judged() => "bad",
         _ => "even",
-    };
+    }
+}
+
+fn cell(
+    target: &Target,
+    other: &Target,
+    tally: Tally,
+    tone: &'static str,
+    linked: bool,
+) -> MatrixCell {
     let text = match tally.judged() {
         0 => "✕".to_owned(),
         _ => format!("{}/{}/{}", tally.better, tally.worse, tally.even),
@@ -296,7 +321,9 @@ fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
     let mut widest: Option<(&CasePairs, &str, &str, Compared)> = None;
     for case in &pairs.cases {
         for ((a, b), outcome) in &case.by_targets {
-            all.add(outcome);
+            if case.is_counted() {
+                all.add(outcome);
+            }
             let Ok(compared) = outcome else { continue };
             if !matches!(compared.verdict, Verdict::Better | Verdict::Worse) {
                 continue;
@@ -370,7 +397,19 @@ fn family(pairs: &AllPairs) -> String {
     format!(
         "p is adjusted by Holm’s method over all pairs of a case (up to {}), so that a pair reads \
          the same from both sides. That is stricter than on the scenarios’ pages, which ask only \
-         about the baseline and the leader.",
-        fmt::count(largest.unwrap_or(0) as u64)
+         about the baseline and the leader.{}",
+        fmt::count(largest.unwrap_or(0) as u64),
+        counted_once(pairs)
     )
+}
+
+/// Say which cases don't count, where there are any.
+pub fn counted_once(pairs: &AllPairs) -> &'static str {
+    match pairs.cases.iter().all(CasePairs::is_counted) {
+        true => "",
+        false => {
+            " A load that several scenarios list was measured once, and counts once, in the \
+             scenario that measured it."
+        }
+    }
 }

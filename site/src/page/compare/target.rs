@@ -1,7 +1,7 @@
 //! The page of one target against every other: a forest plot of the cases that stand for their
 //! scenarios, and below it every case of every pair with its verdict.
 
-use super::{AllPairs, CasePairs, not_shown, target_page_path};
+use super::{AllPairs, CasePairs, counted_once, not_shown, target_page_path};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::scale::Kind;
 use crate::chart::{Estimate, Figure};
@@ -110,12 +110,14 @@ pub fn page(shown: &Shown, pairs: &AllPairs, target: &Target) -> TargetPage {
                 },
             })
             .collect(),
-        left_out: notes.join(" "),
+        left_out: format!("{}{}", notes.join(" "), counted_once(pairs))
+            .trim_start()
+            .to_owned(),
     }
 }
 
 fn summary(pairs: &AllPairs, target: &Target, other: &Target) -> String {
-    let tally = pairs.tally(&target.id, &other.id);
+    let tally = pairs.counted(&target.id, &other.id);
     let precision = match target.precision == other.precision {
         true => String::new(),
         false => format!("; {} against {}", target.precision, other.precision),
@@ -194,7 +196,7 @@ fn reason(why: &NotComparable) -> String {
 /// with the baseline.
 fn sentence(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -> String {
     let id = &target.id;
-    let tallies: Vec<_> = others.iter().map(|o| pairs.tally(id, &o.id)).collect();
+    let tallies: Vec<_> = others.iter().map(|o| pairs.listed(id, &o.id)).collect();
     let compared = tallies.iter().filter(|t| t.judged() > 0).count();
     if compared == 0 {
         return format!("{id} can’t be compared with any other target of this run.");
