@@ -1,5 +1,5 @@
 //! Prints a cell the same way on every page: value, interval, n, rank with ties and ratio, or the
-//! reason why there is none.
+//! reason why there is none; and whether a launch behind it was disturbed.
 
 use crate::chart::style::Style;
 use crate::fmt::{self, Unit};
@@ -239,6 +239,29 @@ pub fn rests_on(cell: &Cell, metric: &Metric) -> String {
         ),
         Sample::Gap => format!("n = {}, {launches}", plural(metric.n, "gap", "gaps")),
         Sample::Invocation => format!("n = {}", plural(metric.n, "launch", "launches")),
+    }
+}
+
+/// Say how many launches of a cell were disturbed: `2 of 5 launches disturbed`; empty where none
+/// was.
+pub fn flag(cell: &Cell) -> String {
+    match cell.disturbances.len() {
+        0 => String::new(),
+        n => format!(
+            "{n} of {} disturbed",
+            plural(u64::from(cell.invocations), "launch", "launches")
+        ),
+    }
+}
+
+/// Say in which blocks a pair was disturbed: `disturbed in blocks 1, 3`; empty where it was in
+/// none. A disturbed pair counts in the numbers all the same.
+pub fn pair_flag(blocks: &[u32]) -> String {
+    let list: Vec<String> = blocks.iter().map(u32::to_string).collect();
+    match list.len() {
+        0 => String::new(),
+        1 => format!("disturbed in block {}", list[0]),
+        _ => format!("disturbed in blocks {}", list.join(", ")),
     }
 }
 

@@ -3,16 +3,13 @@
 
 pub mod answer;
 pub mod cells;
-pub mod disturbances;
 pub mod eligible;
 pub mod frame;
-pub mod gpus;
 pub mod instrument;
 pub mod maturity;
 pub mod nav;
 pub mod noise;
 pub mod paths;
-pub mod pins;
 pub mod place;
 pub mod primary;
 pub mod reported;
@@ -32,10 +29,6 @@ use stats::analysis::{Analysis, Cell, Comparison, MetricId, Role, Verdict};
 use stats::micro::SuiteAnalysis;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-
-/// Maximum number of rows of a list on a run's page that grows with the run; a page stays under
-/// 300 kB so, and what isn't listed is in a file that the page offers.
-pub const LISTED_MAX: usize = 120;
 
 /// One run and its analysis, with lookups by name.
 pub struct Shown<'a> {

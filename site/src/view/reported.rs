@@ -1,9 +1,10 @@
-//! What an engine's program reports of itself, in words: its build and how it batches; and up to
-//! where its outputs were verified.
+//! What an engine's program reports of itself, in words: its build and how it batches; up to where
+//! its outputs were verified; and which instructions of the processor its library was kept from.
 
+use crate::view::Shown;
 use crate::view::cells::status_words;
 use schema::launch_log::LaunchLog;
-use schema::record::{Status, VerifyRecord};
+use schema::record::{IsaLimit, Status, VerifyRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The build facts that launches report; where they differ, every value.
@@ -40,4 +41,16 @@ pub fn verified_scope(record: &VerifyRecord) -> String {
         Some(positions) => format!("{}, up to {positions} positions", record.scope),
         None => format!("{}, no position", record.scope),
     }
+}
+
+/// The instruction limits of a target's launches and verification, each once.
+pub fn instruction_limits_of(shown: &Shown, target: &str) -> Vec<String> {
+    let launches = shown.run.launches.iter();
+    let of_target = launches.filter(|log| log.launch.target == target);
+    let judged = shown.run.verify.get(target);
+    let limits = of_target
+        .filter_map(|log| log.launch.isa_limit.as_ref())
+        .chain(judged.and_then(|record| record.isa_limit.as_ref()));
+    let limits: BTreeSet<String> = limits.map(IsaLimit::to_string).collect();
+    limits.into_iter().collect()
 }

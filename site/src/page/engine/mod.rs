@@ -12,9 +12,9 @@ use crate::view::frame::Frame;
 use crate::view::maturity::Beyond;
 use crate::view::paths::{engine_path, scenario_path};
 use crate::view::place::{RunLine, publishable};
-use crate::view::reported::{batching_words, build_facts, verified_scope};
+use crate::view::reported::{batching_words, build_facts, instruction_limits_of, verified_scope};
 use crate::view::speed_up::speed_up;
-use crate::view::{Shown, case_label, maturity, pins, standing};
+use crate::view::{Shown, case_label, maturity, standing};
 use crate::words::join;
 use schema::launch_log::LaunchLog;
 use schema::record::Status;
@@ -206,7 +206,7 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
         },
         verified_ok: verify.is_some_and(|v| v.status == Status::Ok),
         reason: verify.map(|v| v.reason.clone()).unwrap_or_default(),
-        isa: pins::of_target(shown, &target.id),
+        isa: instruction_limits_of(shown, &target.id),
         results,
     }
 }

@@ -1,6 +1,10 @@
 //! A run's page: everything needed to judge the run, check it and repeat it.
 
+mod disturbances;
+mod gpus;
+mod instrument;
 mod parity;
+mod pins;
 mod results_table;
 
 use crate::chart::Figure;
@@ -8,13 +12,13 @@ use crate::fmt;
 use crate::page::coverage;
 use crate::page::data::{Download, DownloadRow};
 use crate::view::cells::status_words;
-use crate::view::disturbances::Disturbances;
 use crate::view::frame::Frame;
-use crate::view::gpus::{self, Gpus};
-use crate::view::instrument::{InstrumentError, capacities};
 use crate::view::paths::run_path;
-use crate::view::{Shown, disturbances, noise, pins};
+use crate::view::{Shown, noise};
 use crate::words::plural;
+use disturbances::Disturbances;
+use gpus::Gpus;
+use instrument::{InstrumentError, capacities};
 use results_table::ResultTable;
 use schema::launch_log::LaunchLog;
 use schema::micro::MicroLog;
@@ -23,6 +27,10 @@ use serde::Serialize;
 use stats::alone::alone;
 use stats::analysis::{Exceeded, MetricId};
 use std::path::Path;
+
+/// Maximum number of rows of a list on a run's page that grows with the run; a page stays under
+/// 300 kB so, and what isn't listed is in a file that the page offers.
+const LISTED_MAX: usize = 120;
 
 /// Maximum number of record files that are listed; a row takes 190 bytes.
 const FILES_MAX: usize = 700;

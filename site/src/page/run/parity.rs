@@ -1,10 +1,11 @@
 //! A section of the run page on parity: what the gate found of each target, and how its timed
 //! outputs were checked.
 
+use super::LISTED_MAX;
 use crate::fmt;
+use crate::view::Shown;
 use crate::view::cells::swatch;
 use crate::view::reported::verified_scope;
-use crate::view::{LISTED_MAX, Shown};
 use crate::words::plural;
 use schema::golden::Limit;
 use schema::record::{CheckRecord, Status};

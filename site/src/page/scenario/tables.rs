@@ -2,8 +2,7 @@
 //! differences.
 
 use crate::fmt::{self, Unit};
-use crate::view::cells::{self, counts, swatch, verdict};
-use crate::view::disturbances::{flag, pair_flag};
+use crate::view::cells::{self, counts, flag, pair_flag, swatch, verdict};
 use crate::view::paths::reason_path;
 use crate::view::{Shown, noise};
 use schema::key::CaseKey;

@@ -3,9 +3,8 @@
 
 use crate::fmt;
 use crate::view::Shown;
+use crate::view::reported::instruction_limits_of;
 use schema::provenance::Provenance;
-use schema::record::IsaLimit;
-use std::collections::BTreeSet;
 
 /// List every pinned item; one that the record doesn't have is a dash, never left out.
 pub fn rows(provenance: &Provenance) -> Vec<(String, String)> {
@@ -23,22 +22,13 @@ pub fn rows(provenance: &Provenance) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The instruction limits of a target's launches and verification, each once.
-pub fn of_target(shown: &Shown, target: &str) -> Vec<String> {
-    let launches = shown.run.launches.iter();
-    let of_target = launches.filter(|log| log.launch.target == target);
-    let judged = shown.run.verify.get(target);
-    let limits = of_target
-        .filter_map(|log| log.launch.isa_limit.as_ref())
-        .chain(judged.and_then(|record| record.isa_limit.as_ref()));
-    let limits: BTreeSet<String> = limits.map(IsaLimit::to_string).collect();
-    limits.into_iter().collect()
-}
-
 /// The targets that had an instruction limit, as (target, limits).
 pub fn instruction_limits(shown: &Shown) -> Vec<(String, String)> {
     let targets = shown.targets().iter();
-    let rows = targets.map(|target| (target.id.clone(), of_target(shown, &target.id).join("; ")));
+    let rows = targets.map(|target| {
+        let limits = instruction_limits_of(shown, &target.id);
+        (target.id.clone(), limits.join("; "))
+    });
     rows.filter(|(_, limits)| !limits.is_empty()).collect()
 }
 

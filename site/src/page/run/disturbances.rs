@@ -1,9 +1,9 @@
-//! What else was at work on the machine, launch by launch, and what measuring itself cost: a section
-//! of the run page, and the flags that other pages put beside numbers.
+//! What else was at work on the machine, launch by launch, and what measuring itself cost.
 
+use super::LISTED_MAX;
+use super::gpus::extreme;
 use crate::fmt::{self, Unit};
-use crate::view::gpus::extreme;
-use crate::view::{LISTED_MAX, Shown};
+use crate::view::Shown;
 use crate::words::{join, plural};
 use serde::Serialize;
 use stats::analysis::{Cell, MetricId};
@@ -242,29 +242,6 @@ fn rows(cell: &Cell) -> Vec<Row> {
                 .join("; "),
         })
         .collect()
-}
-
-/// Say how many launches of a cell were disturbed: `2 of 5 launches disturbed`; empty where none
-/// was.
-pub fn flag(cell: &Cell) -> String {
-    match cell.disturbances.len() {
-        0 => String::new(),
-        n => format!(
-            "{n} of {} disturbed",
-            plural(u64::from(cell.invocations), "launch", "launches")
-        ),
-    }
-}
-
-/// Say in which blocks a pair was disturbed: `disturbed in blocks 1, 3`; empty where it was in
-/// none. A disturbed pair counts in the numbers all the same.
-pub fn pair_flag(blocks: &[u32]) -> String {
-    let list: Vec<String> = blocks.iter().map(u32::to_string).collect();
-    match list.len() {
-        0 => String::new(),
-        1 => format!("disturbed in block {}", list[0]),
-        _ => format!("disturbed in blocks {}", list.join(", ")),
-    }
 }
 
 /// The largest value of every target on a metric, as (target, value).

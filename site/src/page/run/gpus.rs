@@ -1,5 +1,5 @@
-//! How busy, warm and fast the GPU was while it measured: a table of the run page, in which a target
-//! without readings has no row, and the extremes that disturbances are told with.
+//! How busy, warm and fast the GPU was while it measured: a table in which a target without readings
+//! has no row; and the extremes that disturbances are told with.
 
 use crate::fmt::{self, NONE, Unit};
 use crate::view::Shown;
