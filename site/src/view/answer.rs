@@ -1,16 +1,14 @@
-//! The answer of the index and of the scenarios' pages: which target leads each scenario, by how much and how surely. Sentences
-//! are made from comparisons only; where those allow no statement, the sentence says so.
+//! The answer of the index and of the scenarios' pages: which target leads each scenario, by how
+//! much and how surely. It is made from comparisons only; where those allow no statement, it says so.
 
 use crate::fmt::{self, Unit};
-use crate::view::cells::against_baseline;
-use crate::view::eligible::refusal;
 use crate::view::paths::scenario_path;
 use crate::view::{Shown, case_label};
-use crate::words::{join, plural};
+use crate::words::plural;
 use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use serde::Serialize;
-use stats::analysis::{Comparison, Role, Verdict};
+use stats::analysis::{Role, Verdict};
 use std::collections::BTreeSet;
 
 /// The answer for one scenario.
@@ -51,94 +49,6 @@ pub fn answers(shown: &Shown) -> Vec<Answer> {
         .filter(|scenario| !scenario.has_own_loads())
         .filter_map(|scenario| answer(shown, scenario, shown.headline(scenario)?))
         .collect()
-}
-
-/// Write the sentence at the top of the index. A run that may not carry a recommendation says so
-/// before it names its leader.
-pub fn sentence(shown: &Shown, answers: &[Answer]) -> String {
-    let decided: Vec<&Answer> = answers.iter().filter(|a| !a.leaders.is_empty()).collect();
-    if decided.is_empty() {
-        return "Nothing can be ranked yet: no scenario has two targets measured in enough \
-                invocations."
-            .into();
-    }
-    let firsts = |target: &str| {
-        let of = |a: &&&Answer| a.leaders.iter().any(|leader| leader == target);
-        decided.iter().filter(of).copied().collect::<Vec<_>>()
-    };
-    // The first in plan order of the targets with the most leads.
-    let mut champion: Option<(&str, Vec<&Answer>)> = None;
-    for target in shown.targets() {
-        let led = firsts(&target.id);
-        if led.len() > champion.as_ref().map_or(0, |(_, led)| led.len()) {
-            champion = Some((&target.id, led));
-        }
-    }
-    let Some((champion, led)) = champion else {
-        return "No target leads a scenario.".into();
-    };
-    let alone = led.iter().filter(|a| a.leaders.len() == 1).count();
-    let how = match (alone, led.len() - alone) {
-        (_, 0) => "alone".to_owned(),
-        (0, _) => "tied with others".to_owned(),
-        (alone, tied) => format!("{alone} alone and {tied} tied"),
-    };
-    let caution = refusal(shown).map_or(String::new(), |why| {
-        format!("The run on this page can’t say: {why}. In it ")
-    });
-    let mut text = format!(
-        "{caution}{} leads {} of {}, {how}",
-        with_maker(shown, champion),
-        led.len(),
-        plural(decided.len() as u64, "ranked scenario", "ranked scenarios")
-    );
-    text.push_str(&baseline_range(shown, champion));
-    text.push('.');
-    let others: Vec<String> = decided
-        .iter()
-        .filter(|a| !a.leaders.iter().any(|leader| leader == champion))
-        .map(|a| format!("{} leads {}", join(&a.leaders), a.title.to_lowercase()))
-        .collect();
-    if !others.is_empty() {
-        text.push_str(&format!(" {}.", join(&others)));
-    }
-    text
-}
-
-/// A target's id, marked where its engine is this project's own.
-fn with_maker(shown: &Shown, target: &str) -> String {
-    match shown.is_ours(target) {
-        true => format!("{target} (this project’s own engine)"),
-        false => target.to_owned(),
-    }
-}
-
-/// Word the least and the largest ratio to the baseline over the headline cases: `; against the
-/// baseline … between 2× and 6×`.
-fn baseline_range(shown: &Shown, champion: &str) -> String {
-    let mut comparisons: Vec<(String, &Comparison)> = shown
-        .scenarios()
-        .iter()
-        .filter_map(|scenario| {
-            let case = shown.headline(scenario)?;
-            let c = shown.comparison(&scenario.cell_key(case, champion), Role::Baseline)?;
-            let label = case_label(scenario.axis, case.axis_value(scenario.axis));
-            let place = format!("{}, {label}", shown.title(scenario).to_lowercase());
-            (c.ratio.is_finite() && c.ci95.is_some()).then_some((place, c))
-        })
-        .collect();
-    comparisons.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
-    let words = |(place, c): &(String, &Comparison)| {
-        let ratio = fmt::joined(fmt::ratio(c.ratio, c.ci95));
-        let tie = if c.verdict.is_tie() {
-            ", no detectable difference"
-        } else {
-            ""
-        };
-        format!("{ratio} ({place}{tie})")
-    };
-    let ratios: Vec<String> = comparisons.iter().map(words).collect();
-    against_baseline(shown, &ratios)
 }
 
 fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answer> {

@@ -1,7 +1,9 @@
 //! An engine's page: what it is, what its program reports of itself, in which scope it is verified,
 //! all its results, what its project claims, and the other runs that measured it.
 
+mod beyond;
 mod claims;
+mod standing;
 
 use crate::chart::{Figure, Table};
 use crate::html::slug;
@@ -9,12 +11,11 @@ use crate::markdown::safe_href;
 use crate::page::micro;
 use crate::view::cells::{CellView, swatch, view};
 use crate::view::frame::Frame;
-use crate::view::maturity::Beyond;
 use crate::view::paths::{engine_path, scenario_path};
 use crate::view::place::{RunLine, publishable};
 use crate::view::reported::{batching_words, build_facts, instruction_limits_of, verified_scope};
 use crate::view::speed_up::speed_up;
-use crate::view::{Shown, case_label, maturity, standing};
+use crate::view::{Shown, case_label};
 use crate::words::join;
 use schema::launch_log::LaunchLog;
 use schema::record::Status;
@@ -38,7 +39,7 @@ pub struct EnginePage {
     notes: Vec<String>,
     build_facts: Vec<(String, String)>,
     adoption: Option<Table>,
-    beyond: Option<Beyond>,
+    beyond: Option<beyond::Beyond>,
     claims: Option<claims::Said>,
     chart: Option<Figure>,
     targets: Vec<TargetView>,
@@ -122,7 +123,7 @@ pub fn page(
             Some(Build::Prebuilt { path, .. }) => format!("the program {path}, as found"),
             None => "not in the registry any more".into(),
         },
-        beyond: maturity::beyond(shown, id, &versions),
+        beyond: beyond::of_engine(shown, id, &versions),
         claims: claims::of_engine(shown, all, id),
         versions,
         batching: said(&|log| {
@@ -133,7 +134,7 @@ pub fn page(
         }),
         notes: said(&|log| log.ready.iter().flat_map(|r| r.notes.clone()).collect()),
         build_facts: build_facts(logs()),
-        adoption: maturity::cost_table(shown, id),
+        adoption: beyond::cost_table(shown, id),
         chart: ids
             .iter()
             .any(|target| *target != shown.baseline())

@@ -7,13 +7,14 @@ mod candidates;
 mod lead;
 mod narrower;
 mod setup;
+mod suggestions;
 mod sure;
 mod workload;
 
 use crate::Input;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
-use crate::view::eligible::{Suggestion, eligible, refusal, suggestions};
+use crate::view::eligible::refusal;
 use crate::view::frame::Frame;
 use crate::view::paths;
 use crate::view::place::{self, RunLine, case_path};
@@ -26,6 +27,7 @@ use stats::decide::{BrokenBy, Decision, decide};
 use stats::metrics::Better;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use suggestions::{Suggestion, suggestions};
 use workload::{Asked, WORKLOADS, Workload};
 
 /// Precisions that count as unquantised: the weights stay as they were trained, or are halved.
@@ -132,6 +134,13 @@ pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
             None => "recommendations may rest on it".into(),
         }),
     }
+}
+
+/// The runs that may carry a recommendation, in the order given.
+fn eligible<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
+    let mut chosen = place::representative_runs(shown);
+    chosen.retain(|run| refusal(run).is_none());
+    chosen
 }
 
 impl GuidePage {

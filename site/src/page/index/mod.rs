@@ -1,26 +1,28 @@
 //! The index: the answer, the leaders, every target on every scenario, and links to everything
-//! else; without a run, what to do first. The list of the engines is made here too.
+//! else; without a run, what to do first. The page of all engines is made here too.
 
+pub mod engines;
 mod history;
+mod sentence;
 
 use crate::Input;
-use crate::chart::{Figure, Table};
+use crate::chart::Figure;
 use crate::fmt;
 use crate::page::guide::{GuidePage, WorkloadView};
-use crate::view::answer::{Answer, answers, sentence};
+use crate::view::answer::{Answer, answers};
 use crate::view::cells::{CellView, status_words, swatch, view};
 use crate::view::frame::Frame;
-use crate::view::maturity::Other;
 use crate::view::nav::engines_of;
-use crate::view::paths::{ENGINES, INDEX, chart_prefix, engine_path, run_path, scenario_path};
+use crate::view::paths::{INDEX, chart_prefix, engine_path, run_path, scenario_path};
 use crate::view::place::{RunLine, machine, target_path};
 use crate::view::primary::{LegendEntry, legend};
 use crate::view::speed_up::speed_up;
-use crate::view::{Shown, case_label, maturity, standing};
+use crate::view::{Shown, case_label, standing};
 use crate::words::{join, plural};
 use history::history;
 use schema::plan::Case;
 use schema::record::Status;
+use sentence::sentence;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -196,33 +198,6 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
             .skip(1)
             .map(|run| RunLine::new(run, String::new()))
             .collect(),
-    }
-}
-
-/// The page of all engines.
-#[derive(Serialize)]
-pub struct Engines {
-    frame: Frame,
-    engines: Vec<Card>,
-    read: String,
-    beyond: Option<Table>,
-    not_measured: Vec<Other>,
-}
-
-/// Make the page that links to every engine's page.
-pub fn engines(shown: &Shown) -> Engines {
-    let about = "What each engine is, how it was built, within which scope its outputs are \
-                 verified, and all of its results.";
-    Engines {
-        frame: shown.frame(ENGINES, "The engines", about),
-        engines: engine_cards(shown),
-        read: shown
-            .input
-            .maturity
-            .map(|m| m.read.clone())
-            .unwrap_or_default(),
-        not_measured: maturity::not_measured(shown),
-        beyond: maturity::table(shown, &engines_of(shown.input, shown.run)),
     }
 }
 

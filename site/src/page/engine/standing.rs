@@ -1,0 +1,74 @@
+//! The opening sentence of an engine's page, made from comparisons alone.
+
+use crate::fmt;
+use crate::view::Shown;
+use crate::words::plural;
+use stats::analysis::{Cell, Comparison, Role};
+
+/// Write the opening sentence of an engine's page: its best target in every scenario against the
+/// baseline, and how many scenarios it leads, alone or tied.
+pub fn of_engine(shown: &Shown, engine: &str) -> String {
+    let targets = || shown.targets().iter().filter(|t| t.engine == engine);
+    let mut best: Vec<(&str, &Comparison)> = Vec::new();
+    let (mut led, mut ranked) = (0, 0);
+    for scenario in shown.scenarios().iter().filter(|s| !s.has_own_loads()) {
+        let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
+            continue;
+        };
+        if shown.undecided(&scenario.case_key(case)) {
+            continue;
+        }
+        let cells = targets().filter_map(|t| shown.cell(&scenario.cell_key(case, &t.id)));
+        let cells: Vec<_> = cells.filter(|cell| cell.metric(id).is_some()).collect();
+        if cells.is_empty() {
+            continue;
+        }
+        ranked += 1;
+        led += u64::from(cells.iter().any(|cell| cell.rank == Some(1)));
+        let of = |cell: &&Cell| {
+            shown.comparison(&scenario.cell_key(case, &cell.target), Role::Baseline)
+        };
+        let finite = cells.iter().filter_map(of).filter(|c| c.ratio.is_finite());
+        let found = finite.max_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        best.extend(found.map(|c| (shown.title(scenario), c)));
+    }
+    if ranked == 0 {
+        return "Nothing of it can be ranked in this run.".into();
+    }
+    let leads = match led {
+        0 => format!(
+            "In the run on this page it leads none of {}",
+            plural(ranked, "scenario", "scenarios")
+        ),
+        led => format!(
+            "In the run on this page it leads {} of {}, alone or tied",
+            led,
+            plural(ranked, "scenario", "scenarios")
+        ),
+    };
+    best.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
+    let words = |(title, c): &(&str, &Comparison)| {
+        let ratio = fmt::joined(fmt::ratio(c.ratio, c.ci95));
+        let tie = match c.verdict.is_tie() {
+            true => ", no detectable difference",
+            false => "",
+        };
+        format!("{ratio} ({} in {}{tie})", c.target, title.to_lowercase())
+    };
+    match best.as_slice() {
+        [] => format!(
+            "{leads}; it is what the others are compared with, or the baseline was not measured."
+        ),
+        [one] => format!(
+            "{leads}; its best target is {} as good as the baseline {}.",
+            words(one),
+            shown.baseline()
+        ),
+        [least, .., most] => format!(
+            "{leads}. Scenario by scenario, its best target is between {} and {} as good as the baseline {}.",
+            words(least),
+            words(most),
+            shown.baseline()
+        ),
+    }
+}

@@ -1,0 +1,67 @@
+//! Suggests commands for a run that may carry a recommendation.
+
+use crate::Input;
+use crate::view::eligible::PARAMETERS_MIN;
+use schema::model::{Model, Source};
+use schema::profile::Profile;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// A command that would measure what is missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Suggestion {
+    /// What the command measures.
+    pub about: String,
+    /// The command to type.
+    pub command: String,
+}
+
+/// Suggest commands that would measure a scenario with a model large enough: one for each
+/// publishable profile that has the scenario and runs only backends not in `covered`. A profile
+/// with a small model gets the first large one that is made here instead, so that nothing need be
+/// downloaded.
+pub fn suggestions(input: &Input, scenario: &str, covered: &BTreeSet<&str>) -> Vec<Suggestion> {
+    let large = |model: &&Model| model.parameters >= PARAMETERS_MIN;
+    let made_here =
+        |model: &&Model| matches!(model.source, Source::Embedded | Source::Trained { .. });
+    let substitute = input.models.models.iter().filter(large).find(made_here);
+    let mut profiles: Vec<(&Profile, bool)> = input
+        .profiles
+        .iter()
+        .filter(|p| p.publishable && p.scenarios.contains_key(scenario))
+        .filter(|p| !p.backends.iter().any(|b| covered.contains(b.as_str())))
+        .map(|p| (p, input.models.get(&p.model).is_some_and(|m| large(&m))))
+        .collect();
+    // Profiles with a large model come before those that are given one.
+    profiles.sort_by_key(|(_, large)| !large);
+    let mut backends: BTreeSet<&str> = BTreeSet::new();
+    let mut all = Vec::new();
+    for (profile, is_large) in profiles {
+        let known = profile
+            .backends
+            .iter()
+            .any(|b| backends.contains(b.as_str()));
+        let model = match (is_large, substitute) {
+            _ if known => continue,
+            (true, _) => String::new(),
+            (false, Some(model)) => format!(" --model {}", model.id),
+            (false, None) => continue,
+        };
+        backends.extend(profile.backends.iter().map(String::as_str));
+        let about = match is_large {
+            true => format!("on {}, with {}", profile.backends.join(", "), profile.model),
+            false => format!(
+                "on {}; this profile shares out time for a smaller model, so some cells will be over budget",
+                profile.backends.join(", ")
+            ),
+        };
+        all.push(Suggestion {
+            about,
+            command: format!(
+                "cargo xtask bench-all --profile {}{model} --scenarios {scenario}",
+                profile.id
+            ),
+        });
+    }
+    all
+}

@@ -1,0 +1,101 @@
+//! The page of all engines: a link to each engine's page, how old each is, and known engines that
+//! are not measured, with the reason.
+
+use super::{Card, engine_cards};
+use crate::chart::Table;
+use crate::fmt::NONE;
+use crate::view::Shown;
+use crate::view::frame::Frame;
+use crate::view::maturity::measured;
+use crate::view::nav::engines_of;
+use crate::view::paths::ENGINES;
+use schema::maturity::{NotMeasured, Release};
+use serde::Serialize;
+
+/// The page of all engines.
+#[derive(Serialize)]
+pub struct Engines {
+    frame: Frame,
+    engines: Vec<Card>,
+    read: String,
+    beyond: Option<Table>,
+    not_measured: Vec<Other>,
+}
+
+/// Make the page that links to every engine's page.
+pub fn page(shown: &Shown) -> Engines {
+    let about = "What each engine is, how it was built, within which scope its outputs are \
+                 verified, and all of its results.";
+    Engines {
+        frame: shown.frame(ENGINES, "The engines", about),
+        engines: engine_cards(shown),
+        read: shown
+            .input
+            .maturity
+            .map(|m| m.read.clone())
+            .unwrap_or_default(),
+        not_measured: not_measured(shown),
+        beyond: table(shown, &engines_of(shown.input, shown.run)),
+    }
+}
+
+/// An engine that is not measured, with the reason.
+#[derive(Serialize)]
+struct Other {
+    name: String,
+    latest: String,
+    why: String,
+    source: String,
+}
+
+/// The known engines that are not measured.
+fn not_measured(shown: &Shown) -> Vec<Other> {
+    let other = |other: &NotMeasured| Other {
+        name: other.name.clone(),
+        latest: dated(other.latest.as_ref()),
+        why: other.why.clone(),
+        source: other.source.clone(),
+    };
+    let all = shown.input.maturity.iter();
+    all.flat_map(|all| &all.not_measured).map(other).collect()
+}
+
+fn dated(release: Option<&Release>) -> String {
+    match release {
+        Some(release) => format!("{}, {}", release.version, release.date),
+        None => NONE.into(),
+    }
+}
+
+/// Make a table of all engines about which something is known; `None` where there are none.
+fn table(shown: &Shown, engines: &[String]) -> Option<Table> {
+    let all = shown.input.maturity?;
+    let row = |id: &String| {
+        let dossier = all.dossier(id)?;
+        let name = shown.input.registry.engine(id).map(|engine| &engine.name);
+        Some(vec![
+            name.unwrap_or(id).clone(),
+            dated(dossier.first.as_ref()),
+            match (dossier.latest(), dossier.package.as_str()) {
+                (Some(_), package) if !package.is_empty() => {
+                    format!("{package} {}", dated(dossier.latest()))
+                }
+                (latest, _) => dated(latest),
+            },
+            match dossier.latest() {
+                Some(_) => dossier.releases_last_year.to_string(),
+                None => NONE.into(),
+            },
+            measured(shown, id).unwrap_or_else(|| NONE.into()),
+        ])
+    };
+    let rows: Vec<Vec<String>> = engines.iter().filter_map(row).collect();
+    let head = [
+        "Engine",
+        "First release",
+        "Newest",
+        "Releases in a year",
+        "Measured in this run",
+    ];
+    (!rows.is_empty()).then(|| Table::new(head, rows))
+}
