@@ -301,7 +301,7 @@ fn evidence_view(shown: &Shown, evidence: &Evidence) -> EvidenceView {
     let suite = suites.find(|suite| scenario_id(&suite.id) == evidence.scenario);
     let of_suite = suite.and_then(|suite| suite.cases.iter().find(|c| c.id == evidence.case));
     let label = match (scenario, case, of_suite) {
-        (Some(s), Some(c), _) => case_label(s.axis, c.axis_value(s.axis)),
+        (Some(s), Some(c), _) => case_label(s, c),
         (_, _, Some(case)) => case.label.clone(),
         _ => evidence.case.clone(),
     };

@@ -191,7 +191,7 @@ fn planned(shown: &Shown, launch: &TracedLaunch) -> (String, String) {
         return (scenario_id.into(), case_id.into());
     };
     let case = scenario.cases.iter().find(|c| c.id == case_id);
-    let label = case.map(|c| case_label(scenario.axis, c.axis_value(scenario.axis)));
+    let label = case.map(|c| case_label(scenario, c));
     (
         shown.title(scenario).to_owned(),
         label.unwrap_or_else(|| case_id.into()),

@@ -14,7 +14,7 @@ use crate::view::eligible::is_real_size;
 use crate::view::frame::Frame;
 use crate::view::paths::{self, run_path};
 use crate::view::place::{self, RunLine, case_path, target_path};
-use crate::view::{Shown, case_label};
+use crate::view::{Shown, axis_label};
 use crate::words::plural;
 use schema::registry::{DeviceKind, Target};
 use serde::Serialize;
@@ -211,7 +211,7 @@ fn row(shown: &Shown, place: usize, o: &Opportunity) -> Row {
     let case = match scenario {
         None => o.scenario.clone(),
         Some(s) if o.span.0 == o.span.1 => {
-            format!("{}, {}", shown.title(s), case_label(s.axis, o.span.1))
+            format!("{}, {}", shown.title(s), axis_label(s.axis, o.span.1))
         }
         Some(s) if s.axis == schema::scenario::Axis::Batch => {
             format!("{}, batch {} to {}", shown.title(s), o.span.0, o.span.1)
@@ -220,7 +220,7 @@ fn row(shown: &Shown, place: usize, o: &Opportunity) -> Row {
             "{}, {} to {}",
             shown.title(s),
             o.span.0,
-            case_label(s.axis, o.span.1)
+            axis_label(s.axis, o.span.1)
         ),
     };
     Row {

@@ -107,7 +107,7 @@ fn scenarios(shown: &Shown) -> Vec<Entry> {
         let path = scenario_path(&scenario.id);
         entries.push(Entry::new("scenario", title.into(), path.clone()));
         for case in &scenario.cases {
-            let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+            let label = case_label(scenario, case);
             let path = format!("{path}#{}", slug(&case.id));
             entries.push(Entry::new("case", format!("{title}, {label}"), path));
         }

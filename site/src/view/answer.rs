@@ -56,7 +56,7 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
     let mut answer = Answer {
         title: shown.title(scenario).into(),
         path: scenario_path(&scenario.id),
-        case: case_label(scenario.axis, case.axis_value(scenario.axis)),
+        case: case_label(scenario, case),
         metric: id.describe().title.into(),
         leaders: Vec::new(),
         value: fmt::NONE.into(),

@@ -212,7 +212,12 @@ impl<'a> Shown<'a> {
 }
 
 /// Label of a case, e.g. `8 users`.
-pub fn case_label(axis: Axis, value: u32) -> String {
+pub fn case_label(scenario: &PlannedScenario, case: &Case) -> String {
+    axis_label(scenario.axis, case.axis_value(scenario.axis))
+}
+
+/// Label of a value on an axis.
+pub fn axis_label(axis: Axis, value: u32) -> String {
     match axis {
         Axis::PromptTokens => format!("{value} prompt tokens"),
         Axis::InFlight => format!("{value} in flight"),

@@ -76,7 +76,7 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
                 "{} – {}, {}{}",
                 shown.title(scenario),
                 id.describe().title.to_lowercase(),
-                case_label(scenario.axis, case.axis_value(scenario.axis)),
+                case_label(scenario, case),
                 noise::suffix(shown, id)
             ),
             band: noise::band(shown.analysis.matters),

@@ -52,7 +52,7 @@ fn own_loads(shown: &Shown, scenario: &PlannedScenario) -> String {
         })
         .collect();
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+    let label = case_label(scenario, case);
     let planned = shown.targets().iter().filter(|t| scenario.runs(&t.id));
     let planned = planned.count() as u64;
     let all = plural(shown.targets().len() as u64, "target", "targets");

@@ -59,8 +59,7 @@ impl CasePairs<'_> {
 
     /// Label of the case, e.g. `Sustained load, 8 in flight`.
     pub fn label(&self, shown: &Shown) -> String {
-        let value = self.case.axis_value(self.scenario.axis);
-        let label = case_label(self.scenario.axis, value);
+        let label = case_label(self.scenario, self.case);
         format!("{}, {label}", shown.title(self.scenario))
     }
 }

@@ -9,7 +9,7 @@ use crate::chart::{Estimate, Figure};
 use crate::fmt;
 use crate::fmt::Unit;
 use crate::view::cells::swatch;
-use crate::view::{Shown, case_label};
+use crate::view::{Shown, axis_label};
 use crate::words::{lower_first, plural};
 use schema::registry::Target;
 use serde::Serialize;
@@ -105,7 +105,7 @@ pub fn load(shown: &Shown, point: &Point) -> String {
         Some(scenario) => format!(
             "{}, {}",
             shown.title(scenario),
-            case_label(scenario.axis, point.axis_value)
+            axis_label(scenario.axis, point.axis_value)
         ),
         None => point.case.clone(),
     }

@@ -176,7 +176,7 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
                     target: target.id.clone(),
                     path: target_path(shown, &target.id),
                     scenario: shown.title(scenario).into(),
-                    case: case_label(scenario.axis, case.axis_value(scenario.axis)),
+                    case: case_label(scenario, case),
                     status,
                     reason,
                     stderr: match self::cell(cell).kind {

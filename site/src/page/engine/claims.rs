@@ -114,7 +114,7 @@ fn sentences(shown: &Shown, here: &Comparison) -> Vec<String> {
                 here.against,
                 lower_first(metric.describe().title),
                 lower_first(shown.title(scenario)),
-                case_label(scenario.axis, case.axis_value(scenario.axis))
+                case_label(scenario, case)
             ));
         }
     }

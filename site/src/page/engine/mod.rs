@@ -187,7 +187,7 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
             results.push(Result {
                 scenario: shown.title(scenario).into(),
                 path: format!("{}#{}", scenario_path(&scenario.id), slug(&case.id)),
-                case: case_label(scenario.axis, case.axis_value(scenario.axis)),
+                case: case_label(scenario, case),
                 metric: id.describe().title.into(),
                 cell: view(shown, &scenario.cell_key(case, &target.id), id),
             });

@@ -223,10 +223,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
     let (decision, own) = without_our_own(shown, &asked)?;
     let target = shown.targets().iter().find(|t| t.id == decision.choice)?;
     let cell = asked.cells.iter().find(|c| c.target == decision.choice)?;
-    let label = case_label(
-        asked.scenario.axis,
-        asked.case.axis_value(asked.scenario.axis),
-    );
+    let label = case_label(asked.scenario, asked.case);
     let title = shown.title(asked.scenario);
     let engine = shown.input.registry.engine(&target.engine);
     let (certain, certain_by) = sure::certainty_word(&asked, &decision);

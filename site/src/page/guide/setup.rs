@@ -268,7 +268,7 @@ fn failures(shown: &Shown, target: &str) -> Vec<String> {
             let Some(cell) = cell.filter(|cell| cell.status != Status::Ok) else {
                 continue;
             };
-            let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+            let label = case_label(scenario, case);
             let label = format!("{} at {label}", shown.title(scenario).to_lowercase());
             match all.iter_mut().find(|(status, _)| *status == cell.status) {
                 Some((_, labels)) => labels.push(label),

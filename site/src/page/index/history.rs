@@ -99,7 +99,7 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
             )
         })
         .collect();
-    let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+    let label = case_label(scenario, case);
     Some(
         Lines {
             id: "history".into(),

@@ -269,7 +269,7 @@ fn columns(shown: &Shown) -> Vec<Column> {
             Some(Column {
                 title: shown.title(scenario).into(),
                 path: scenario_path(&scenario.id),
-                case: case_label(scenario.axis, case.axis_value(scenario.axis)),
+                case: case_label(scenario, case),
                 metric: about.title.into(),
                 better: match about.better {
                     _ if scenario.has_own_loads() => "loads differ by target: not ranked",

@@ -68,7 +68,7 @@ fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> Option<ResultTable>
         columns: scenario
             .cases
             .iter()
-            .map(|case| case_label(scenario.axis, case.axis_value(scenario.axis)))
+            .map(|case| case_label(scenario, case))
             .collect(),
         rows: targets.filter(|id| is_planned(id)).map(row).collect(),
     })

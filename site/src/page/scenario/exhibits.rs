@@ -57,7 +57,7 @@ pub fn strips(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
     if rows.is_empty() {
         return None;
     }
-    let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+    let label = case_label(scenario, case);
     let title = about.title;
     let words = |(cv, cell): (f64, &Cell)| format!("{} ({})", cell.target, fmt::percent(cv));
     let finding = match (least, most) {
@@ -113,7 +113,7 @@ pub fn memory(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
         let whole = fmt::with_interval(Unit::Bytes, row.whole.value, row.whole.ci);
         format!("{} ({})", row.name, fmt::joined(whole))
     };
-    let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+    let label = case_label(scenario, case);
     Some(
         stack::Stack {
             id: "memory-stack".into(),

@@ -145,7 +145,7 @@ fn one_case(
         kind,
         reference: None,
         groups: vec![Group {
-            heading: case_label(scenario.axis, case.axis_value(scenario.axis)),
+            heading: case_label(scenario, case),
             band: None,
             rows,
         }],
@@ -191,7 +191,7 @@ pub fn distribution(
         .filter_map(|s| Some((s, *s.quantiles.get(s.quantiles.len() / 2)?)))
         .filter(|(_, median)| median.is_finite())
         .min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+    let label = case_label(scenario, case);
     Some(
         ecdf::Ecdf {
             id: format!("ecdf-{}-{}", about.name, slug(&case.id)),
@@ -212,7 +212,7 @@ pub fn distribution(
 /// Name the best target of a case and how many are tied with it, exactly or by rank on the leading
 /// metric: `at 8 users, the lowest is candle.cpu.f32’s 12.3 ms [11.9, 12.8]`.
 fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId) -> String {
-    let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+    let label = case_label(scenario, case);
     let higher = id.describe().better == Better::Higher;
     let measured = || {
         shown

@@ -211,7 +211,7 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
     let shape_heads = tables::leave_out_empty_tail(&mut metrics);
     CaseView {
         anchor: slug(&case.id),
-        label: case_label(scenario.axis, case.axis_value(scenario.axis)),
+        label: case_label(scenario, case),
         work: work(case),
         promises: promises(shown, scenario, case),
         drifting: tables::drifting(&metrics),

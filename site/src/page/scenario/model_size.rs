@@ -65,7 +65,7 @@ pub fn memory(newest: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Opti
             per.is_finite().then_some((per, of.name.clone()))
         })
         .min_by(|a, b| a.0.total_cmp(&b.0))?;
-    let label = case_label(at.axis, case.axis_value(at.axis));
+    let label = case_label(at, case);
     let models = runs.iter().map(|(_, run)| {
         let header = &run.run.header;
         format!("{} (run {})", header.plan.model, header.id)

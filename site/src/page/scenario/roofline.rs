@@ -119,7 +119,7 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
         }
     }
     let (share, name) = nearest?;
-    let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+    let label = case_label(scenario, case);
     Some(
         Roofline {
             id: "roofline".into(),
