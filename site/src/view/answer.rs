@@ -67,13 +67,7 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
         certainty: "nothing was measured".into(),
         disturbed: String::new(),
     };
-    let cells = || {
-        shown
-            .targets()
-            .iter()
-            .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
-            .filter(|cell| cell.metric(id).is_some())
-    };
+    let cells = || shown.measured(scenario, case, id).map(|(cell, _)| cell);
     let measured = cells().count();
     if measured == 0 {
         return Some(answer);

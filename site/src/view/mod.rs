@@ -25,7 +25,7 @@ use schema::record::Status;
 use schema::registry::{Build, Engine, Target};
 use schema::run::Run;
 use schema::scenario::{Axis, Scenario};
-use stats::analysis::{Analysis, Cell, Comparison, MetricId, Role, Verdict};
+use stats::analysis::{Analysis, Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::micro::SuiteAnalysis;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -124,6 +124,34 @@ impl<'a> Shown<'a> {
             .cases
             .iter()
             .max_by_key(|case| (Reverse(had_no_time(case)), case.axis_value(scenario.axis)))
+    }
+
+    /// All planned cases, each with its scenario, in plan order.
+    pub fn cases(&self) -> impl Iterator<Item = (&'a PlannedScenario, &'a Case)> {
+        let scenarios = self.scenarios().iter();
+        scenarios.flat_map(|scenario| scenario.cases.iter().map(move |case| (scenario, case)))
+    }
+
+    /// The cells of a case, in the order of the targets.
+    pub fn cells_of(
+        &self,
+        scenario: &PlannedScenario,
+        case: &Case,
+    ) -> impl Iterator<Item = &'a Cell> {
+        let at = scenario.case_key(case);
+        let targets = self.targets().iter();
+        targets.filter_map(move |target| self.cell(&at.cell(&target.id)))
+    }
+
+    /// The cells of a case that have a metric, each with it, in the order of the targets.
+    pub fn measured(
+        &self,
+        scenario: &PlannedScenario,
+        case: &Case,
+        id: MetricId,
+    ) -> impl Iterator<Item = (&'a Cell, &'a Metric)> {
+        let cells = self.cells_of(scenario, case);
+        cells.filter_map(move |cell| Some((cell, cell.metric(id)?)))
     }
 
     /// Look up a cell.

@@ -38,17 +38,14 @@ fn own_loads(shown: &Shown, scenario: &PlannedScenario) -> String {
         return "There are no ranks here: the scenario has no case.".into();
     };
     let mut found: Vec<(f64, String)> = shown
-        .targets()
-        .iter()
-        .filter_map(|target| {
-            let cell = shown.cell(&scenario.cell_key(case, &target.id))?;
-            let e2e = cell.metric(MetricId::E2eNs)?;
+        .measured(scenario, case, MetricId::E2eNs)
+        .filter_map(|(cell, e2e)| {
             let offered = cell.metric(MetricId::OfferedPerS)?;
             let (value, interval) = fmt::with_interval(Unit::Ns, e2e.value, e2e.ci95);
             let interval = interval.unwrap_or_else(|| "(a single launch)".into());
             let offered = fmt::quantity(Unit::RequestsPerS, offered.value);
             let words = format!("in {value} {interval} at {offered}");
-            Some((e2e.value, format!("{} answered {words} offered", target.id)))
+            Some((e2e.value, format!("{} answered {words} offered", cell.target)))
         })
         .collect();
     found.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -99,9 +99,7 @@ fn matrix(shown: &Shown) -> Matrix {
             swatch: swatch(shown, &target.id),
             target: target.id.clone(),
             cells: shown
-                .scenarios()
-                .iter()
-                .flat_map(|scenario| scenario.cases.iter().map(move |case| (scenario, case)))
+                .cases()
                 .map(|(scenario, case)| {
                     let cell = shown.cell(&scenario.cell_key(case, &target.id));
                     let ok = cell.is_some_and(|cell| cell.status == Status::Ok);
@@ -164,27 +162,25 @@ pub fn page(shown: &Shown) -> CoveragePage {
 
 fn reasons(shown: &Shown) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    for scenario in shown.scenarios() {
-        for case in &scenario.cases {
-            for target in shown.targets() {
-                let cell = shown.cell(&scenario.cell_key(case, &target.id));
-                let Some((status, reason)) = gap(cell, shown.leading(scenario)) else {
-                    continue;
-                };
-                reasons.push(Reason {
-                    anchor: reason_id(&scenario.cell_key(case, &target.id)),
-                    target: target.id.clone(),
-                    path: target_path(shown, &target.id),
-                    scenario: shown.title(scenario).into(),
-                    case: case_label(scenario, case),
-                    status,
-                    reason,
-                    stderr: match self::cell(cell).kind {
-                        Kind::Wrong => stderr(shown, scenario, case, &target.id),
-                        _ => String::new(),
-                    },
-                });
-            }
+    for (scenario, case) in shown.cases() {
+        for target in shown.targets() {
+            let cell = shown.cell(&scenario.cell_key(case, &target.id));
+            let Some((status, reason)) = gap(cell, shown.leading(scenario)) else {
+                continue;
+            };
+            reasons.push(Reason {
+                anchor: reason_id(&scenario.cell_key(case, &target.id)),
+                target: target.id.clone(),
+                path: target_path(shown, &target.id),
+                scenario: shown.title(scenario).into(),
+                case: case_label(scenario, case),
+                status,
+                reason,
+                stderr: match self::cell(cell).kind {
+                    Kind::Wrong => stderr(shown, scenario, case, &target.id),
+                    _ => String::new(),
+                },
+            });
         }
     }
     reasons
@@ -274,16 +270,13 @@ const FULL: u64 = 100;
 
 /// Draw the map of all cells of a run.
 pub fn map(shown: &Shown) -> Figure {
-    let cases = || {
-        let scenarios = shown.scenarios().iter();
-        scenarios.flat_map(|s| s.cases.iter().map(move |case| (s, case)))
-    };
     let rows: Vec<Row> = shown
         .targets()
         .iter()
         .map(|target| Row {
             name: target.id.clone(),
-            cells: cases()
+            cells: shown
+                .cases()
                 .map(|(s, case)| cell(shown.cell(&s.cell_key(case, &target.id))))
                 .collect(),
         })

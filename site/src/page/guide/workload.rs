@@ -94,12 +94,8 @@ impl Workload {
         let scenario = shown.scenarios().iter().find(|s| s.id == self.scenario)?;
         self.metrics.iter().find_map(|&metric| {
             let measured = |case: &Case| -> Vec<&'a Cell> {
-                let targets = shown.targets().iter();
-                targets
-                    .filter_map(|t| shown.cell(&scenario.cell_key(case, &t.id)))
-                    .filter(|cell| cell.status == Status::Ok)
-                    .filter(|cell| cell.metric(metric).is_some())
-                    .collect()
+                let cells = shown.measured(scenario, case, metric).map(|(cell, _)| cell);
+                cells.filter(|cell| cell.status == Status::Ok).collect()
             };
             let size = |case: &Case| {
                 let value = i64::from(case.axis_value(scenario.axis));

@@ -25,15 +25,8 @@ pub fn strips(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
     let mut least: Option<(f64, &Cell)> = None;
     let mut most: Option<(f64, &Cell)> = None;
     let mut rows = Vec::new();
-    for target in shown
-        .targets()
-        .iter()
-        .filter(|t| chosen.contains(t.id.as_str()))
-    {
-        let Some(cell) = shown.cell(&scenario.cell_key(case, &target.id)) else {
-            continue;
-        };
-        let Some(of) = cell.metric(id) else { continue };
+    let measured = shown.measured(scenario, case, id);
+    for (cell, of) in measured.filter(|(cell, _)| chosen.contains(cell.target.as_str())) {
         if let Some(cv) = of.cv_invocations.filter(|cv| cv.is_finite()) {
             if least.is_none_or(|(known, _)| cv < known) {
                 least = Some((cv, cell));
@@ -43,9 +36,9 @@ pub fn strips(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
             }
         }
         rows.push(strip::Row {
-            name: target.id.clone(),
-            style: shown.style(&target.id),
-            launches: sequences(shown.run, scenario, case, &target.id, id)
+            name: cell.target.clone(),
+            style: shown.style(&cell.target),
+            launches: sequences(shown.run, scenario, case, &cell.target, id)
                 .into_iter()
                 .map(|sequence| strip::Launch {
                     number: sequence.invocation + 1,
@@ -92,12 +85,7 @@ pub fn memory(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
     // On a GPU, the peak is that of the GPU's memory; targets on the processor have no such value.
     let peak = [MetricId::PeakGpuMemoryBytes, MetricId::PeakRssBytes]
         .into_iter()
-        .find(|&id| {
-            let cells = shown.targets().iter();
-            cells
-                .filter_map(|t| shown.cell(&scenario.cell_key(case, &t.id)))
-                .any(|cell| cell.metric(id).is_some())
-        })?;
+        .find(|&id| shown.measured(scenario, case, id).next().is_some())?;
     let mut rows = Vec::new();
     let mut missing = Vec::new();
     for target in shown.targets() {

@@ -21,13 +21,8 @@ use stats::metrics::Better;
 pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Option<Figure> {
     let about = id.describe();
     let figure_id = format!("by-case-{}", about.name);
-    let any = scenario.cases.iter().any(|case| {
-        let targets = shown.targets().iter();
-        targets
-            .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
-            .any(|cell| cell.metric(id).is_some())
-    });
-    if !any {
+    let is_measured = |case: &Case| shown.measured(scenario, case, id).next().is_some();
+    if !scenario.cases.iter().any(is_measured) {
         return None;
     }
     if let [case] = scenario.cases.as_slice() {
@@ -163,20 +158,17 @@ pub fn distribution(
     let about = id.describe();
     let chosen = primary(shown, scenario);
     let series: Vec<ecdf::Series> = shown
-        .targets()
-        .iter()
-        .filter_map(|target| {
-            let cell = shown.cell(&scenario.cell_key(case, &target.id))?;
-            let metric = cell.metric(id)?;
+        .measured(scenario, case, id)
+        .filter_map(|(cell, metric)| {
             let shape = metric
                 .shape
                 .as_ref()
                 .filter(|shape| shape.quantiles.len() >= 2)?;
             let [p50, p90, _, p99] = shape.percentiles();
             Some(ecdf::Series {
-                name: target.id.clone(),
-                style: shown.style(&target.id),
-                shown: chosen.contains(target.id.as_str()),
+                name: cell.target.clone(),
+                style: shown.style(&cell.target),
+                shown: chosen.contains(cell.target.as_str()),
                 n: metric.n,
                 quantiles: shape.quantiles.clone(),
                 marks: [(50, p50), (90, p90), (99, p99)]
@@ -215,12 +207,8 @@ fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId)
     let label = case_label(scenario, case);
     let higher = id.describe().better == Better::Higher;
     let measured = || {
-        shown
-            .targets()
-            .iter()
-            .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
-            .filter_map(|cell| Some((cell, cell.metric(id)?)))
-            .filter(|(_, metric)| metric.value.is_finite())
+        let all = shown.measured(scenario, case, id);
+        all.filter(|(_, metric)| metric.value.is_finite())
     };
     let order = |a: &(&Cell, &Metric), b: &(&Cell, &Metric)| {
         let order = a.1.value.total_cmp(&b.1.value);

@@ -10,10 +10,7 @@ use stats::open_loop::{meets, over_saturated};
 /// Write the sentences of a case in plan order: which targets were over-saturated, and which met
 /// the limits on latency.
 pub fn promises(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<String> {
-    let targets = shown.targets().iter();
-    let cells: Vec<&Cell> = targets
-        .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
-        .collect();
+    let cells: Vec<&Cell> = shown.cells_of(scenario, case).collect();
     let saturated = cells.iter().filter_map(|cell| saturation(cell));
     saturated.chain(objective(shown, &cells)).collect()
 }

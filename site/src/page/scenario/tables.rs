@@ -119,12 +119,7 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
     let mut all = Vec::new();
     let mut flagged = BTreeSet::new();
     for id in shown.metrics(scenario) {
-        let mut measured: Vec<(&Cell, &Metric)> = shown
-            .targets()
-            .iter()
-            .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
-            .filter_map(|cell| Some((cell, cell.metric(id)?)))
-            .collect();
+        let mut measured: Vec<(&Cell, &Metric)> = shown.measured(scenario, case, id).collect();
         if measured.is_empty() {
             continue;
         }
@@ -274,11 +269,11 @@ pub fn drifting(metrics: &[MetricRows]) -> String {
 /// b 1`; empty where none.
 pub fn small_batches(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> String {
     let all = f64::from(case.concurrency);
-    let targets = shown.targets().iter();
-    let small = targets.filter_map(|target| {
-        let cell = shown.cell(&scenario.cell_key(case, &target.id))?;
-        let batch = cell.metric(MetricId::BatchRequests)?.value;
-        (batch < 0.95 * all).then(|| format!("{} {}", target.id, fmt::quantity(Unit::Count, batch)))
+    let batches = shown.measured(scenario, case, MetricId::BatchRequests);
+    let small = batches.filter(|(_, batch)| batch.value < 0.95 * all);
+    let small = small.map(|(cell, batch)| {
+        let requests = fmt::quantity(Unit::Count, batch.value);
+        format!("{} {requests}", cell.target)
     });
     small.collect::<Vec<_>>().join(", ")
 }
@@ -286,9 +281,7 @@ pub fn small_batches(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> 
 /// Make a row for each target of a case without numbers.
 pub fn failures(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<FailedRow> {
     shown
-        .targets()
-        .iter()
-        .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
+        .cells_of(scenario, case)
         .filter(|cell| cell.status != Status::Ok)
         .map(|cell| FailedRow {
             swatch: swatch(shown, &cell.target),
