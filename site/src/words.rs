@@ -1,4 +1,4 @@
-//! Helps with words inside a sentence.
+//! Helps with words and lists inside a sentence.
 
 use crate::fmt;
 
@@ -23,4 +23,16 @@ pub fn lower_first(text: &str) -> String {
         Some(first) => first.to_lowercase().chain(chars).collect(),
         None => String::new(),
     }
+}
+
+/// Group values by key, the keys in the order in which they first come, as for `a 4, 8; b 8`.
+pub fn by_key<K: PartialEq, V>(pairs: impl Iterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
 }

@@ -12,6 +12,7 @@ use super::svg::Svg;
 use super::{Estimate, Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
+use crate::words::by_key;
 
 /// The data of a line chart.
 pub struct Lines {
@@ -302,19 +303,15 @@ fn entry(series: &Series, end: (f64, f64), last: Option<f64>) -> Entry {
 /// List what is missing as `a at 4, 8; b at 8 (over budget)`, once for every reason. Series that
 /// are hidden at first are left out: the table has theirs.
 fn missing(all: &[Series]) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for series in all.iter().filter(|series| series.shown) {
-        let mut of_series: Vec<(&str, Vec<String>)> = Vec::new();
-        for (x, why) in &series.missing {
-            super::gather(&mut of_series, why, fmt::count(u64::from(*x)));
-        }
-        for (why, xs) in of_series {
-            let text = format!("{} at {}", series.name, xs.join(", "));
-            super::gather(&mut reasons, why, text);
-        }
-    }
-    let words = |(why, names): (&str, Vec<String>)| format!("{} ({why})", names.join("; "));
-    reasons.into_iter().map(words).collect()
+    let shown = all.iter().filter(|series| series.shown);
+    let by_series = shown.flat_map(|series| {
+        let cases = series.missing.iter();
+        let reasons = by_key(cases.map(|(x, why)| (why, fmt::count(u64::from(*x)))));
+        let reasons = reasons.into_iter();
+        reasons.map(move |(why, xs)| (why, format!("{} at {}", series.name, xs.join(", "))))
+    });
+    let words = |(why, names): (&String, Vec<String>)| format!("{} ({why})", names.join("; "));
+    by_key(by_series).into_iter().map(words).collect()
 }
 
 /// The outline between the intervals' ends; empty where a point has no interval or there are fewer

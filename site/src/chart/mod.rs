@@ -20,6 +20,7 @@ pub mod strip;
 pub mod style;
 pub mod svg;
 
+use crate::words::by_key;
 use serde::Serialize;
 use svg::Svg;
 
@@ -98,21 +99,10 @@ fn hidden_words(hidden: usize) -> String {
     }
 }
 
-/// Add a text to the list of its reason.
-fn gather<'a>(reasons: &mut Vec<(&'a str, Vec<String>)>, why: &'a str, text: String) {
-    match reasons.iter_mut().find(|(reason, _)| *reason == why) {
-        Some((_, texts)) => texts.push(text),
-        None => reasons.push((why, vec![text])),
-    }
-}
-
 /// List what has no mark as `a, b (over budget)`, once for every reason.
 fn missing_words(missing: &[(String, String)]) -> Vec<String> {
-    let mut reasons = Vec::new();
-    for (name, why) in missing {
-        gather(&mut reasons, why, name.clone());
-    }
-    let words = |(why, names): (&str, Vec<String>)| format!("{} ({why})", names.join(", "));
+    let reasons = by_key(missing.iter().map(|(name, why)| (why, name.as_str())));
+    let words = |(why, names): (&String, Vec<&str>)| format!("{} ({why})", names.join(", "));
     reasons.into_iter().map(words).collect()
 }
 

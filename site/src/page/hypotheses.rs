@@ -8,7 +8,7 @@ use crate::view::frame::Frame;
 use crate::view::paths;
 use crate::view::place::{self, RunLine, case_path};
 use crate::view::{Shown, case_label};
-use crate::words::plural;
+use crate::words::{by_key, plural};
 use schema::hypothesis::{Claim, Hypotheses, Hypothesis};
 use schema::micro::scenario_id;
 use serde::Serialize;
@@ -79,20 +79,19 @@ struct EvidenceView {
 pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage {
     // Use all runs: a prediction may be about targets that the broadest run lacks.
     let chosen = place::publishable(shown);
-    let mut groups: Vec<GroupView> = Vec::new();
     let mut verdicts: Vec<(Verdict, &str)> = Vec::new();
-    for hypothesis in &all.hypotheses {
+    let rows = all.hypotheses.iter().map(|hypothesis| {
         let (verdict, row) = row(&chosen, all, hypothesis);
         verdicts.push((verdict, &hypothesis.says));
-        match groups.iter_mut().find(|g| g.title == hypothesis.group) {
-            Some(group) => group.rows.push(row),
-            None => groups.push(GroupView {
-                anchor: format!("group-{}", groups.len() + 1),
-                title: hypothesis.group.clone(),
-                rows: vec![row],
-            }),
-        }
-    }
+        (&hypothesis.group, row)
+    });
+    let groups = (1..).zip(by_key(rows));
+    let groups = groups.map(|(number, (title, rows))| GroupView {
+        anchor: format!("group-{number}"),
+        title: title.clone(),
+        rows,
+    });
+    let groups: Vec<GroupView> = groups.collect();
     let answer = answer(&verdicts);
     HypothesesPage {
         frame: place::frame(input, paths::HYPOTHESES, "Hypotheses", &answer),

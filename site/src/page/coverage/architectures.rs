@@ -2,6 +2,7 @@
 //! It gives no verdict: the results of a run stand in the run's own tables.
 
 use crate::view::Shown;
+use crate::words::by_key;
 use schema::registry::{ANY_ARCHITECTURE, Registry, Target};
 use serde::Serialize;
 
@@ -38,7 +39,10 @@ fn architectures(registry: &Registry) -> Architectures {
             .iter()
             .filter(|target| target.engine == engine.id && !target.hidden)
             .collect();
-        for alike in alike(registry, &own) {
+        let lists = own
+            .iter()
+            .map(|target| (registry.architectures_of(target), *target));
+        for (_, alike) in by_key(lists) {
             let first = alike[0];
             let ids: Vec<&str> = alike.iter().map(|target| target.id.as_str()).collect();
             rows.push(Row {
@@ -59,20 +63,4 @@ fn architectures(registry: &Registry) -> Architectures {
         names: names.into_iter().map(str::to_owned).collect(),
         rows,
     }
-}
-
-/// Group targets that have the same list of architectures, in the order of the first of each group.
-fn alike<'a>(registry: &Registry, targets: &[&'a Target]) -> Vec<Vec<&'a Target>> {
-    let mut groups: Vec<Vec<&Target>> = Vec::new();
-    for target in targets {
-        let list = registry.architectures_of(target);
-        let group = groups
-            .iter_mut()
-            .find(|group| registry.architectures_of(group[0]) == list);
-        match group {
-            Some(group) => group.push(target),
-            None => groups.push(vec![target]),
-        }
-    }
-    groups
 }

@@ -5,7 +5,7 @@ use crate::fmt;
 use crate::view::eligible::is_real_size;
 use crate::view::place::{RunLine, parameters, publishable};
 use crate::view::{Shown, case_label};
-use crate::words::lower_first;
+use crate::words::{by_key, lower_first};
 use schema::claims::{Claim, Comparison};
 use serde::Serialize;
 use stats::analysis::MetricId;
@@ -69,23 +69,15 @@ fn view(runs: &[&Shown], claim: &Claim) -> ClaimView {
 
 /// Find the comparisons in the first run that has each; those of one run stand together.
 fn here(runs: &[&Shown], comparisons: &[Comparison]) -> Vec<Found> {
-    let mut all: Vec<(usize, Vec<String>)> = Vec::new();
-    for comparison in comparisons {
+    let all = comparisons.iter().filter_map(|comparison| {
         let mut numbered = runs.iter().enumerate();
-        let found = numbered.find_map(|(i, run)| {
+        numbered.find_map(|(i, run)| {
             let sentences = sentences(run, comparison);
             (!sentences.is_empty()).then_some((i, sentences))
-        });
-        let Some((run, sentences)) = found else {
-            continue;
-        };
-        match all.iter_mut().find(|(known, _)| *known == run) {
-            Some((_, known)) => known.extend(sentences),
-            None => all.push((run, sentences)),
-        }
-    }
-    let found = all.into_iter().map(|(i, sentences)| Found {
-        sentences,
+        })
+    });
+    let found = by_key(all).into_iter().map(|(i, sentences)| Found {
+        sentences: sentences.concat(),
         run: (i > 0).then(|| RunLine::new(runs[i], String::new())),
         is_real_size: is_real_size(runs[i]) == Some(true),
     });

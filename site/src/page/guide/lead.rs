@@ -3,19 +3,19 @@
 
 use super::{Recommendation, WorkloadView};
 use crate::view::Shown;
-use crate::words::{join, plural};
+use crate::words::{by_key, join, plural};
 
 /// Say place by place which target to take for each kind of work. How far ahead it is and how
 /// surely stands in the table below.
 pub(super) fn lead(workloads: &[WorkloadView]) -> String {
-    let places = by_place(workloads, |work, r| (work.title.to_lowercase(), r));
-    let sentences = places.into_iter().map(|(place, taken)| {
+    let places = by_place(workloads).into_iter();
+    let sentences = places.map(|(place, taken)| {
         let chosen = taken.iter().map(|(work, r)| {
             let name = match r.comes_as {
                 "" => r.choice.clone(),
                 how => format!("{} ({how})", r.choice),
             };
-            (name, work.clone())
+            (name, work.title.to_lowercase())
         });
         format!("On {place}, take {}.", grouped(chosen))
     });
@@ -26,12 +26,12 @@ pub(super) fn lead(workloads: &[WorkloadView]) -> String {
 /// where others are taken, and where this project's own engine is ahead. The place is named only
 /// where there are several.
 pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
-    let places = by_place(workloads, |work, r| (work.title.to_lowercase(), r));
+    let places = by_place(workloads);
     let named = places.len() > 1;
     let sentences = places.into_iter().flat_map(|(place, taken)| {
         let of = |pick: fn(&Recommendation) -> &String| {
             let some = taken.iter().filter(|(_, r)| !pick(r).is_empty());
-            grouped(some.map(|(work, r)| (pick(r).clone(), work.clone())))
+            grouped(some.map(|(work, r)| (pick(r).clone(), work.title.to_lowercase())))
         };
         let on = if named {
             format!("On {place}: ")
@@ -58,10 +58,11 @@ pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
 
 /// Say place by place for which kinds of work an engine is taken; empty where for none.
 pub(super) fn taken(workloads: &[WorkloadView], engine: &str) -> String {
-    let places = by_place(workloads, |work, r| (work.title.to_lowercase(), r));
-    let sentences = places.into_iter().filter_map(|(place, taken)| {
+    let places = by_place(workloads).into_iter();
+    let sentences = places.filter_map(|(place, taken)| {
         let of_engine = taken.iter().filter(|(_, r)| r.engine == engine);
-        let chosen = grouped(of_engine.map(|(work, r)| (r.choice.clone(), work.clone())));
+        let chosen = of_engine.map(|(work, r)| (r.choice.clone(), work.title.to_lowercase()));
+        let chosen = grouped(chosen);
         (!chosen.is_empty()).then(|| format!("On {place}, the guide takes {chosen}."))
     });
     sentences.collect::<Vec<_>>().join(" ")
@@ -70,30 +71,21 @@ pub(super) fn taken(workloads: &[WorkloadView], engine: &str) -> String {
 /// Join targets with the work that each is taken for:
 /// `a for interactive and batch; b for little memory`.
 fn grouped(taken: impl Iterator<Item = (String, String)>) -> String {
-    let mut targets: Vec<(String, Vec<String>)> = Vec::new();
-    for (target, work) in taken {
-        match targets.iter_mut().find(|(known, _)| *known == target) {
-            Some((_, works)) => works.push(work),
-            None => targets.push((target, vec![work])),
-        }
-    }
-    let each = targets.iter();
-    let each: Vec<String> = each
-        .map(|(target, works)| format!("{target} for {}", join(works)))
-        .collect();
-    each.join("; ")
+    let each = by_key(taken).into_iter();
+    let each = each.map(|(target, works)| format!("{target} for {}", join(&works)));
+    each.collect::<Vec<_>>().join("; ")
 }
 
 /// Write the sentence at the top of the guide; `fit` is the number of runs that may carry a
 /// recommendation.
 pub(super) fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> String {
-    let taken = |work: &WorkloadView, r: &Recommendation| {
-        format!("{}: {}", work.title.to_lowercase(), r.short)
-    };
-    let places = by_place(workloads, taken);
-    let found: Vec<String> = places
+    let found: Vec<String> = by_place(workloads)
         .into_iter()
-        .map(|(place, taken)| format!("On {place}: {}.", taken.join("; ")))
+        .map(|(place, taken)| {
+            let said = |(work, r): &Taken| format!("{}: {}", work.title.to_lowercase(), r.short);
+            let taken: Vec<String> = taken.iter().map(said).collect();
+            format!("On {place}: {}.", taken.join("; "))
+        })
         .collect();
     let open: Vec<String> = workloads
         .iter()
@@ -116,22 +108,15 @@ pub(super) fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> S
     }
 }
 
-/// Group what `said` makes of each recommendation by place, in the page's order.
-fn by_place<'w, T>(
-    workloads: &'w [WorkloadView],
-    said: impl Fn(&'w WorkloadView, &'w Recommendation) -> T,
-) -> Vec<(&'w str, Vec<T>)> {
-    let mut places: Vec<(&str, Vec<T>)> = Vec::new();
-    for work in workloads {
-        for r in &work.recommendations {
-            let said = said(work, r);
-            match places.iter_mut().find(|(place, _)| *place == r.place) {
-                Some((_, all)) => all.push(said),
-                None => places.push((&r.place, vec![said])),
-            }
-        }
-    }
-    places
+/// A kind of work, and what is taken for it in a place.
+type Taken<'w> = (&'w WorkloadView, &'w Recommendation);
+
+/// All recommendations by place, in the page's order.
+fn by_place(workloads: &[WorkloadView]) -> Vec<(&str, Vec<Taken<'_>>)> {
+    by_key(workloads.iter().flat_map(|work| {
+        let all = work.recommendations.iter();
+        all.map(move |r| (r.place.as_str(), (work, r)))
+    }))
 }
 
 #[cfg(test)]

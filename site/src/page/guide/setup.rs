@@ -8,7 +8,7 @@ use crate::page::cost::prices::{Machine, dollars, with_interval};
 use crate::view::cells::{flag, status_words};
 use crate::view::reported::{batching_words, build_facts, verified_scope};
 use crate::view::{Shown, case_label};
-use crate::words::plural;
+use crate::words::{by_key, plural};
 use schema::adoption::Adoption;
 use schema::launch_log::LaunchLog;
 use schema::plan::{Case, PlannedScenario};
@@ -261,23 +261,15 @@ pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<S
 
 /// A target's cells without numbers, grouped by status.
 fn failures(shown: &Shown, target: &str) -> Vec<String> {
-    let mut all: Vec<(Status, Vec<String>)> = Vec::new();
-    for scenario in shown.scenarios() {
-        for case in &scenario.cases {
-            let cell = shown.cell(&scenario.cell_key(case, target));
-            let Some(cell) = cell.filter(|cell| cell.status != Status::Ok) else {
-                continue;
-            };
-            let label = case_label(scenario, case);
-            let label = format!("{} at {label}", shown.title(scenario).to_lowercase());
-            match all.iter_mut().find(|(status, _)| *status == cell.status) {
-                Some((_, labels)) => labels.push(label),
-                None => all.push((cell.status, vec![label])),
-            }
-        }
-    }
-    all.iter()
-        .map(|(status, labels)| format!("{} ({})", labels.join(", "), status_words(*status)))
+    let failed = shown.cases().filter_map(|(scenario, case)| {
+        let cell = shown.cell(&scenario.cell_key(case, target))?;
+        let label = case_label(scenario, case);
+        let label = format!("{} at {label}", shown.title(scenario).to_lowercase());
+        (cell.status != Status::Ok).then_some((cell.status, label))
+    });
+    by_key(failed)
+        .into_iter()
+        .map(|(status, labels)| format!("{} ({})", labels.join(", "), status_words(status)))
         .collect()
 }
 

@@ -15,7 +15,7 @@ use crate::view::cells::status_words;
 use crate::view::frame::Frame;
 use crate::view::paths::run_path;
 use crate::view::{Shown, noise};
-use crate::words::plural;
+use crate::words::{by_key, plural};
 use disturbances::Disturbances;
 use gpus::Gpus;
 use instrument::{InstrumentError, capacities};
@@ -307,24 +307,13 @@ fn commands(shown: &Shown) -> Vec<(String, String)> {
 
 /// List the planned launches in order, one line per block.
 fn order(shown: &Shown) -> Vec<(String, String)> {
-    let launches = &shown.run.header.plan.launches;
-    let mut blocks: Vec<(u32, Vec<String>)> = Vec::new();
-    for launch in launches {
-        let text = format!(
-            "{} {} ({})",
-            launch.scenario,
-            launch.target,
-            launch.cases.join(" ")
-        );
-        match blocks
-            .iter_mut()
-            .find(|(block, _)| *block == launch.invocation)
-        {
-            Some((_, texts)) => texts.push(text),
-            None => blocks.push((launch.invocation, vec![text])),
-        }
-    }
-    blocks
+    let launches = shown.run.header.plan.launches.iter();
+    let texts = launches.map(|launch| {
+        let cases = launch.cases.join(" ");
+        let text = format!("{} {} ({cases})", launch.scenario, launch.target);
+        (launch.invocation, text)
+    });
+    by_key(texts)
         .into_iter()
         .map(|(block, texts)| (format!("Block {block}"), texts.join(" → ")))
         .collect()

@@ -5,6 +5,7 @@ use crate::fmt::{self, Unit};
 use crate::view::cells::{self, counts, flag, pair_flag, swatch, verdict};
 use crate::view::paths::reason_path;
 use crate::view::{Shown, noise};
+use crate::words::by_key;
 use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
@@ -253,16 +254,9 @@ pub fn drifting(metrics: &[MetricRows]) -> String {
         let rows = metric.rows.iter().filter(|row| row.drifts);
         rows.map(move |row| (row.target.as_str(), metric.title.to_lowercase()))
     });
-    let mut targets: Vec<(&str, Vec<String>)> = Vec::new();
-    for (target, title) in flagged {
-        match targets.iter_mut().find(|(known, _)| *known == target) {
-            Some((_, titles)) => titles.push(title),
-            None => targets.push((target, vec![title])),
-        }
-    }
-    let words =
-        |(target, titles): &(&str, Vec<String>)| format!("{target} ({})", titles.join(", "));
-    targets.iter().map(words).collect::<Vec<_>>().join("; ")
+    let words = |(target, titles): (&str, Vec<String>)| format!("{target} ({})", titles.join(", "));
+    let targets = by_key(flagged).into_iter().map(words);
+    targets.collect::<Vec<_>>().join("; ")
 }
 
 /// List the targets that had fewer requests in a batch than were in flight, with how many: `a 3.2,
