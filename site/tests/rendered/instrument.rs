@@ -2,7 +2,7 @@
 //! where it was not; and which targets met a profile's limits on latency.
 
 use crate::common::{self, World, run};
-use crate::html::page;
+use crate::html::{page, run_page};
 use schema::calibration::{Calibration, LatencyError, Level, ScheduleLag};
 use schema::capacity::Capacity;
 use schema::profile::Slo;
@@ -10,10 +10,6 @@ use schema::record::Status;
 
 fn world() -> World {
     common::world(vec![run("cpu", 5, 22)])
-}
-
-fn run_page(world: &World) -> String {
-    page(world, &format!("run/{}.html", world.runs[0].header.id))
 }
 
 fn calibration(failures: &[&str]) -> Calibration {

@@ -3,9 +3,8 @@
 //! left out.
 
 use crate::common::launch::with_twins;
-use crate::common::{render, run, world};
-use crate::html::{Pages, check, text_of, texts};
-use crate::{common, html};
+use crate::common::{World, render, run, world};
+use crate::html::{check, html_of, text_of, texts};
 use schema::record::Status;
 
 #[test]
@@ -29,10 +28,7 @@ fn a_full_site_holds_together() {
 #[test]
 fn what_a_library_was_kept_from_is_said_of_the_run_and_of_the_engine() {
     let mut world = world(vec![run("cpu", 5, 5)]);
-    let page = |world: &common::World, path: &str| {
-        let pages = render(world);
-        html::read(path, std::str::from_utf8(&pages[path]).unwrap()).text
-    };
+    let page = |world: &World, path: &str| text_of(&render(world), path);
     let paths = [
         "run/20990102-030405-cpu-synthetic.html",
         "engine/candle.html",
@@ -60,11 +56,8 @@ fn what_a_library_was_kept_from_is_said_of_the_run_and_of_the_engine() {
 #[test]
 fn an_engine_says_what_adopting_it_costs() {
     let mut world = world(vec![run("cpu", 5, 5)]);
-    let page = |world: &common::World, engine: &str| {
-        let path = format!("engine/{engine}.html");
-        let pages = render(world);
-        html::read(&path, std::str::from_utf8(&pages[&path]).unwrap()).text
-    };
+    let page =
+        |world: &World, engine: &str| text_of(&render(world), &format!("engine/{engine}.html"));
     let text = page(&world, "candle");
     for word in [
         "What adopting it costs",
@@ -93,8 +86,7 @@ fn equal_data_gives_equal_bytes() {
 fn without_a_run_the_index_says_what_to_run() {
     let pages = render(&world(vec![]));
     check(&pages);
-    let index = std::str::from_utf8(&pages["index.html"]).unwrap();
-    assert!(index.contains("cargo xtask bench-all"));
+    assert!(html_of(&pages, "index.html").contains("cargo xtask bench-all"));
 }
 
 #[test]
@@ -125,10 +117,10 @@ fn a_first_look_says_on_every_page_what_it_is() {
 #[test]
 fn one_invocation_gives_no_interval_no_rank_and_no_leader() {
     let pages = render(&world(vec![run("smoke", 1, 5)]));
-    let index = std::str::from_utf8(&pages["index.html"]).unwrap();
+    let index = html_of(&pages, "index.html");
     assert!(index.contains("Nothing can be ranked yet"));
     assert!(!index.contains("rank 1"));
-    let scenario = std::str::from_utf8(&pages["scenario/single_request.html"]).unwrap();
+    let scenario = html_of(&pages, "scenario/single_request.html");
     assert!(scenario.contains("too few launches to say"));
 }
 
@@ -143,10 +135,7 @@ fn no_failure_is_left_out() {
         .filter(|cell| cell.status != Status::Ok)
         .collect();
     assert!(failed.len() >= 4, "the synthetic run has failures");
-    let page = |path: &str| {
-        let text = std::str::from_utf8(&pages[path]).unwrap();
-        html::read(path, text).text
-    };
+    let page = |path: &str| text_of(&pages, path);
     let coverage = page("coverage.html");
     let index = page("index.html");
     for cell in failed {
@@ -201,11 +190,11 @@ fn a_a_pairs_stand_beside_what_they_decide_and_a_twin_is_no_target() {
     let without = render(&world(vec![run("cpu", 5, 22)]));
     let with = render(&world(vec![with_twins(run("cpu", 5, 22), 22)]));
     check(&with);
-    let text = |pages: &Pages, path: &str| String::from_utf8(pages[path].clone()).unwrap();
     let page = "scenario/single_request.html";
-    assert!(text(&without, page).contains("No target ran twice: errors are what launches show."));
-    assert!(text(&with, page).contains("A/A: what lay between a target and itself"));
-    assert!(text(&with, "index.html").contains("class=\"nf\""));
+    let no_twins = "No target ran twice: errors are what launches show.";
+    assert!(html_of(&without, page).contains(no_twins));
+    assert!(html_of(&with, page).contains("A/A: what lay between a target and itself"));
+    assert!(html_of(&with, "index.html").contains("class=\"nf\""));
     assert_eq!(
         with.keys().collect::<Vec<_>>(),
         without.keys().collect::<Vec<_>>(),
@@ -223,7 +212,7 @@ fn a_a_pairs_stand_beside_what_they_decide_and_a_twin_is_no_target() {
 #[test]
 fn what_the_statistics_can_do_is_said_with_its_numbers() {
     let pages = render(&world(vec![run("cpu", 5, 22)]));
-    let text = |path: &str| String::from_utf8(pages[path].clone()).unwrap();
+    let text = |path: &str| html_of(&pages, path);
     let methodology = text("methodology.html");
     for said in ["The statistics on trial", "95.1", "1.2", "17"] {
         assert!(methodology.contains(said), "{said}");
@@ -262,7 +251,7 @@ fn many_targets_still_fit_on_a_page() {
 }
 
 /// A run with one more target, on CUDA, and that target's synthetic trace.
-fn traced() -> common::World {
+fn traced() -> World {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../crates/stats/tests/data/kernels.synthetic");
     let mut run = run("cpu", 5, 5);
@@ -326,7 +315,7 @@ fn a_run_without_a_trace_says_why() {
     );
     let mut world = traced();
     world.runs[0].kernels.clear();
-    let coverage = |world: &common::World| text_of(&render(world), "coverage.html");
+    let coverage = |world: &World| text_of(&render(world), "coverage.html");
     assert!(coverage(&world).contains("the machine has no NVIDIA device"));
     let facts = &mut world.runs[0].header.provenance.facts;
     facts.insert("gpu".into(), "synthetic".into());
@@ -358,7 +347,7 @@ fn a_disturbed_launch_is_flagged_beside_its_numbers_and_explained() {
     let id = run.header.id.clone();
     let pages = render(&world(vec![run]));
     check(&pages);
-    let text = |path: &str| html::read(path, std::str::from_utf8(&pages[path]).unwrap()).text;
+    let text = |path: &str| text_of(&pages, path);
     let run_page = text(&format!("run/{id}.html"));
     assert!(run_page.contains("a synthetic &lt;reason&gt;") || run_page.contains("<reason>"));
     let scenario_page = text("scenario/sustained.html");
@@ -404,7 +393,7 @@ fn the_index_shows_the_largest_size_that_most_targets_had_time_for() {
 #[test]
 fn what_a_trained_model_writes_is_shown_and_what_is_wrong_with_it_said() {
     let pages = render(&world(vec![run("cpu", 5, 22)]));
-    let methodology = String::from_utf8(pages["methodology.html"].clone()).unwrap();
+    let methodology = html_of(&pages, "methodology.html");
     for said in [
         "its perplexity is 1.456",
         "cargo xtask train --steps 1500",

@@ -134,13 +134,9 @@ fn a_target_without_numbers_is_not_comparable_and_says_why() {
         "{text}"
     );
     assert!(text.contains("not comparable: burn.flex.f32 timeout"));
-    let one = world_of_one_launch();
+    let one = self::world(vec![run("smoke", 1, 5)]);
     let text = text_of(&render(&one), "compare/candle.cpu.f32.html");
     assert!(text.contains("too few launches to say"));
-}
-
-fn world_of_one_launch() -> World {
-    world(vec![run("smoke", 1, 5)])
 }
 
 #[test]

@@ -6,16 +6,12 @@
 //! A run of prompts that the user brought says which they were; any other run doesn't mention them.
 
 use crate::common::{World, render, run, world};
-use crate::html::{Pages, check, page, text_of, texts};
+use crate::html::{Pages, check, run_page, text_of, texts};
 use schema::own_prompts::OwnPrompts;
 use schema::pins::{Pin, Pins};
 use schema::record::Telemetry;
 use schema::run::Run;
 use schema::scenario::{PromptSource, Scenario};
-
-fn run_page(world: &World) -> String {
-    page(world, &format!("run/{}.html", world.runs[0].header.id))
-}
 
 const CHECKOUT: &str = "git checkout 0123456789abcdef0123456789abcdef01234567";
 

@@ -1,12 +1,13 @@
 //! What holds for the site as a whole: its five destinations, search and feed; and facts about
 //! engines beyond what runs measure.
 
-use crate::common::{run, world};
+use crate::common::{render, run, world};
+use crate::html::{html_of, texts};
 
 #[test]
 fn what_is_known_of_an_engine_beyond_speed_stands_with_its_source() {
-    let pages = site::render(&world(vec![run("cpu", 5, 22)]).input()).expect("renders");
-    let text = |path: &str| String::from_utf8(pages[path].clone()).unwrap();
+    let pages = render(&world(vec![run("cpu", 5, 22)]));
+    let text = |path: &str| html_of(&pages, path);
     let page = text("engine/candle.html");
     assert!(page.contains("It brings no server (synthetic)."));
     assert!(page.contains("href=\"https://example.org/\""));
@@ -34,8 +35,8 @@ fn how_old_a_version_was_on_the_day_of_the_run_stands_beside_it() {
             ready.version = "0.11.1 (synthetic)".into();
         }
     }
-    let pages = site::render(&world(vec![run]).input()).expect("renders");
-    let text = |path: &str| String::from_utf8(pages[path].clone()).unwrap();
+    let pages = render(&world(vec![run]));
+    let text = |path: &str| html_of(&pages, path);
     let words = "0.11.1 of 2026-01-01, 23 days old on the day of the run";
     assert!(text("engine/candle.html").contains(&format!("Measured here: {words}.")));
     assert!(text("compare/candle.cpu.f32.html").contains(&format!("Measured: version {words}.")));
@@ -49,12 +50,8 @@ fn how_old_a_version_was_on_the_day_of_the_run_stands_beside_it() {
 
 #[test]
 fn every_page_belongs_to_one_of_five_destinations() {
-    let pages = site::render(&world(vec![run("cpu", 5, 22)]).input()).expect("renders");
-    for (path, bytes) in &pages {
-        if !path.ends_with(".html") {
-            continue;
-        }
-        let html = String::from_utf8_lossy(bytes);
+    let pages = render(&world(vec![run("cpu", 5, 22)]));
+    for (path, html) in texts(&pages) {
         let (_, rest) = html.split_once("<nav aria-label=\"Site\">").expect(path);
         let (top, _) = rest.split_once("</nav>").expect(path);
         assert_eq!(top.matches("<li>").count(), 5, "{path}");
@@ -64,8 +61,8 @@ fn every_page_belongs_to_one_of_five_destinations() {
 
 #[test]
 fn whatever_can_be_looked_for_stands_in_one_table() {
-    let pages = site::render(&world(vec![run("cpu", 5, 22)]).input()).expect("renders");
-    let search = String::from_utf8_lossy(&pages["search.html"]);
+    let pages = render(&world(vec![run("cpu", 5, 22)]));
+    let search = html_of(&pages, "search.html");
     for kind in [
         "comparison",
         "scenario",
@@ -80,12 +77,8 @@ fn whatever_can_be_looked_for_stands_in_one_table() {
     }
     let pair = "<a href=\"compare/lmrs.cpu.q8_0.html#pytorch.cpu.f32\">lmrs.cpu.q8_0 against pytorch.cpu.f32</a>";
     assert!(search.contains(pair));
-    for (path, bytes) in &pages {
-        let html = String::from_utf8_lossy(bytes);
-        assert!(
-            !path.ends_with(".html") || html.contains("search.html\">Search</a>"),
-            "{path}"
-        );
+    for (path, html) in texts(&pages) {
+        assert!(html.contains("search.html\">Search</a>"), "{path}");
     }
 }
 
