@@ -3,7 +3,7 @@
 //! It is the only place that turns a number into text, so that a value reads the same in a
 //! sentence, a table, a chart and its tooltip. A number that is not finite becomes a dash.
 
-use stats::analysis::MetricId;
+use stats::analysis::{Metric, MetricId};
 
 /// The text where there is no number.
 pub const NONE: &str = "—";
@@ -148,6 +148,11 @@ pub fn with_interval(unit: Unit, value: f64, ci: Option<(f64, f64)>) -> (String,
     let [value, low, high] = texts;
     // Brackets, because a dash between signed numbers would mislead.
     (format!("{value}{suffix}"), Some(format!("[{low}, {high}]")))
+}
+
+/// Format a metric and its interval, in the metric's unit.
+pub fn metric(metric: &Metric) -> (String, Option<String>) {
+    with_interval(Unit::from_metric(metric.id), metric.value, metric.ci95)
 }
 
 /// Format a ratio and its interval: `5.31×` and `[5.02, 5.63]`.

@@ -1,7 +1,7 @@
 //! The answer of the index and of the scenarios' pages: which target leads each scenario, by how
 //! much and how surely. It is made from comparisons only; where those allow no statement, it says so.
 
-use crate::fmt::{self, Unit};
+use crate::fmt;
 use crate::view::paths::scenario_path;
 use crate::view::{Shown, case_label};
 use crate::words::plural;
@@ -87,8 +87,7 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
     let first = *leaders.first()?;
     answer.leaders = leaders.iter().map(|cell| cell.target.clone()).collect();
     if let Some(metric) = first.metric(id) {
-        let (value, interval) =
-            fmt::with_interval(Unit::from_metric(id), metric.value, metric.ci95);
+        let (value, interval) = fmt::metric(metric);
         answer.value = value;
         answer.interval = interval.unwrap_or_default();
     }

@@ -2,7 +2,7 @@
 //! reason why there is none; and whether a launch behind it was disturbed.
 
 use crate::chart::style::Style;
-use crate::fmt::{self, Unit};
+use crate::fmt;
 use crate::view::Shown;
 use crate::view::paths::reason_path;
 use crate::words::plural;
@@ -67,7 +67,7 @@ pub fn view(shown: &Shown, key: &CellKey, id: MetricId) -> CellView {
     let Some((cell, metric)) = measured else {
         return view;
     };
-    let (value, interval) = fmt::with_interval(Unit::from_metric(id), metric.value, metric.ci95);
+    let (value, interval) = fmt::metric(metric);
     view.value = value;
     view.interval = interval.unwrap_or_default();
     view.rests_on = rests_on(cell, metric);

@@ -41,7 +41,7 @@ fn own_loads(shown: &Shown, scenario: &PlannedScenario) -> String {
         .measured(scenario, case, MetricId::E2eNs)
         .filter_map(|(cell, e2e)| {
             let offered = cell.metric(MetricId::OfferedPerS)?;
-            let (value, interval) = fmt::with_interval(Unit::Ns, e2e.value, e2e.ci95);
+            let (value, interval) = fmt::metric(e2e);
             let interval = interval.unwrap_or_else(|| "(a single launch)".into());
             let offered = fmt::quantity(Unit::RequestsPerS, offered.value);
             let words = format!("in {value} {interval} at {offered}");

@@ -30,8 +30,7 @@ pub(super) fn candidates(shown: &Shown, asked: &Asked, decision: &Decision) -> V
         .iter()
         .filter_map(|cell| {
             let found = cell.metric(asked.metric)?;
-            let (value, interval) =
-                fmt::with_interval(Unit::from_metric(asked.metric), found.value, found.ci95);
+            let (value, interval) = fmt::metric(found);
             let (group, tone) = if cell.target == decision.choice {
                 ("chosen", "good")
             } else if decision.tied.contains(&cell.target) {

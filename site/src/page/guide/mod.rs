@@ -12,7 +12,7 @@ mod sure;
 mod workload;
 
 use crate::Input;
-use crate::fmt::{self, NONE, Unit};
+use crate::fmt::{self, NONE};
 use crate::html::slug;
 use crate::view::eligible::refusal;
 use crate::view::frame::Frame;
@@ -295,8 +295,7 @@ fn value_of(asked: &Asked, target: &str) -> String {
     let Some(found) = cell.and_then(|cell| cell.metric(asked.metric)) else {
         return target.to_owned();
     };
-    let (value, interval) =
-        fmt::with_interval(Unit::from_metric(asked.metric), found.value, found.ci95);
+    let (value, interval) = fmt::metric(found);
     match interval {
         Some(interval) => format!("{target} ({value} {interval})"),
         None => format!("{target} ({value}, a single launch)"),

@@ -141,7 +141,7 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
     if let Some(found) = peak_memory(shown, target) {
         all.push((
             "Peak resident memory, loading included".into(),
-            fmt::joined(fmt::with_interval(Unit::Bytes, found.value, found.ci95)),
+            fmt::joined(fmt::metric(found)),
         ));
     }
     for id in [
@@ -152,8 +152,8 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
         MetricId::GpuEnergyPerTokenJ,
     ] {
         if let Some(found) = cell.metric(id) {
-            let value = fmt::with_interval(Unit::from_metric(id), found.value, found.ci95);
-            all.push((id.describe().title.into(), fmt::joined(value)));
+            let value = fmt::joined(fmt::metric(found));
+            all.push((id.describe().title.into(), value));
         }
     }
     all

@@ -127,7 +127,7 @@ impl SuiteView<'_> {
         cell: &Cell,
         metric: &Metric,
     ) -> VariantRow {
-        let (time, interval) = fmt::with_interval(Unit::Ns, metric.value, metric.ci95);
+        let (time, interval) = fmt::metric(metric);
         let per = rate_unit(self.planned.work).1;
         let rate = self.analysis.rate(cell);
         let facts = self

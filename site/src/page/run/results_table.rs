@@ -1,7 +1,7 @@
 //! The results on a run's own page: for each scenario a table of the leading metric by target and
 //! case, and one of the shares of the machine's limits. The scenarios' pages show one run alone.
 
-use crate::fmt::{self, NONE, Unit};
+use crate::fmt::{self, NONE};
 use crate::view::cells::{self, swatch};
 use crate::view::{Shown, case_label};
 use schema::plan::PlannedScenario;
@@ -85,8 +85,7 @@ fn shares(shown: &Shown) -> Option<ResultTable> {
         let any = found.iter().any(Option::is_some);
         let cells = found.into_iter().map(|metric| match metric {
             Some(metric) => {
-                let (value, interval) =
-                    fmt::with_interval(Unit::from_metric(metric.id), metric.value, metric.ci95);
+                let (value, interval) = fmt::metric(metric);
                 ResultCell {
                     value,
                     interval: interval.unwrap_or_default(),

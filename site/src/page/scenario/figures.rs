@@ -215,8 +215,7 @@ fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId)
         if higher { order.reverse() } else { order }
     };
     let words = |metric: &Metric| {
-        let (value, interval) =
-            fmt::with_interval(Unit::from_metric(id), metric.value, metric.ci95);
+        let (value, interval) = fmt::metric(metric);
         format!("{value} {}", interval.unwrap_or_else(|| NO_INTERVAL.into()))
     };
     let (Some((cell, best)), Some((last, worst))) =

@@ -172,7 +172,7 @@ fn metric_row(
     is_first: bool,
 ) -> MetricRow {
     let unit = Unit::from_metric(id);
-    let (value, interval) = fmt::with_interval(unit, metric.value, metric.ci95);
+    let (value, interval) = fmt::metric(metric);
     let shape = match &metric.shape {
         Some(shape) => percentiles(unit, shape),
         None => vec![Printed::none(); 5],
