@@ -7,95 +7,60 @@
 
 use crate::authored::{Authored, SITE_CSS, SITE_JS};
 
-/// The colours of one theme.
-pub struct Theme {
-    /// The page's background.
-    pub background: &'static str,
-    /// The background of tables' headers, code and notes.
-    pub surface: &'static str,
-    /// Text.
-    pub text: &'static str,
-    /// Secondary text.
-    pub muted: &'static str,
-    /// Lines between rows, grid lines; not text.
-    pub line: &'static str,
-    /// Links.
-    pub link: &'static str,
-    /// Text of a good verdict.
-    pub good: &'static str,
-    /// Text of a bad verdict and of failures.
-    pub bad: &'static str,
-    /// Text of warnings.
-    pub warn: &'static str,
-    /// Background of warnings.
-    pub warn_background: &'static str,
-    /// The colours of the series.
-    pub series: [&'static str; SERIES],
-}
-
 /// Number of series colours; further engines reuse them with another marker shape.
 pub const SERIES: usize = 7;
 
-/// The theme for light surroundings and for print.
-pub const LIGHT: Theme = Theme {
-    background: "#fdfdfb",
-    surface: "#f3f4f1",
-    text: "#1b1e21",
-    muted: "#575d63",
-    line: "#d5d8d3",
-    link: "#0a58a6",
-    good: "#0b6b46",
-    bad: "#ad2c1b",
-    warn: "#6b4700",
-    warn_background: "#fdf0cf",
-    series: [
+/// Places of the two themes in each pair of colours: the one for light surroundings and for print,
+/// and the one for dark surroundings.
+const LIGHT: usize = 0;
+const DARK: usize = 1;
+
+/// The custom properties, each with its colour in both themes.
+const COLORS: [(&str, [&str; 2]); 10] = [
+    // The page's background.
+    ("bg", ["#fdfdfb", "#14171a"]),
+    // The background of tables' headers, code and notes.
+    ("surface", ["#f3f4f1", "#1e2327"]),
+    // Text.
+    ("fg", ["#1b1e21", "#e7e9ea"]),
+    // Secondary text.
+    ("muted", ["#575d63", "#a4abb1"]),
+    // Lines between rows, grid lines; not text.
+    ("line", ["#d5d8d3", "#353b41"]),
+    // Links.
+    ("link", ["#0a58a6", "#7fbcf5"]),
+    // Text of a good verdict.
+    ("good", ["#0b6b46", "#5fd0a0"]),
+    // Text of a bad verdict and of failures.
+    ("bad", ["#ad2c1b", "#ff8f7d"]),
+    // Text of warnings, and their background.
+    ("warn", ["#6b4700", "#ffd27a"]),
+    ("warn-bg", ["#fdf0cf", "#3a2f12"]),
+];
+
+/// The colours of the series in both themes.
+const SERIES_COLORS: [[&str; SERIES]; 2] = [
+    [
         "#5a6066", "#0067a8", "#b34700", "#00704f", "#a0397a", "#856000", "#5b45b5",
     ],
-};
-
-/// The theme for dark surroundings.
-pub const DARK: Theme = Theme {
-    background: "#14171a",
-    surface: "#1e2327",
-    text: "#e7e9ea",
-    muted: "#a4abb1",
-    line: "#353b41",
-    link: "#7fbcf5",
-    good: "#5fd0a0",
-    bad: "#ff8f7d",
-    warn: "#ffd27a",
-    warn_background: "#3a2f12",
-    series: [
+    [
         "#b5bcc2", "#56b4e9", "#f59254", "#3cc79a", "#ea9bcb", "#e3b341", "#b3a4ff",
     ],
-};
+];
 
-impl Theme {
-    fn properties(&self) -> String {
-        let mut css = format!(
-            "--bg:{};--surface:{};--fg:{};--muted:{};--line:{};--link:{};--good:{};--bad:{};--warn:{};--warn-bg:{};",
-            self.background,
-            self.surface,
-            self.text,
-            self.muted,
-            self.line,
-            self.link,
-            self.good,
-            self.bad,
-            self.warn,
-            self.warn_background
-        );
-        for (index, color) in self.series.iter().enumerate() {
-            css.push_str(&format!("--s{index}:{color};"));
-        }
-        css
-    }
+/// Set the properties of a theme.
+fn properties(theme: usize) -> String {
+    let colors = COLORS.iter();
+    let colors = colors.map(|(name, pair)| format!("--{name}:{};", pair[theme]));
+    let series = SERIES_COLORS[theme].iter().enumerate();
+    let series = series.map(|(index, color)| format!("--s{index}:{color};"));
+    colors.chain(series).collect()
 }
 
 /// Make the style sheet: colours from here, everything else from `assets/site.css`. Dark colours
 /// apply to screens only, so that a print is always light.
 pub fn style_sheet(authored: &Authored) -> String {
-    let (light, dark) = (LIGHT.properties(), DARK.properties());
+    let (light, dark) = (properties(LIGHT), properties(DARK));
     let mut css = format!(
         ":root{{color-scheme:light dark;{light}}}\n\
          [data-theme=light]{{color-scheme:light}}\n\
@@ -110,7 +75,7 @@ pub fn style_sheet(authored: &Authored) -> String {
 /// Make the style sheet of a chart in a file of its own: the colours of both themes, and the part
 /// of `assets/site.css` between its two comments on charts.
 pub fn chart_style(authored: &Authored) -> String {
-    let (light, dark) = (LIGHT.properties(), DARK.properties());
+    let (light, dark) = (properties(LIGHT), properties(DARK));
     let mut css = format!(
         "svg{{{light}}}\n@media screen and (prefers-color-scheme:dark){{svg{{{dark}}}}}\n{}",
         series_rules()
@@ -154,6 +119,12 @@ mod tests {
         0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
     }
 
+    /// The colour of a property in a theme.
+    fn color(name: &str, theme: usize) -> &'static str {
+        let found = COLORS.iter().find(|(property, _)| *property == name);
+        found.expect("it is one of the properties").1[theme]
+    }
+
     fn contrast(a: &str, b: &str) -> f64 {
         let (a, b) = (luminance(a), luminance(b));
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
@@ -168,23 +139,17 @@ mod tests {
     #[test]
     fn text_has_contrast_of_at_least_4_5_in_both_themes() {
         for theme in [LIGHT, DARK] {
-            let mut texts = vec![
-                theme.text,
-                theme.muted,
-                theme.link,
-                theme.good,
-                theme.bad,
-                theme.warn,
-            ];
-            texts.extend(theme.series);
+            let of = |name| color(name, theme);
+            let names = ["fg", "muted", "link", "good", "bad", "warn"];
+            let texts = names.map(of).into_iter().chain(SERIES_COLORS[theme]);
             for text in texts {
-                for background in [theme.background, theme.surface] {
+                for background in ["bg", "surface"].map(of) {
                     let ratio = contrast(text, background);
                     assert!(ratio >= 4.5, "{text} on {background}: {ratio:.2}");
                 }
             }
-            for text in [theme.text, theme.warn, theme.link] {
-                let ratio = contrast(text, theme.warn_background);
+            for text in ["fg", "warn", "link"].map(of) {
+                let ratio = contrast(text, of("warn-bg"));
                 assert!(ratio >= 4.5, "{text} on warning: {ratio:.2}");
             }
         }
@@ -212,16 +177,17 @@ mod tests {
     fn signs_on_filled_cells_have_contrast() {
         // A sign on the coverage map stands on a fill of nine tenths opacity.
         for theme in [LIGHT, DARK] {
+            let of = |name| color(name, theme);
             let mixed: String = (1..7)
                 .step_by(2)
                 .map(|at| {
                     let channel =
                         |hex: &str| f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap());
-                    let mix = 0.9 * channel(theme.good) + 0.1 * channel(theme.background);
+                    let mix = 0.9 * channel(of("good")) + 0.1 * channel(of("bg"));
                     format!("{:02x}", mix.round() as u8)
                 })
                 .collect();
-            let ratio = contrast(theme.background, &format!("#{mixed}"));
+            let ratio = contrast(of("bg"), &format!("#{mixed}"));
             assert!(ratio >= 4.5, "{ratio:.2}");
         }
     }
