@@ -9,7 +9,7 @@ use crate::chart::{Estimate, Figure};
 use crate::export::on_gpu;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
-use crate::view::cells::swatch;
+use crate::view::cells::{NO_INTERVAL, swatch};
 use crate::view::eligible::is_real_size;
 use crate::view::frame::Frame;
 use crate::view::paths::{self, run_path};
@@ -254,7 +254,7 @@ fn measured(o: &Opportunity) -> (String, String) {
     let (value, interval) = fmt::with_interval(unit, value, ci95);
     let none = match o.kind {
         Kind::LaunchGaps => "(one traced launch: no interval)",
-        _ => "(a single launch gives no interval)",
+        _ => NO_INTERVAL,
     };
     (value, interval.unwrap_or_else(|| none.into()))
 }

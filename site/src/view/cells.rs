@@ -13,6 +13,9 @@ use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::metrics::{Better, Sample};
 use stats::tie::{apart_at_most, blocks_to_decide};
 
+/// The text in place of an interval in a sentence.
+pub const NO_INTERVAL: &str = "(a single launch gives no interval)";
+
 /// One cell on its scenario's leading metric.
 #[derive(Clone, Debug, Serialize)]
 pub struct CellView {

@@ -4,13 +4,10 @@ use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::scale::Kind;
 use crate::chart::{Estimate, Figure};
 use crate::fmt::{self, Unit};
-use crate::view::cells::{rests_on, why};
+use crate::view::cells::{NO_INTERVAL, rests_on, why};
 use crate::view::primary::primary;
 use crate::view::{Shown, case_label, noise};
 use stats::analysis::Role;
-
-/// The text in place of an interval in a sentence.
-pub const NO_INTERVAL: &str = "(a single launch gives no interval)";
 
 /// Chart how many times better targets are than the baseline, one group per ranked scenario: each
 /// engine's best target, or all targets of one engine.

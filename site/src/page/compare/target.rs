@@ -7,7 +7,9 @@ use crate::chart::scale::Kind;
 use crate::chart::{Estimate, Figure};
 use crate::fmt::{self, Unit};
 use crate::html::slug;
-use crate::view::cells::{against_baseline, pair_flag, status_words, swatch, verdict_between};
+use crate::view::cells::{
+    NO_INTERVAL, against_baseline, pair_flag, status_words, swatch, verdict_between,
+};
 use crate::view::frame::Frame;
 use crate::view::place::target_path;
 use crate::view::{Shown, maturity, noise};
@@ -311,7 +313,7 @@ fn note_nearest(
         return;
     }
     let (ratio, interval) = fmt::ratio(compared.ratio, compared.ci95);
-    let interval = interval.unwrap_or_else(|| "(a single launch gives no interval)".into());
+    let interval = interval.unwrap_or_else(|| NO_INTERVAL.into());
     let said = verdict(compared, case.metric).0;
     let finding = format!(
         "Closest to {}: {ratio} {interval} in {} – {said}",
