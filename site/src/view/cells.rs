@@ -10,7 +10,7 @@ use schema::key::CellKey;
 use schema::record::Status;
 use serde::Serialize;
 use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
-use stats::metrics::{Better, Sample};
+use stats::metrics::Sample;
 use stats::tie::{apart_at_most, blocks_to_decide};
 
 /// The text in place of an interval in a sentence.
@@ -120,25 +120,6 @@ pub fn why(cell: Option<&Cell>) -> String {
         Some(cell) if cell.status == Status::Ok => "no value".into(),
         Some(cell) => status_words(cell.status).into(),
         None => "not planned".into(),
-    }
-}
-
-/// Say which way is better.
-pub fn direction(better: Better) -> &'static str {
-    match better {
-        Better::Lower => "less is better",
-        Better::Higher => "more is better",
-        Better::Neither => "neither way is better",
-    }
-}
-
-/// Say what a metric's n counts.
-pub fn counts(sample: Sample) -> &'static str {
-    match sample {
-        Sample::Request => "requests",
-        Sample::Gap => "gaps between tokens",
-        Sample::Invocation => "launches",
-        Sample::Reading => "readings",
     }
 }
 

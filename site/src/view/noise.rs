@@ -4,7 +4,7 @@
 use crate::fmt;
 use crate::view::Shown;
 use crate::words::plural;
-use schema::key::{CaseKey, Twin, TwinRole};
+use schema::key::{CaseKey, Twin};
 use stats::analysis::{MetricId, Noise, TwinPair};
 use stats::describe::median;
 use stats::tie::least_found;
@@ -117,26 +117,8 @@ fn times(by: f64) -> String {
     }
 }
 
-/// Say which targets ran twice in the run and how long that took.
-pub fn who(shown: &Shown) -> String {
-    let one = |twin: &Twin| {
-        let role = match twin.role {
-            TwinRole::Fastest => "the fastest",
-            TwinRole::Median => "of middling pace",
-            TwinRole::Slowest => "the slowest",
-        };
-        format!(
-            "{} ({role} by the pilot, about {:.0} s)",
-            twin.target, twin.cost_s
-        )
-    };
-    match twins(shown) {
-        [] => "no target".into(),
-        twins => twins.iter().map(one).collect::<Vec<_>>().join("; "),
-    }
-}
-
-fn twins<'a>(shown: &Shown<'a>) -> &'a [Twin] {
+/// The targets that ran twice in the run.
+pub fn twins<'a>(shown: &Shown<'a>) -> &'a [Twin] {
     let budget = shown.run.budget.as_ref();
     budget.map_or(&[], |budget| &budget.twins)
 }

@@ -20,6 +20,7 @@ use disturbances::Disturbances;
 use gpus::Gpus;
 use instrument::{InstrumentError, capacities};
 use results_table::ResultTable;
+use schema::key::{Twin, TwinRole};
 use schema::launch_log::LaunchLog;
 use schema::micro::MicroLog;
 use schema::record::{End, Status};
@@ -265,7 +266,7 @@ fn plan_rows(shown: &Shown) -> Vec<(&'static str, String)> {
         ),
         ("Request timeout", format!("{} s", plan.request_timeout_s)),
         ("Load timeout", format!("{} s", plan.load_timeout_s)),
-        ("Run twice in every block", noise::who(shown)),
+        ("Run twice in every block", ran_twice(shown)),
         ("Baseline of ratios", shown.baseline().to_owned()),
         (
             "Smallest difference that matters",
@@ -276,6 +277,25 @@ fn plan_rows(shown: &Shown) -> Vec<(&'static str, String)> {
             shown.input.registry.reference.clone(),
         ),
     ]
+}
+
+/// Say which targets ran twice in the run and how long that took.
+fn ran_twice(shown: &Shown) -> String {
+    let one = |twin: &Twin| {
+        let role = match twin.role {
+            TwinRole::Fastest => "the fastest",
+            TwinRole::Median => "of middling pace",
+            TwinRole::Slowest => "the slowest",
+        };
+        format!(
+            "{} ({role} by the pilot, about {:.0} s)",
+            twin.target, twin.cost_s
+        )
+    };
+    match noise::twins(shown) {
+        [] => "no target".into(),
+        twins => twins.iter().map(one).collect::<Vec<_>>().join("; "),
+    }
 }
 
 fn reproduce(revision: Option<&str>, command: &str) -> String {

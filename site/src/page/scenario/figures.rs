@@ -1,5 +1,6 @@
 //! The charts of a scenario: a metric along its axis or by target, and the distribution of its samples.
 
+use super::direction;
 use super::fits::{self, Law};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::lines::{Lines, Point, Series};
@@ -7,7 +8,7 @@ use crate::chart::scale::{Kind, wants_log};
 use crate::chart::{Estimate, Figure, ecdf};
 use crate::fmt::{self, Unit};
 use crate::html::slug;
-use crate::view::cells::{NO_INTERVAL, direction, rests_on, why};
+use crate::view::cells::{NO_INTERVAL, rests_on, why};
 use crate::view::primary::primary;
 use crate::view::{Shown, case_label};
 use crate::words::plural;

@@ -12,7 +12,6 @@ mod tables;
 
 use crate::chart::Figure;
 use crate::html::slug;
-use crate::view::cells::{counts, direction};
 use crate::view::frame::Frame;
 use crate::view::paths::{chart_prefix, scenario_path};
 use crate::view::primary::{LegendEntry, legend};
@@ -28,6 +27,7 @@ use schema::record::Status;
 use schema::scenario::LoadShape;
 use serde::Serialize;
 use stats::analysis::MetricId;
+use stats::metrics::{Better, Sample};
 use stats::witness::Audit;
 use tables::{ComparisonGroup, FailedRow, MetricRows};
 
@@ -108,6 +108,25 @@ pub fn words(id: MetricId) -> MetricWords {
         definition: about.definition,
         better: direction(about.better),
         counts: counts(about.sample),
+    }
+}
+
+/// Say which way is better.
+fn direction(better: Better) -> &'static str {
+    match better {
+        Better::Lower => "less is better",
+        Better::Higher => "more is better",
+        Better::Neither => "neither way is better",
+    }
+}
+
+/// Say what a metric's n counts.
+fn counts(sample: Sample) -> &'static str {
+    match sample {
+        Sample::Request => "requests",
+        Sample::Gap => "gaps between tokens",
+        Sample::Invocation => "launches",
+        Sample::Reading => "readings",
     }
 }
 

@@ -1,8 +1,9 @@
 //! The tables of a case: every reported metric of every target, and the verdicts on their
 //! differences.
 
+use super::counts;
 use crate::fmt::{self, Unit};
-use crate::view::cells::{self, counts, flag, pair_flag, swatch, verdict};
+use crate::view::cells::{self, flag, pair_flag, swatch, verdict};
 use crate::view::paths::reason_path;
 use crate::view::{Shown, noise};
 use crate::words::by_key;
