@@ -4,6 +4,7 @@
 //! measure what is missing.
 
 mod candidates;
+mod elsewhere;
 mod lead;
 mod narrower;
 mod setup;
@@ -21,6 +22,7 @@ use crate::view::place::{self, RunLine, case_path};
 use crate::view::{Shown, case_label};
 use crate::words::join;
 use candidates::{Candidate, candidates};
+use elsewhere::{Elsewhere, elsewhere};
 use narrower::{Narrower, narrower};
 use serde::Serialize;
 use stats::decide::{BrokenBy, Decision, decide};
@@ -80,6 +82,8 @@ struct Recommendation {
     /// The target to take of engines that come as a crate, where neither the choice nor `in_rust` is
     /// it.
     of_crates: Narrower,
+    /// The best of the targets that other runs of the place have beside the choice, and this one lacks.
+    elsewhere: Option<Elsewhere>,
     /// How far the choice was verified, where that is less than the run asked for; else empty.
     limit: String,
     candidates: Vec<Candidate>,
@@ -182,12 +186,13 @@ fn workload_view(
 ) -> WorkloadView {
     let mut recommendations: Vec<Recommendation> = Vec::new();
     let mut covered: BTreeSet<&str> = BTreeSet::new();
-    for shown in fit.iter().chain(others) {
+    let runs: Vec<&Shown> = fit.iter().chain(others).copied().collect();
+    for shown in &runs {
         let place = place::place(shown);
         if recommendations.iter().any(|r| r.place == place) {
             continue;
         }
-        let Some(found) = recommend(shown, workload) else {
+        let Some(found) = recommend(shown, workload, &runs) else {
             continue;
         };
         recommendations.push(found);
@@ -218,7 +223,7 @@ fn workload_view(
     }
 }
 
-fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
+fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Recommendation> {
     let asked = workload.asked(shown)?;
     let (decision, own) = without_our_own(shown, &asked)?;
     let target = shown.targets().iter().find(|t| t.id == decision.choice)?;
@@ -255,6 +260,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         metric: metric_name(&asked),
         in_rust,
         of_crates,
+        elsewhere: elsewhere(shown, &asked, workload, &decision.choice, runs),
         limit: limit(shown, &target.id).to_owned(),
         candidates: candidates(shown, &asked, &decision),
         costs: setup::costs(shown, &target.id, cell),
