@@ -43,11 +43,10 @@ use base::names;
 use base::repo::Repo;
 use harness::devices::Named;
 use harness::engine::{EngineFailure, Program, isa};
-use harness::programs::{Made, Programs};
+use harness::programs::Programs;
 use schema::adoption::Built;
 use schema::record::Status;
 use schema::registry::{Build, Need, Registry, Target};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
@@ -60,20 +59,11 @@ pub fn build<'a>(
     targets: impl IntoIterator<Item = &'a Target>,
     named: &Named,
 ) -> Result<Programs> {
-    let mut lacking = BTreeMap::new();
-    let mut runnable = Vec::new();
-    for target in targets {
-        let of = (target.backend.as_str(), target.id.as_str());
-        if !named.keep_lacking(&mut lacking, target.id.clone(), registry, of) {
-            runnable.push(target);
-        }
-    }
-    for (id, failure) in &lacking {
+    let stage = Stage::new(repo, registry, targets, &[], &[], named)?;
+    for (id, failure) in stage.without_device() {
         eprintln!("{id}: {failure}");
     }
-    let mut programs = compile(repo, registry, runnable)?;
-    programs.lacking = lacking;
-    Ok(programs)
+    stage.run(|_| Ok(()))
 }
 
 /// Build the programs of `targets`, each once. The user asked for them, so it doesn't matter
@@ -83,17 +73,9 @@ pub fn compile<'a>(
     registry: &Registry,
     targets: impl IntoIterator<Item = &'a Target>,
 ) -> Result<Programs> {
-    build_with(registry, targets, |id, how| {
-        base::interrupt::check()?;
-        watch::begin("programs", id);
-        let program = make(repo, registry, id, how);
-        let failure = program.as_ref().err().map(ToString::to_string);
-        if let Some(failure) = &failure {
-            watch::warn(format!("{id}: {failure}"));
-        }
-        watch::end(&failure.unwrap_or_default());
-        Ok(program)
-    })
+    let targets: Vec<&Target> = targets.into_iter().collect();
+    let ids: Vec<String> = targets.iter().map(|target| target.id.clone()).collect();
+    build(repo, registry, targets, &Named::new(&ids))
 }
 
 /// Build one program that belongs to no target, under an id of its own.
@@ -109,33 +91,6 @@ pub fn program(
 /// The id of the program that measures the limits of a backend's device.
 pub fn limits_id(backend: &str) -> String {
     format!("{backend}-limits")
-}
-
-/// Call `make` once for each program that `targets` need, and collect the programs.
-fn build_with<'a>(
-    registry: &Registry,
-    targets: impl IntoIterator<Item = &'a Target>,
-    mut make: impl FnMut(&str, &Build) -> Result<Result<(Program, Option<Built>), EngineFailure>>,
-) -> Result<Programs> {
-    let mut programs = Programs::default();
-    for target in targets {
-        let Some(engine) = registry.engine(&target.engine) else {
-            bail!("no engine {:?} in engines/engines.toml", target.engine)
-        };
-        let id = engine.program_id(&target.backend);
-        if !programs.made.contains_key(&id) {
-            let how = engine.build_for(&target.backend);
-            let made = make(&id, how)?.map(|(program, built)| Made {
-                program,
-                engine: engine.id.clone(),
-                how: how.clone(),
-                built,
-            });
-            programs.made.insert(id.clone(), made);
-        }
-        programs.of.insert(target.id.clone(), id);
-    }
-    Ok(programs)
 }
 
 fn make(
@@ -271,7 +226,7 @@ target = [
     { backend = "cuda", precision = "f32", weights = "w" },
     { backend = "cuda", precision = "bf16", weights = "w" },
 ]
-on = { cuda = { kind = "cargo", package = "a", bin = "a", needs = ["cuda_toolkit"] } }
+on = { cuda = { kind = "prebuilt", path = "gone", needs = ["cuda_toolkit"] } }
 [[engine]]
 id = "b"
 name = "B"
@@ -288,26 +243,17 @@ target = [{ backend = "cpu", precision = "f32", weights = "w" }]
     #[test]
     fn targets_built_alike_share_a_program() {
         let registry = registry();
-        let mut made = Vec::new();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a"), "").unwrap();
+        let repo = Repo::under(dir.path());
         let targets = registry.targets();
-        let programs = build_with(&registry, &targets[..4], |id, how| {
-            made.push(id.to_owned());
-            Ok(match how {
-                Build::Prebuilt { .. } => {
-                    let argv = vec![id.to_owned()];
-                    Ok((
-                        Program::new(argv, vec![], "/r".as_ref(), "/b".as_ref()),
-                        None,
-                    ))
-                }
-                _ => Err(unavailable("no toolkit")),
-            })
-        })
-        .unwrap();
+        let programs = compile(&repo, &registry, &targets[..4]).unwrap();
+        let made: Vec<&str> = programs.made.keys().map(String::as_str).collect();
         assert_eq!(made, ["a", "a-cuda"]);
         assert_eq!(programs.get(&targets[0]), programs.get(&targets[1]));
         assert!(programs.has(&targets[0]) && !programs.has(&targets[2]));
-        assert_eq!(programs.get(&targets[3]).unwrap_err().reason, "no toolkit");
+        let why = &programs.get(&targets[3]).unwrap_err().reason;
+        assert!(why.contains("gone is not there"), "{why}");
         assert!(!programs.has(&targets[4]), "it wasn't asked for");
     }
 

@@ -1,6 +1,6 @@
-//! The build stage of a run: builds every program once, those of its targets and of its micro
-//! suites, in the order of `order`. Python downloads run while Cargo compiles. The stage reports
-//! what is being built and how long the rest will take.
+//! The build stage of a command: builds every program once, those of targets and of micro suites, in
+//! the order of `order`. Python downloads run while Cargo compiles. The stage reports what is being
+//! built and how long the rest will take.
 
 use super::order::{self, Job, Owner};
 use super::python::{self, Environment};
@@ -23,7 +23,7 @@ use watch::words::about;
 const COMPILED_S: f64 = 5.0;
 const LEFT_S: f64 = 60.0;
 
-/// The programs that a run needs, which are to be built.
+/// The programs that a command needs, which are to be built.
 pub struct Stage<'a> {
     repo: &'a Repo,
     registry: &'a Registry,
@@ -38,10 +38,10 @@ type Outcome = Result<(Program, Option<Built>), EngineFailure>;
 impl<'a> Stage<'a> {
     /// Prepare the programs of `targets` and of micro suites; those of `first` come first. Targets
     /// that have no device to run on here are left out, unless they are `named`.
-    pub fn new(
+    pub fn new<'t>(
         repo: &'a Repo,
         registry: &'a Registry,
-        targets: &[Target],
+        targets: impl IntoIterator<Item = &'t Target>,
         micro: &[schema::micro::Program],
         first: &[Target],
         named: &Named,
