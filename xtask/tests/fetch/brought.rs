@@ -2,9 +2,10 @@
 //! directory: what is kept of them, and how bad ones are refused. No network.
 
 use crate::hub::{COMMIT, FakeHub, File};
-use crate::world::options;
+use crate::world::{listing, options};
 use base::names::Refused;
-use base::shelf::{INDEX, WEIGHTS, brought};
+use base::repo::Repo;
+use base::shelf::{INDEX, WEIGHTS};
 use models::{ModelFile, ModelSpec, Origin};
 use provision::fetch::brought::{Places, Resolved, look};
 use provision::fetch::{How, Options, Progress, fetch, keep, make};
@@ -36,9 +37,10 @@ fn model() -> &'static Path {
     dir.path()
 }
 
-/// A small model in two shards, a hub that has it, and a directory to bring it into.
+/// A small model in two shards, a hub that has it, and a checkout without models to bring it into.
 struct Scene {
     dir: TempDir,
+    repo: Repo,
     hub: FakeHub,
     options: Options,
 }
@@ -66,30 +68,32 @@ impl Scene {
         });
         let hub = FakeHub::start(files.collect());
         let options = options(&hub, dir.path());
-        Self { dir, hub, options }
+        std::fs::create_dir(dir.path().join("data")).unwrap();
+        let none = Models { models: Vec::new() };
+        let repo = listing(dir.path(), &none);
+        Self {
+            dir,
+            repo,
+            hub,
+            options,
+        }
     }
 
-    fn models_dir(&self) -> PathBuf {
-        self.dir.path().join("models")
+    fn models_dir(&self) -> &Path {
+        &self.repo.models_dir
     }
 
     fn original(&self) -> PathBuf {
         self.dir.path().join("My Model")
     }
 
-    fn listed_lock(&self) -> PathBuf {
-        self.dir.path().join("models.lock")
-    }
-
     fn models(&self) -> Models {
-        let models = brought(&self.models_dir()).unwrap();
-        Models { models }
+        self.repo.models().unwrap()
     }
 
     fn look(&self, name: &str) -> anyhow::Result<Resolved> {
-        let models_dir = self.models_dir();
         let places = Places {
-            models_dir: &models_dir,
+            models_dir: self.models_dir(),
             downloads_to: None,
         };
         look(
@@ -106,21 +110,15 @@ impl Scene {
         match self.look(name).unwrap() {
             Resolved::Id(id) => id,
             Resolved::New(looked) => {
-                keep(&self.models_dir(), &looked.brought, &looked.hashes).unwrap();
+                keep(self.models_dir(), &looked.brought, &looked.hashes).unwrap();
                 looked.brought.model.id
             }
         }
     }
 
     fn fetch(&self, id: &str) -> anyhow::Result<Vec<provision::fetch::FetchedFile>> {
-        fetch(
-            &self.models(),
-            &[id.to_owned()],
-            &self.models_dir(),
-            &self.listed_lock(),
-            &self.options,
-            &mut Progress::silent(),
-        )
+        let ids = [id.to_owned()];
+        fetch(&self.repo, &ids, &self.options, &mut Progress::silent())
     }
 
     /// Return the one line that refuses a bad model, and check that nothing of it is kept and no
@@ -177,7 +175,8 @@ fn a_repository_is_pinned_kept_and_fetched_with_its_own_lock() {
     );
     let lock = std::fs::read_to_string(scene.models_dir().join(&id).join("model.lock")).unwrap();
     assert!(SHARDS.iter().all(|shard| lock.contains(shard)), "{lock}");
-    assert!(!scene.listed_lock().exists(), "it isn't one of the list");
+    let listed = scene.repo.models_lock_path();
+    assert!(!listed.exists(), "it isn't one of the list");
 
     // Where it was brought before at the same commit, no hub is needed.
     let before = scene.hub.requests().len();
@@ -201,16 +200,8 @@ fn gguf_files_are_made_where_targets_want_them() {
     scene.fetch(&id).unwrap();
     let make = || {
         let wanted = [WEIGHTS, "model-q8_0.gguf"].map(str::to_owned);
-        make(
-            &scene.models(),
-            &id,
-            &wanted,
-            &scene.models_dir(),
-            &scene.listed_lock(),
-            &scene.options,
-            &mut Progress::silent(),
-        )
-        .unwrap()
+        let progress = &mut Progress::silent();
+        make(&scene.repo, &id, &wanted, &scene.options, progress).unwrap()
     };
     let made = make();
     assert_eq!(made.len(), 1);

@@ -2,7 +2,7 @@
 //! hold bytes that weren't verified.
 
 use crate::hub::{COMMIT, Fault};
-use crate::world::{WEIGHTS, World, child, fetch_into, list, models, weights};
+use crate::world::{WEIGHTS, World, child, fetch_into, list, listing, models, weights};
 use provision::fetch::{How, Options, Progress, Verify, fetch};
 use schema::model::Source;
 use std::time::Duration;
@@ -148,15 +148,9 @@ fn what_arrived_before_the_disk_was_full_is_resumed() {
 #[test]
 fn an_unknown_model_names_the_known_ones() {
     let world = World::new();
-    let (models_dir, ids) = (world.dir.path().join("models"), vec!["x".to_owned()]);
-    let error = fetch(
-        &models(),
-        &ids,
-        &models_dir,
-        &world.lock(),
-        &world.options,
-        &mut Progress::silent(),
-    );
+    let repo = listing(world.dir.path(), &models());
+    let ids = ["x".to_owned()];
+    let error = fetch(&repo, &ids, &world.options, &mut Progress::silent());
     assert!(error.unwrap_err().to_string().contains("there are m"));
 }
 

@@ -2,6 +2,7 @@
 //! program started again as a child.
 
 use crate::hub::{COMMIT, FakeHub, File};
+use base::repo::Repo;
 use provision::fetch::{FetchedFile, Hub, Options, Progress, Verify, fetch};
 use schema::model::{HubFile, Model, Models, Source};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,7 @@ impl World {
             },
         ]);
         let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("data")).unwrap();
         let options = options(&hub, dir.path());
         Self { hub, dir, options }
     }
@@ -57,7 +59,7 @@ impl World {
     }
 
     pub fn lock(&self) -> PathBuf {
-        self.dir.path().join("models.lock")
+        Repo::under(self.dir.path()).models_lock_path()
     }
 
     pub fn lock_text(&self) -> String {
@@ -94,21 +96,22 @@ pub fn options(hub: &FakeHub, dir: &Path) -> Options {
     }
 }
 
+/// Fetch the first of `models` in the checkout `dir`, which lists these models.
 pub fn fetch_into(
     dir: &Path,
     options: &Options,
     models: &Models,
 ) -> anyhow::Result<Vec<FetchedFile>> {
+    let repo = listing(dir, models);
     let ids = vec![models.models[0].id.clone()];
-    let (models_dir, lock) = (dir.join("models"), dir.join("models.lock"));
-    fetch(
-        models,
-        &ids,
-        &models_dir,
-        &lock,
-        options,
-        &mut Progress::silent(),
-    )
+    fetch(&repo, &ids, options, &mut Progress::silent())
+}
+
+/// The checkout `dir`, after its list of models was written.
+pub fn listing(dir: &Path, models: &Models) -> Repo {
+    let text = toml::to_string(models).unwrap();
+    std::fs::write(dir.join("data/models.toml"), text).unwrap();
+    Repo::under(dir)
 }
 
 pub fn models() -> Models {

@@ -78,14 +78,8 @@ impl ModelAsked {
                     small: true,
                     ..options
                 };
-                fetch::fetch(
-                    &self.repo.models()?,
-                    std::slice::from_ref(&id),
-                    &self.repo.models_dir,
-                    &self.repo.models_lock_path(),
-                    &small,
-                    &mut Progress::stderr(),
-                )?;
+                let ids = std::slice::from_ref(&id);
+                fetch::fetch(&self.repo, ids, &small, &mut Progress::stderr())?;
             }
             self._scratch = Some(scratch);
         }

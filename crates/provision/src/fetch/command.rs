@@ -28,7 +28,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<()> {
     if options.full {
         fetching.verify = Verify::Full;
     }
-    let files = fetch_into(repo, &ids, &fetching)?;
+    let files = fetch(repo, &ids, &fetching, &mut Progress::stderr())?;
     if options.json {
         println!("{}", serde_json::to_string_pretty(&files)?);
         return Ok(());
@@ -54,7 +54,8 @@ pub fn command(repo: &Repo, options: &Options) -> Result<()> {
 
 /// Make sure that models are complete and verified.
 pub fn ensure(repo: &Repo, ids: &[String]) -> Result<()> {
-    fetch_into(repo, ids, &super::Options::from_env()).map(drop)
+    let options = super::Options::from_env();
+    fetch(repo, ids, &options, &mut Progress::stderr()).map(drop)
 }
 
 /// Make sure that the files by which a model's prompts are encoded are here. A model that is
@@ -64,7 +65,7 @@ pub fn ensure_small(repo: &Repo, id: &str) -> Result<()> {
         small: true,
         ..super::Options::from_env()
     };
-    fetch_into(repo, &[id.to_owned()], &options).map(drop)
+    fetch(repo, &[id.to_owned()], &options, &mut Progress::stderr()).map(drop)
 }
 
 /// Make sure that a model is complete and verified, as [`ensure`] does, together with the GGUF
@@ -72,31 +73,8 @@ pub fn ensure_small(repo: &Repo, id: &str) -> Result<()> {
 pub fn ensure_for(repo: &Repo, id: &str, targets: &[Target]) -> Result<()> {
     ensure(repo, std::slice::from_ref(&id.to_owned()))?;
     let wanted: Vec<String> = targets.iter().map(|t| t.weights.clone()).collect();
-    make(
-        &repo.models()?,
-        id,
-        &wanted,
-        &repo.models_dir,
-        &repo.models_lock_path(),
-        &super::Options::from_env(),
-        &mut Progress::stderr(),
-    )
-    .map(drop)
-}
-
-fn fetch_into(
-    repo: &Repo,
-    ids: &[String],
-    options: &super::Options,
-) -> Result<Vec<super::FetchedFile>> {
-    fetch(
-        &repo.models()?,
-        ids,
-        &repo.models_dir,
-        &repo.models_lock_path(),
-        options,
-        &mut Progress::stderr(),
-    )
+    let options = super::Options::from_env();
+    make(repo, id, &wanted, &options, &mut Progress::stderr()).map(drop)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! time-outs, and no way to set any.
 
 use super::hub_error::{Failure, explain};
-use super::lock::{Found, LockFile, ModelFiles};
+use super::lock::{Found, ModelFiles};
 use super::progress::Progress;
 use super::stamp::sha256_of_file;
 use super::{FetchedFile, How, Options, disk};
@@ -327,21 +327,19 @@ fn unwinding<T>(download: impl FnOnce() -> T) -> Option<T> {
 
 /// Fetch all wanted files of a model that aren't here, and verify the others.
 pub(crate) fn fetch(
-    id: &str,
+    files: &mut ModelFiles<'_>,
     wanted: &[HubFile],
-    dir: &Path,
-    lock: &mut LockFile,
+    models_dir: &Path,
     options: &Options,
     progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
-    let mut files = ModelFiles::open(id, dir, lock, options.verify)?;
-    let session = Session::open(dir.parent().unwrap_or(dir), options)?;
+    let session = Session::open(models_dir, options)?;
     let mut fetched = Vec::new();
     for file in wanted {
         let source = format!("{}@{}:{}", file.repo, file.revision, file.path);
         fetched.push(match files.look(&file.name, &source, progress)? {
             Found::Good(present) => present,
-            Found::Nothing => obtain(&session, &mut files, file, &source, progress)?,
+            Found::Nothing => obtain(&session, files, file, &source, progress)?,
             Found::Bad { expected, found } => {
                 let rejected = files.reject(&file.name)?;
                 bail!(

@@ -13,6 +13,7 @@ use super::{FetchedFile, How, Options};
 use anyhow::{Context, Result, bail};
 use base::files::write_json;
 use base::names::Refused;
+use base::repo::Repo;
 use base::shelf;
 use base::shelf::{Brought, MODEL, WEIGHTS};
 use models::checkpoint::{Shape, Weights};
@@ -21,11 +22,11 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// The path of the lock that has the hashes of a model's files: the model's own where it was
-/// brought, else `listed`.
-pub(super) fn lock_of(models_dir: &Path, id: &str, listed: &Path) -> PathBuf {
-    match models_dir.join(id).join(MODEL).is_file() {
-        true => shelf::lock(models_dir, id),
-        false => listed.to_owned(),
+/// brought, else that of the listed models.
+pub(super) fn lock_of(repo: &Repo, id: &str) -> PathBuf {
+    match repo.model_dir(id).join(MODEL).is_file() {
+        true => shelf::lock(&repo.models_dir, id),
+        false => repo.models_lock_path(),
     }
 }
 
@@ -101,20 +102,17 @@ const SOURCE: &str = "directory";
 /// Copy every file of a model that isn't here, and verify the others. `from`: the directory to copy
 /// from, where it is known.
 pub(crate) fn fetch(
-    id: &str,
+    files: &mut ModelFiles<'_>,
     names: &[String],
     from: Option<&Path>,
-    dir: &Path,
-    lock: &mut LockFile,
     options: &Options,
     progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
-    let mut files = ModelFiles::open(id, dir, lock, options.verify)?;
     let mut fetched = Vec::new();
     for name in names {
         fetched.push(match files.look(name, SOURCE, progress)? {
             Found::Good(present) => present,
-            Found::Nothing => copy(&mut files, name, from, options, progress)?,
+            Found::Nothing => copy(files, name, from, options, progress)?,
             Found::Bad { expected, found } => {
                 let rejected = files.reject(name)?;
                 bail!(
@@ -215,11 +213,14 @@ mod tests {
             .collect();
         assert_eq!(ids, ["a-2", "mine-1"]);
         assert_eq!(get(dir.path(), "mine-1").unwrap(), Some(one));
-        let lock = lock_of(dir.path(), "mine-1", Path::new("listed"));
-        let lock = LockFile::open(&lock).unwrap();
+        let repo = Repo {
+            models_dir: dir.path().to_owned(),
+            ..Repo::under("/r")
+        };
+        let lock = LockFile::open(&lock_of(&repo, "mine-1")).unwrap();
         assert_eq!(lock.expected("mine-1", "config.json"), Some("ab"));
-        let listed = lock_of(dir.path(), "tiny-llama", Path::new("listed"));
-        assert_eq!(listed, Path::new("listed"));
+        let listed = lock_of(&repo, "tiny-llama");
+        assert_eq!(listed, Path::new("/r/data/models.lock"));
     }
 
     #[test]

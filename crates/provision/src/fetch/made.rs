@@ -11,11 +11,12 @@ use super::progress::Progress;
 use super::stamp::sha256_of_file;
 use super::{FetchedFile, How, Options, disk, keep, known};
 use anyhow::{Context, Result, bail};
+use base::repo::Repo;
 use base::shelf::{INDEX, WEIGHTS};
 use models::checkpoint::Conversion;
 use models::{ModelFile, ModelSpec, Origin, Trained};
 use schema::hash::sha256_hex;
-use schema::model::{Model, Models, Source};
+use schema::model::{Model, Source};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -37,23 +38,22 @@ pub fn makeable(model: &Model) -> Vec<ModelFile> {
 /// model itself must have been fetched. A file that can't be made of this model is left out with a
 /// warning; its targets are then without weights.
 pub fn make(
-    models: &Models,
+    repo: &Repo,
     id: &str,
     wanted: &[String],
-    models_dir: &Path,
-    lock_path: &Path,
     options: &Options,
     progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
-    let model = known(models, id)?;
+    let models = repo.models()?;
+    let model = known(&models, id)?;
     let is_wanted = |file: &ModelFile| wanted.iter().any(|name| name == file.name());
     let to_make: Vec<ModelFile> = makeable(model).into_iter().filter(is_wanted).collect();
     if to_make.is_empty() {
         return Ok(Vec::new());
     }
-    let _only_one = super::exclusive(models_dir, progress)?;
-    let dir = models_dir.join(id);
-    let mut lock = LockFile::open(&keep::lock_of(models_dir, id, lock_path))?;
+    let _only_one = super::exclusive(&repo.models_dir, progress)?;
+    let dir = repo.model_dir(id);
+    let mut lock = LockFile::open(&keep::lock_of(repo, id))?;
     let parts = keep::safetensors_files(&dir)?;
     let source = source(id, &parts, &lock)?;
     let mut files = ModelFiles::open(id, &dir, &mut lock, options.verify)?;
@@ -189,20 +189,17 @@ fn spec(id: &str) -> Result<ModelSpec> {
 /// Make the model, unless every file is there and matches the lock. `weights`: the file with its
 /// weights, where they were trained.
 pub(crate) fn fetch(
-    id: &str,
+    files: &mut ModelFiles<'_>,
     weights: Option<&PathBuf>,
-    dir: &Path,
-    lock: &mut LockFile,
-    options: &Options,
     progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
+    let (id, dir) = (files.model, files.dir);
     let spec = spec(id)?;
-    let names = file_names(id)?;
+    let names = spec.file_names();
     // A file that isn't in the lock may come from an older generator. Deleting a
     // line from the lock therefore means: make it again.
-    let all_locked = names.iter().all(|name| lock.expected(id, name).is_some());
-    let mut files = ModelFiles::open(id, dir, lock, options.verify)?;
-    if all_locked {
+    let is_locked = |name: &String| files.lock.expected(id, name).is_some();
+    if names.iter().all(is_locked) {
         let present = names.iter().map(|name| files.good(name, SOURCE, progress));
         if let Some(present) = present.collect::<Result<Option<Vec<_>>>>()? {
             return Ok(present);

@@ -29,6 +29,7 @@ pub(crate) use hub::Session;
 pub(crate) use hub_repo::Repository;
 pub use keep::keep;
 pub use lock::LockFile;
+use lock::ModelFiles;
 pub use made::{make, makeable};
 pub use need::{Need, need};
 pub use progress::Progress;
@@ -36,6 +37,7 @@ pub use stamp::sha256_of_file;
 
 use crate::waiting_lock;
 use anyhow::{Context, Result};
+use base::repo::Repo;
 use base::{names, shelf};
 use schema::model::{HubFile, Model, Models, Source};
 use serde::Serialize;
@@ -128,48 +130,47 @@ pub fn is_small(name: &str) -> bool {
     SMALL.contains(&name)
 }
 
-/// Make the models `ids` complete and verified under `models_dir/<id>/`.
+/// Make the models `ids` complete and verified in their directories.
 ///
 /// Stops at the first file that can't be had; what is done stays done, and the
 /// next call goes on from there. Two calls at once wait for each other.
 pub fn fetch(
-    models: &Models,
+    repo: &Repo,
     ids: &[String],
-    models_dir: &Path,
-    lock_path: &Path,
     options: &Options,
     progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
+    let (models, models_dir) = (repo.models()?, &repo.models_dir);
     let is_wanted = |name: &str| !options.small || is_small(name);
-    names::check_models(ids, models)?;
+    names::check_models(ids, &models)?;
     std::fs::create_dir_all(models_dir)
         .with_context(|| format!("can't make the models directory {}", models_dir.display()))?;
     let _only_one = exclusive(models_dir, progress)?;
     let mut fetched = Vec::new();
     for id in ids {
-        let model = known(models, id)?;
-        let dir = models_dir.join(id);
+        let model = known(&models, id)?;
+        let dir = repo.model_dir(id);
         let own = shelf::get(models_dir, id)?;
-        let mut lock = LockFile::open(&keep::lock_of(models_dir, id, lock_path))?;
-        let lock = &mut lock;
+        let mut lock = LockFile::open(&keep::lock_of(repo, id))?;
+        let what = || format!("model {id} is not complete");
+        let here = ModelFiles::open(id, &dir, &mut lock, options.verify);
+        let here = &mut here.with_context(what)?;
         let of_model = match &model.source {
-            Source::Embedded => made::fetch(id, None, &dir, lock, options, progress),
-            Source::Trained { weights } => {
-                made::fetch(id, Some(weights), &dir, lock, options, progress)
-            }
+            Source::Embedded => made::fetch(here, None, progress),
+            Source::Trained { weights } => made::fetch(here, Some(weights), progress),
             Source::Hub { files } => {
                 let wanted = files.iter().filter(|file| is_wanted(&file.name));
                 let wanted: Vec<HubFile> = wanted.cloned().collect();
-                hub::fetch(id, &wanted, &dir, lock, options, progress)
+                hub::fetch(here, &wanted, models_dir, options, progress)
             }
             Source::Directory { files } => {
                 let from = own.as_ref().and_then(|own| own.from.as_deref());
                 let wanted = files.iter().filter(|name| is_wanted(name));
                 let wanted: Vec<String> = wanted.cloned().collect();
-                keep::fetch(id, &wanted, from, &dir, lock, options, progress)
+                keep::fetch(here, &wanted, from, options, progress)
             }
         };
-        fetched.extend(of_model.with_context(|| format!("model {id} is not complete"))?);
+        fetched.extend(of_model.with_context(what)?);
         if own.is_some() && is_wanted(shelf::WEIGHTS) {
             keep::check_weights(models_dir, id, &model.name)?;
         }
