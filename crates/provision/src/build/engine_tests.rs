@@ -11,7 +11,7 @@ use schema::registry::{Build, CargoBuild, Registry, Target};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Run all of these tests. Those that this machine lacks something for are skipped with a message.
 pub fn test_engines(repo: &Repo, registry: &Registry) -> Result<()> {
@@ -28,9 +28,8 @@ pub fn packages_of(repo: &Repo, registry: &Registry, targets: &[Target]) -> Resu
             continue;
         };
         let package = &how.package;
-        let mut build = cargo_command();
-        build.args(["build", "--release", "--locked", "--quiet", "--package"]);
-        let status = build.arg(package).current_dir(&repo.root).status();
+        let mut build = cargo_for(repo, how, &["build", "--release", "--locked", "--quiet"]);
+        let status = build.args(["--package", package]).status();
         if !status.context("cargo can't be started")?.success() {
             bail!("{package} can't be built");
         }
@@ -55,13 +54,10 @@ fn with_real_servers(repo: &Repo, registry: &Registry) -> Result<()> {
         };
         eprintln!("   {package} with {server}");
         crate::fetch::ensure(repo, &["tiny-llama".to_owned()])?;
-        let mut command = cargo_command();
+        let mut command = cargo_for(repo, how, &["test", "--release", "--locked", "--quiet"]);
         command
-            .args(["test", "--release", "--locked", "--quiet"])
             .args(["--package", package])
-            .env("BENCH_REAL_SERVER", server)
-            .current_dir(&repo.root)
-            .stdin(Stdio::null());
+            .env("BENCH_REAL_SERVER", server);
         run(command)?;
     }
     Ok(())

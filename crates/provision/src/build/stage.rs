@@ -7,6 +7,7 @@ use super::python::{self, Environment};
 use super::{EngineFailure, Program, cargo, make};
 use anyhow::{Result, bail};
 use base::repo::Repo;
+use base::text::few;
 use harness::devices::Named;
 use harness::programs::{Made, Programs};
 use schema::adoption::Built;
@@ -116,16 +117,11 @@ impl<'a> Stage<'a> {
         let mut lines = String::new();
         if !builds.is_empty() {
             let names: Vec<&str> = builds.iter().map(|job| job.id.as_str()).collect();
-            let (named, others) = names.split_at(names.len().min(names_max));
-            let more = match others.len() {
-                0 => String::new(),
-                n => format!(" and {n} more"),
-            };
             let all_s: f64 = builds.iter().map(|job| job.expected_s).sum();
             lines.push_str(&format!(
-                "To be built, about {}: {}{more}\n",
+                "To be built, about {}: {}\n",
                 about(all_s),
-                named.join(", ")
+                few(&names, names_max, ", ")
             ));
         }
         let mut ids: Vec<&str> = downloads.iter().map(|job| job.id.as_str()).collect();

@@ -1,9 +1,11 @@
 //! Builds the kernel tracer: a library of ours that the driver of a traced engine loads. It is
 //! built like an engine, on demand, and needs no CUDA for that.
 
-use super::{cargo_command, unavailable};
+use super::cargo::cargo_for;
+use super::unavailable;
 use base::repo::Repo;
 use harness::engine::EngineFailure;
+use schema::registry::CargoBuild;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -22,11 +24,7 @@ pub fn tracer(repo: &Repo) -> Result<PathBuf, EngineFailure> {
         };
     }
     let arguments = ["build", "--release", "--locked", "--package", PACKAGE];
-    let status = cargo_command()
-        .args(arguments)
-        .env("CARGO_TARGET_DIR", &repo.build_dir)
-        .current_dir(&repo.root)
-        .stdin(Stdio::null())
+    let status = cargo_for(repo, &CargoBuild::new(PACKAGE, ""), &arguments)
         .stdout(Stdio::null())
         .status()
         .map_err(|error| unavailable(format!("cargo can't be started: {error}")))?;
