@@ -11,6 +11,7 @@ use super::part::Part;
 use crate::build::{self, libdevice_files, limits_id};
 use anyhow::{Context, Result};
 use base::repo::Repo;
+use harness::engine::Program;
 use harness::programs::Programs;
 use schema::registry::{Build, Need, Registry, Target};
 use std::path::Path;
@@ -18,45 +19,42 @@ use xshell::{Shell, cmd};
 
 /// Add the programs of `targets` that could be built, each once, and note which crates are in them.
 pub fn add(repo: &Repo, programs: &Programs, targets: &[Target], part: &mut Part) -> Result<()> {
-    let mut packages = Vec::new();
     for target in targets {
-        let Some((id, how, program)) = programs.made(target) else {
-            continue;
-        };
-        let (Some(path), Some(file)) = (program_path(id, how), program.files.first()) else {
-            continue;
-        };
-        if !part.entries.contains_key(&path) {
-            part.add(&path, stripped(file)?, true);
-            packages.extend(crates::of_program(repo, how)?);
-            if how.needs().contains(&Need::Libdevice) {
-                for (path, from) in libdevice_files(repo)? {
-                    part.copy(&path, &from)?;
-                }
-            }
+        if let Some((id, how, program)) = programs.made(target) {
+            add_one(repo, id, how, program, part)?;
         }
     }
-    match packages.is_empty() {
-        true => Ok(()),
-        false => part.describe(packages),
-    }
+    Ok(())
 }
 
 /// Add the programs that measure the limits of devices, where they can be built.
 pub fn add_limits(repo: &Repo, registry: &Registry, part: &mut Part) -> Result<()> {
     for (backend, how) in &registry.limits {
-        let made = build::program(repo, registry, &limits_id(backend), how);
-        match made.as_ref().map(|program| program.files.first()) {
-            Ok(Some(file)) => {
-                let path = program_path(&limits_id(backend), how).unwrap_or_default();
-                part.add(&path, stripped(file)?, true);
-                part.describe(crates::of_program(repo, how)?)?;
-            }
-            Ok(None) => {}
+        let id = limits_id(backend);
+        match build::program(repo, registry, &id, how) {
+            Ok(program) => add_one(repo, &id, how, &program, part)?,
             Err(failure) => watch::warn(format!("the limits of {backend}: {failure}")),
         }
     }
     Ok(())
+}
+
+/// Add a program that Cargo built, with the files that it reads beside it, unless the part has it.
+/// Note which crates are in it.
+fn add_one(repo: &Repo, id: &str, how: &Build, program: &Program, part: &mut Part) -> Result<()> {
+    let (Some(path), Some(file)) = (program_path(id, how), program.files.first()) else {
+        return Ok(());
+    };
+    if part.entries.contains_key(&path) {
+        return Ok(());
+    }
+    part.add(&path, stripped(file)?, true);
+    if how.needs().contains(&Need::Libdevice) {
+        for (path, from) in libdevice_files(repo)? {
+            part.copy(&path, &from)?;
+        }
+    }
+    part.describe(crates::of_program(repo, how)?)
 }
 
 /// A program's bytes without symbols and debug information; the file stays as it is.
@@ -77,16 +75,11 @@ pub fn prebuilt(registry: &Registry) -> Registry {
     let mut registry = registry.clone();
     registry.build_s.clear();
     for engine in &mut registry.engines {
-        let ids: Vec<(String, String)> = engine
-            .on
-            .keys()
-            .map(|backend| (backend.clone(), engine.program_id(backend)))
-            .collect();
-        for (backend, id) in ids {
-            if let Some(how) = engine.on.get_mut(&backend) {
-                *how = there_already(&id, how);
-            }
-        }
+        let on = engine.on.iter().map(|(backend, how)| {
+            let id = engine.program_id(backend);
+            (backend.clone(), there_already(&id, how))
+        });
+        engine.on = on.collect();
         engine.build = there_already(&engine.id, &engine.build);
         engine.direct = Vec::new();
         engine.test_server = None;

@@ -168,9 +168,9 @@ fn disk_findings(disks: &[Disk]) -> Vec<Finding> {
     disks
         .iter()
         .filter_map(|disk| {
-            let wanted = match disk.what.as_str() {
-                "builds" => BUILD_BYTES,
-                _ => MODELS_BYTES,
+            let (wanted, variable) = match disk.what.as_str() {
+                "builds" => (BUILD_BYTES, "CARGO_TARGET_DIR"),
+                _ => (MODELS_BYTES, "BENCH_MODELS_DIR"),
             };
             let free = disk.free_bytes.filter(|&free| free < wanted)?;
             Some(Finding {
@@ -185,10 +185,7 @@ fn disk_findings(disks: &[Disk]) -> Vec<Finding> {
                     "everything together takes about {} GB",
                     wanted / 1_000_000_000
                 ),
-                command: Some(match disk.what.as_str() {
-                    "builds" => "set CARGO_TARGET_DIR to a directory on a larger disk".into(),
-                    _ => "set BENCH_MODELS_DIR to a directory on a larger disk".into(),
-                }),
+                command: Some(format!("set {variable} to a directory on a larger disk")),
             })
         })
         .collect()
