@@ -50,7 +50,7 @@ pub fn generate(
         }
         for (name, defs) in safetensors_file::files(spec) {
             write_file(dir, &name, |out| {
-                safetensors_file::write_some(spec, origin, &defs, out, &mut done)
+                safetensors_file::write(spec, origin, &defs, out, &mut done)
             })?;
         }
         if spec.shards > 1 {

@@ -87,9 +87,7 @@ pub fn write(
     let metadata = metadata(spec, bpe, file);
     write_head(spec, file, &metadata, spec.rope_factors(), out)?;
     for def in tensors(spec) {
-        let maker = origin.rows(spec, &def);
-        let fill = |row: usize, out: &mut [f32]| maker.fill(row, out);
-        write_tensor(spec, file, &def, fill, out, done)?;
+        write_tensor(spec, file, &def, origin.rows(spec, &def), out, done)?;
     }
     Ok(())
 }

@@ -80,10 +80,10 @@ impl Reference {
         let mut weights: HashMap<String, Vec<f32>> = tensors(spec)
             .into_par_iter()
             .flat_map_iter(|def| {
-                let maker = origin.rows(spec, &def);
+                let fill = origin.rows(spec, &def);
                 let mut exact = vec![0.0; def.len()];
                 let rows = exact.chunks_exact_mut(def.cols).enumerate();
-                rows.for_each(|(row, out)| maker.fill(row, out));
+                rows.for_each(|(row, out)| fill(row, out));
                 let kind = tensor_type(spec, &def, file);
                 if kind == GgmlType::F32 {
                     return parts(def, exact);

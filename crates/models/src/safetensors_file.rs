@@ -59,19 +59,9 @@ pub fn index_json(spec: &ModelSpec) -> String {
     pretty(&index)
 }
 
-/// Writes a file with all tensors to `out`. Calls `done` with the number of weights of each part it
-/// has written.
+/// Writes a file with the tensors `defs` to `out`. Calls `done` with the number of weights of each
+/// part it has written.
 pub fn write(
-    spec: &ModelSpec,
-    origin: Origin,
-    out: &mut dyn Write,
-    done: &mut dyn FnMut(usize),
-) -> Result<()> {
-    write_some(spec, origin, &tensors(spec), out, done)
-}
-
-/// The same as [`write()`] for the tensors `defs` alone.
-pub fn write_some(
     spec: &ModelSpec,
     origin: Origin,
     defs: &[TensorDef],
@@ -86,8 +76,7 @@ pub fn write_some(
                 .iter()
                 .for_each(|x| bytes.extend_from_slice(&bf16::from_f32(*x).to_le_bytes())),
         };
-        let maker = origin.rows(spec, def);
-        let fill = |row: usize, out: &mut [f32]| maker.fill(row, out);
+        let fill = origin.rows(spec, def);
         stream::write_rows((def.rows, def.cols), fill, encode, out, done)?;
     }
     Ok(())
@@ -136,15 +125,17 @@ mod tests {
             storage: Storage::Bf16,
             ..ModelSpec::tiny_llama()
         };
+        let defs = tensors(&spec);
         let (mut bytes, mut weights) = (Vec::new(), 0);
-        write(&spec, Origin::Seed, &mut bytes, &mut |n| weights += n).unwrap();
+        let mut done = |n: usize| weights += n;
+        write(&spec, Origin::Seed, &defs, &mut bytes, &mut done).unwrap();
         let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
-        assert_eq!(file.len(), tensors(&spec).len());
+        assert_eq!(file.len(), defs.len());
         let gate = file.tensor("model.layers.0.mlp.gate_proj.weight").unwrap();
         assert_eq!(gate.shape(), [768, 512]);
         assert_eq!(gate.data().len(), 768 * 512 * 2);
         assert_eq!(file.tensor("model.norm.weight").unwrap().shape(), [512]);
-        let expected: usize = tensors(&spec).iter().map(TensorDef::len).sum();
+        let expected: usize = defs.iter().map(TensorDef::len).sum();
         assert_eq!(weights, expected);
     }
     #[test]
@@ -159,7 +150,7 @@ mod tests {
         let (mut sizes, mut total) = (Vec::new(), 0);
         for (name, defs) in files(&spec) {
             let mut bytes = Vec::new();
-            write_some(&spec, Origin::Seed, &defs, &mut bytes, &mut |_| ()).unwrap();
+            write(&spec, Origin::Seed, &defs, &mut bytes, &mut |_| ()).unwrap();
             let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
             for (tensor, view) in file.tensors() {
                 assert_eq!(index["weight_map"][&tensor], name.as_str());

@@ -92,38 +92,25 @@ pub enum Origin<'a> {
     Trained(&'a Trained),
 }
 
-impl Origin<'_> {
-    /// The source of the rows of one tensor.
-    pub fn rows(&self, spec: &ModelSpec, def: &TensorDef) -> Rows<'_> {
+impl<'a> Origin<'a> {
+    /// A function that writes a row of the tensor `def` (in Hugging Face's order) into a slice,
+    /// whose length is the tensor's `cols`.
+    pub fn rows(
+        self,
+        spec: &ModelSpec,
+        def: &TensorDef,
+    ) -> Box<dyn Fn(usize, &mut [f32]) + Sync + 'a> {
         match self {
-            Self::Seed => Rows::Made(RowMaker::new(spec, def)),
-            Self::Trained(trained) => Rows::Read {
-                values: &trained.0[&def.name],
-                cols: def.cols,
-            },
-        }
-    }
-}
-
-/// The source of the rows of one tensor.
-pub enum Rows<'a> {
-    /// Rows are made from the seed.
-    Made(RowMaker),
-    /// Rows are copied from trained weights in memory.
-    Read {
-        /// The whole tensor, row by row.
-        values: &'a [f32],
-        /// Number of weights in a row.
-        cols: usize,
-    },
-}
-
-impl Rows<'_> {
-    /// Writes row `row` (in Hugging Face's order) into `out`, whose length is the tensor's `cols`.
-    pub fn fill(&self, row: usize, out: &mut [f32]) {
-        match self {
-            Self::Made(maker) => maker.fill(row, out),
-            Self::Read { values, cols } => out.copy_from_slice(&values[row * cols..][..*cols]),
+            Self::Seed => {
+                let maker = RowMaker::new(spec, def);
+                Box::new(move |row: usize, out: &mut [f32]| maker.fill(row, out))
+            }
+            Self::Trained(trained) => {
+                let (values, cols) = (&trained.0[&def.name], def.cols);
+                Box::new(move |row: usize, out: &mut [f32]| {
+                    out.copy_from_slice(&values[row * cols..][..cols]);
+                })
+            }
         }
     }
 }
@@ -140,22 +127,24 @@ mod tests {
         }
     }
 
+    fn written(origin: Origin) -> Vec<u8> {
+        let (spec, mut bytes) = (spec(), Vec::new());
+        let all = tensors(&spec);
+        safetensors_file::write(&spec, origin, &all, &mut bytes, &mut |_| ()).unwrap();
+        bytes
+    }
+
     #[test]
     fn weights_survive_a_round_trip() {
-        let spec = spec();
-        let mut bytes = Vec::new();
-        safetensors_file::write(&spec, Origin::Seed, &mut bytes, &mut |_| ()).unwrap();
-        let trained = Trained::read(&spec, &bytes).unwrap();
-        let mut again = Vec::new();
-        let origin = Origin::Trained(&trained);
-        safetensors_file::write(&spec, origin, &mut again, &mut |_| ()).unwrap();
+        let bytes = written(Origin::Seed);
+        let trained = Trained::read(&spec(), &bytes).unwrap();
+        let again = written(Origin::Trained(&trained));
         assert!(bytes == again, "the same bytes from either origin");
     }
 
     #[test]
     fn another_model_s_weights_are_refused() {
-        let mut bytes = Vec::new();
-        safetensors_file::write(&spec(), Origin::Seed, &mut bytes, &mut |_| ()).unwrap();
+        let bytes = written(Origin::Seed);
         let wider = ModelSpec {
             intermediate_size: 512,
             ..spec()

@@ -87,7 +87,7 @@ mod tests {
             for row in 0..tensor.rows {
                 let (mut read, mut meant) = (vec![0.0; tensor.cols], vec![0.0; tensor.cols]);
                 weights.fill(&tensor, row, &mut read);
-                made.fill(row, &mut meant);
+                made(row, &mut meant);
                 for (read, meant) in read.into_iter().zip(meant) {
                     worst = worst.max((read - meant).abs());
                     largest = largest.max(meant.abs());

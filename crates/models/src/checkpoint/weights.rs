@@ -165,8 +165,8 @@ pub(super) mod tests {
     }
 
     fn written(dir: &Path) -> PathBuf {
-        let mut bytes = Vec::new();
-        safetensors_file::write(&spec(), Origin::Seed, &mut bytes, &mut |_| ()).unwrap();
+        let (all, mut bytes) = (tensors(&spec()), Vec::new());
+        safetensors_file::write(&spec(), Origin::Seed, &all, &mut bytes, &mut |_| ()).unwrap();
         let path = dir.join("model.safetensors");
         std::fs::write(&path, bytes).unwrap();
         path
@@ -183,7 +183,7 @@ pub(super) mod tests {
             let row = ours.rows - 1;
             let (mut read, mut made) = (vec![0.0; ours.cols], vec![0.0; ours.cols]);
             weights.fill(ours, row, &mut read);
-            Origin::Seed.rows(&spec(), theirs).fill(row, &mut made);
+            Origin::Seed.rows(&spec(), theirs)(row, &mut made);
             assert_eq!(read, made, "{}", ours.name);
         }
     }

@@ -86,14 +86,10 @@ const HEROES: usize = GIRLS.len() + BOYS.len();
 
 /// Splits a wording into literal text (`Err`) and slots (`Ok`), in turn.
 fn pieces(wording: &str) -> impl Iterator<Item = Result<Slot, &str>> {
-    wording.split('{').enumerate().flat_map(|(i, part)| {
-        if i == 0 {
-            return [Some(Err(part)), None].into_iter().flatten();
-        }
-        let (name, literal) = part.split_once('}').expect("every slot is closed");
-        [Some(Ok(slot(name))), Some(Err(literal))]
-            .into_iter()
-            .flatten()
+    let parts = wording.split(['{', '}']).enumerate();
+    parts.map(|(i, part)| match i % 2 {
+        0 => Err(part),
+        _ => Ok(slot(part)),
     })
 }
 

@@ -27,7 +27,7 @@ fn write(spec: &ModelSpec) -> Dir {
     put("config.json", config::config_json(spec).as_bytes());
     for (name, defs) in safetensors_file::files(spec) {
         let mut bytes = Vec::new();
-        safetensors_file::write_some(spec, Origin::Seed, &defs, &mut bytes, &mut |_| ()).unwrap();
+        safetensors_file::write(spec, Origin::Seed, &defs, &mut bytes, &mut |_| ()).unwrap();
         put(&name, &bytes);
     }
     if spec.shards > 1 {
