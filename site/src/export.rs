@@ -128,7 +128,7 @@ pub fn rows<'a>(run: &'a Run, analysis: &'a Analysis) -> Vec<Row<'a>> {
 /// The rows of a micro suite; a variant stands in the column of the target.
 pub fn suite_rows<'a>(run: &'a Run, suite: &'a SuiteAnalysis) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
-    for cell in &suite.cells {
+    for cell in &suite.analysis.cells {
         let planned = run.header.plan.micro.suite(&suite.id);
         let Some(variant) = planned.and_then(|planned| planned.variant(&cell.target)) else {
             continue;

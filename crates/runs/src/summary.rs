@@ -126,7 +126,7 @@ impl Summary {
             suites,
             baseline,
         } = analysed;
-        let of_suites = suites.iter().flat_map(|suite| &suite.cells);
+        let of_suites = suites.iter().flat_map(|suite| &suite.analysis.cells);
         let cells: Vec<&Cell> = analysis.cells.iter().chain(of_suites).collect();
         let measured = || cells.iter().filter(|cell| cell.status == Status::Ok);
         let logs = || run.launches.iter().chain(&run.twins);

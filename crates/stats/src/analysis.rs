@@ -45,6 +45,13 @@ pub struct Exceeded {
 }
 
 impl Analysis {
+    /// Find a cell by its key.
+    pub fn cell(&self, key: &CellKey) -> Option<&Cell> {
+        self.cells.iter().find(|cell| {
+            cell.target == key.target && cell.case == key.case && cell.scenario == key.scenario
+        })
+    }
+
     /// Return the noise of a metric, from targets that ran twice.
     pub fn noise(&self, metric: MetricId) -> Option<&Noise> {
         self.noise.iter().find(|noise| noise.metric == metric)

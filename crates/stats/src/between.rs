@@ -8,13 +8,14 @@
 
 use crate::agreement::Agreement;
 use crate::analyse::analyse;
-use crate::analysis::{Analysis, Cell, MetricId, Noise, Verdict};
+use crate::analysis::{Analysis, Cell, MetricId, Verdict};
 use crate::compare::verdict;
 use crate::family::holm_of;
 use crate::metrics::{Better, leading_of};
+use crate::micro::SuiteAnalysis;
 use crate::ratio::{UnpairedRatio, unpaired_ratio};
 use crate::sameness;
-use schema::key::{CaseKey, CellKey};
+use schema::key::CaseKey;
 use schema::micro::{is_micro, scenario_id};
 use schema::record::Status;
 use schema::run::Run;
@@ -79,10 +80,8 @@ pub struct Between {
 /// larger of the two runs'.
 pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Between {
     let matters = a.header.plan.matters().max(b.header.plan.matters());
-    let (mut before, mut after) = (Index::new(a, scenarios), Index::new(b, scenarios));
-    for side in [&mut before, &mut after] {
-        side.analysis.matters = matters;
-    }
+    let before = Side::new(a, scenarios, matters);
+    let after = Side::new(b, scenarios, matters);
     let only_after = after.cells().filter(|cell| before.find(cell).is_none());
     let mut tested: Vec<(Change, Option<f64>)> = before
         .cells()
@@ -123,7 +122,7 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
     }
     let changes: Vec<Change> = tested.into_iter().map(|(change, _)| change).collect();
     Between {
-        agreement: agreement(&changes, (&before.analysis, &after.analysis)),
+        agreement: agreement(&changes, (&before.scenarios, &after.scenarios)),
         changes,
     }
 }
@@ -148,47 +147,46 @@ fn agreement(changes: &[Change], analyses: (&Analysis, &Analysis)) -> Agreement 
     agreement
 }
 
-/// A run's cells, indexed by key.
-struct Index {
-    analysis: Analysis,
-    places: BTreeMap<CellKey, usize>,
-    /// Noise of the micro suites, by scenario.
-    micro: BTreeMap<String, Vec<Noise>>,
+/// The analyses of one of the two runs.
+struct Side {
+    scenarios: Analysis,
+    suites: Vec<SuiteAnalysis>,
 }
 
-impl Index {
-    fn new(run: &Run, scenarios: &[Scenario]) -> Self {
-        // Comparisons inside the run aren't asked for, so no baseline is named.
-        let mut analysis = analyse(run, scenarios, "");
-        let mut micro = BTreeMap::new();
-        for suite in crate::micro::analyse(run) {
-            analysis.cells.extend(suite.cells);
-            micro.insert(scenario_id(&suite.id), suite.noise);
-        }
-        let places = analysis.cells.iter().map(Cell::key).zip(0..).collect();
+impl Side {
+    fn new(run: &Run, scenarios: &[Scenario], matters: f64) -> Self {
         Self {
-            analysis,
-            places,
-            micro,
+            scenarios: Analysis {
+                matters,
+                // Comparisons inside the run aren't asked for, so no baseline is named.
+                ..analyse(run, scenarios, "")
+            },
+            suites: crate::micro::analyse(run),
         }
+    }
+
+    /// Return the analysis that a cell of this scenario or suite is in.
+    fn of(&self, scenario: &str) -> Option<&Analysis> {
+        if !is_micro(scenario) {
+            return Some(&self.scenarios);
+        }
+        let mut suites = self.suites.iter();
+        let suite = suites.find(|suite| scenario_id(&suite.id) == scenario)?;
+        Some(&suite.analysis)
     }
 
     /// Return the factor by which the errors of a cell's metric are enlarged.
     fn inflation(&self, cell: &Cell, metric: MetricId) -> Option<f64> {
-        let mut noise = match is_micro(&cell.scenario) {
-            true => self.micro.get(&cell.scenario)?.iter(),
-            false => self.analysis.noise.iter(),
-        };
-        Some(noise.find(|noise| noise.metric == metric)?.inflation)
+        Some(self.of(&cell.scenario)?.noise(metric)?.inflation)
     }
 
     fn cells(&self) -> impl Iterator<Item = &Cell> {
-        self.analysis.cells.iter()
+        let suites = self.suites.iter().flat_map(|suite| &suite.analysis.cells);
+        self.scenarios.cells.iter().chain(suites)
     }
 
     fn find(&self, cell: &Cell) -> Option<&Cell> {
-        let place = self.places.get(&cell.key())?;
-        self.analysis.cells.get(*place)
+        self.of(&cell.scenario)?.cell(&cell.key())
     }
 }
 

@@ -6,7 +6,7 @@
 //! large errors are.
 
 use crate::analyse::from_samples;
-use crate::analysis::{Cell, Comparison, MetricId, Noise};
+use crate::analysis::{Analysis, Cell, MetricId};
 use crate::compare::{Contender, Contest, settle};
 use crate::noise::noise;
 use schema::key::{CellKey, twin_name};
@@ -23,24 +23,18 @@ pub const METRICS: [MetricId; 3] = [
 ];
 
 /// The analysis of one suite.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SuiteAnalysis {
     /// Suite id, without `micro/`.
     pub id: String,
-    /// Every planned cell in plan order (case, then variant); `scenario` is
-    /// `micro/<suite>`, `target` the variant.
-    pub cells: Vec<Cell>,
-    /// Comparisons of every measured cell with the baseline's and with the leader's.
-    pub comparisons: Vec<Comparison>,
-    /// Noise by metric, from the baseline's second launches.
-    pub noise: Vec<Noise>,
+    /// Cells, comparisons and noise; `scenario` is `micro/<suite>`, `target` the variant. The noise
+    /// is that of the baseline's second launches.
+    pub analysis: Analysis,
     /// Cells of the baseline's second launches, one per case; a cell that failed says why the case
     /// has no A/A pair.
     pub twins: Vec<Cell>,
     /// Facts of each measured cell, by (case, variant).
     pub facts: BTreeMap<(String, String), MicroFacts>,
-    /// The smallest difference that matters to the verdicts, as a ratio.
-    pub matters: f64,
 }
 
 /// Facts of a measured cell beside its metrics.
@@ -53,15 +47,9 @@ pub struct MicroFacts {
 }
 
 impl SuiteAnalysis {
-    /// Return the noise of a metric, from the baseline's second launches.
-    pub fn noise(&self, metric: MetricId) -> Option<&Noise> {
-        self.noise.iter().find(|noise| noise.metric == metric)
-    }
-
     /// Find the cell of a case and a variant.
     pub fn cell(&self, case: &str, variant: &str) -> Option<&Cell> {
-        let mut cells = self.cells.iter();
-        cells.find(|cell| cell.case == case && cell.target == variant)
+        self.analysis.cell(&case_key(&self.id, case).cell(variant))
     }
 
     /// Return the work per second of a measured cell: the work of a call ÷ its time.
@@ -85,11 +73,11 @@ pub fn analyse(run: &Run) -> Vec<SuiteAnalysis> {
 }
 
 fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysis {
-    let mut analysis = SuiteAnalysis {
-        id: suite.id.clone(),
+    let mut analysis = Analysis {
         matters: run.header.plan.matters(),
-        ..SuiteAnalysis::default()
+        ..Analysis::default()
     };
+    let (mut twins, mut facts) = (Vec::new(), BTreeMap::new());
     let baseline = &suite.baseline;
     let mut contests = Vec::new();
     for case in &suite.cases {
@@ -99,9 +87,9 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         for variant in &suite.variants {
             let evidence = Evidence::gather(run, suite, logs, &variant.id, &case.id);
             let (cell, contender) = evidence.cell(at.cell(&variant.id));
-            if let Some(facts) = evidence.facts().filter(|_| cell.status == Status::Ok) {
+            if let Some(of_cell) = evidence.facts().filter(|_| cell.status == Status::Ok) {
                 let key = (case.id.clone(), variant.id.clone());
-                analysis.facts.insert(key, facts);
+                facts.insert(key, of_cell);
             }
             analysis.cells.push(cell);
             contenders.extend(contender);
@@ -109,7 +97,7 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         let twin = twin_name(baseline);
         let second = Evidence::gather(run, suite, logs, &twin, &case.id);
         let (second, _) = second.cell(at.cell(&twin));
-        analysis.twins.push(second);
+        twins.push(second);
         let contest = Contest {
             at,
             metric: METRICS[0],
@@ -119,9 +107,14 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         };
         contests.push((first..analysis.cells.len(), contest));
     }
-    analysis.noise = noise(&analysis.cells, &analysis.twins, analysis.matters);
+    analysis.noise = noise(&analysis.cells, &twins, analysis.matters);
     analysis.comparisons = settle(contests, &analysis.noise, &mut analysis.cells, baseline);
-    analysis
+    SuiteAnalysis {
+        id: suite.id.clone(),
+        analysis,
+        twins,
+        facts,
+    }
 }
 
 /// The records of a cell.

@@ -95,7 +95,7 @@ fn every_way_to_fail_is_a_status_and_the_rest_is_measured() {
         &[],
     );
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    let analysis = analysed(&checkout);
+    let suite = analysed(&checkout);
     let blocks = checkout.latest().unwrap().header.plan.invocations;
     for (variant, status, reason) in [
         ("ok", Status::Ok, ""),
@@ -111,11 +111,11 @@ fn every_way_to_fail_is_a_status_and_the_rest_is_measured() {
         ("cut", Status::Crashed, "killed by signal"),
         ("absent", Status::Unavailable, "not there"),
     ] {
-        let cell = analysis.cell("ill", variant).expect("it is planned");
+        let cell = suite.cell("ill", variant).expect("it is planned");
         assert_eq!(cell.status, status, "{variant}: {}", cell.reason);
         assert!(cell.reason.contains(reason), "{variant}: {}", cell.reason);
         for case in ["well", "after"] {
-            let cell = analysis.cell(case, variant).expect("it is planned");
+            let cell = suite.cell(case, variant).expect("it is planned");
             let expected = match variant {
                 "absent" => Status::Unavailable,
                 _ => Status::Ok,
@@ -129,7 +129,7 @@ fn every_way_to_fail_is_a_status_and_the_rest_is_measured() {
             }
         }
     }
-    let noisy = &analysis.facts[&("well".to_owned(), "noisy".to_owned())];
+    let noisy = &suite.facts[&("well".to_owned(), "noisy".to_owned())];
     assert!((noisy.error_max - 1e-6).abs() < 1e-9, "{}", noisy.error_max);
     assert_eq!(noisy.work, 1000.0);
 }
@@ -166,8 +166,8 @@ fn a_run_goes_on_where_it_stopped_and_nothing_is_written_again() {
     for name in ["noisy.i0.a1", "ok.i0", "noisy.i1.a1", "ok@twin.i1.a1"] {
         assert!(dir.join(format!("{name}.jsonl")).is_file(), "no {name}");
     }
-    let analysis = analysed(&checkout);
-    assert!(analysis.cells.iter().all(|cell| cell.status == Status::Ok));
+    let mut cells = analysed(&checkout).analysis.cells.into_iter();
+    assert!(cells.all(|cell| cell.status == Status::Ok));
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn whole(run: &Run, cells: &[Cell], suites: &[SuiteAnalysis]) -> Result<String, 
             "run.json: the plan is not the one that its hash is of, so it was changed after the run began: take the file as the run wrote it".into(),
         );
     }
-    let of_suites = suites.iter().flat_map(|suite| &suite.cells);
+    let of_suites = suites.iter().flat_map(|suite| &suite.analysis.cells);
     let all = cells.iter().chain(of_suites);
     match named(all.filter(|cell| cell.status == Status::NotRun)) {
         None => Ok(format!(

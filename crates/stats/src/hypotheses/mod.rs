@@ -254,13 +254,7 @@ fn one(planned: &PlannedSuite, suite: SuiteAnalysis) -> Suite {
             cases: planned.cases.iter().map(|c| case(planned, c)).collect(),
             ..PlannedScenario::default()
         },
-        analysis: Analysis {
-            cells: suite.cells,
-            comparisons: suite.comparisons,
-            noise: suite.noise,
-            matters: suite.matters,
-            ..Analysis::default()
-        },
+        analysis: suite.analysis,
     }
 }
 

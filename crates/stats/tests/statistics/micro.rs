@@ -134,7 +134,7 @@ fn a_cell_is_the_mean_over_launches_of_the_median_call() {
 fn comparisons_are_paired_by_block_corrected_and_under_the_noise_rule() {
     let suite = analyse(&run(&STEADY)).remove(0);
     let against_base = |target: &str| {
-        let mut all = suite.comparisons.iter();
+        let mut all = suite.analysis.comparisons.iter();
         all.find(|c| c.role == Role::Baseline && c.target == target)
             .unwrap()
     };
@@ -149,7 +149,7 @@ fn comparisons_are_paired_by_block_corrected_and_under_the_noise_rule() {
     assert_close(against_base("fast").ratio, mean.exp());
     assert_eq!(against_base("fast").verdict, Verdict::Better);
     assert_eq!(against_base("alike").verdict, Verdict::Equal);
-    let noise = suite.noise(MetricId::CallNs).unwrap();
+    let noise = suite.analysis.noise(MetricId::CallNs).unwrap();
     assert_eq!(noise.pairs.len(), 1);
     assert!((1.0..2.0).contains(&noise.inflation), "{}", noise.inflation);
     assert_eq!(suite.cell("c", "fast").unwrap().rank, Some(1));
@@ -163,7 +163,7 @@ fn a_difference_that_does_not_matter_is_none_and_neither_is_one_the_pairs_make_u
     ns[3] = [1010, 1020, 1000, 1015, 1005]; // 1 % in every block
     let alike = |ns: &[[u64; 5]; 4]| {
         let suite = analyse(&run(ns)).remove(0);
-        let mut all = suite.comparisons.into_iter();
+        let mut all = suite.analysis.comparisons.into_iter();
         all.find(|c| c.role == Role::Baseline && c.target == "alike")
             .unwrap()
     };
@@ -187,7 +187,8 @@ fn a_launch_without_samples_makes_no_cell() {
     let cell = suite.cell("c", "fast").unwrap();
     assert_eq!(cell.status, Status::NotRun);
     assert_eq!(cell.reason, "4 of 5 launches are complete");
-    assert!(suite.comparisons.iter().all(|c| c.target != "fast"));
+    let mut comparisons = suite.analysis.comparisons.iter();
+    assert!(comparisons.all(|c| c.target != "fast"));
 
     let mut failed = run(&STEADY);
     let log = failed
@@ -220,7 +221,7 @@ fn a_lost_second_launch_costs_the_pair_and_not_the_baseline() {
     }
     let suite = analyse(&lost).remove(0);
     assert_eq!(suite.cell("c", "base").unwrap().status, Status::Ok);
-    assert!(suite.noise.is_empty());
+    assert!(suite.analysis.noise.is_empty());
     let [twin] = &suite.twins[..] else {
         panic!("a cell a case: {:?}", suite.twins)
     };

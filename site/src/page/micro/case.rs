@@ -54,7 +54,7 @@ impl SuiteView<'_> {
         let mut measured: Vec<(&Variant, &Cell, &Metric)> = Vec::new();
         let mut failures = Vec::new();
         for variant in &self.planned.variants {
-            let cell = self.analysis.cell(&case.id, &variant.id);
+            let cell = self.suite.cell(&case.id, &variant.id);
             match cell.and_then(|cell| Some((cell, call_ns(cell)?))) {
                 Some((cell, metric)) => measured.push((variant, cell, metric)),
                 None => failures.push(Failure {
@@ -86,7 +86,7 @@ impl SuiteView<'_> {
 
     fn noise(&self, case: &SuiteCase) -> String {
         let baseline = &self.planned.baseline;
-        let noise = self.analysis.noise(MetricId::CallNs);
+        let noise = self.suite.analysis.noise(MetricId::CallNs);
         let here: Vec<_> = noise
             .iter()
             .flat_map(|n| &n.pairs)
@@ -95,7 +95,7 @@ impl SuiteView<'_> {
         if let (Some(noise), false) = (noise, here.is_empty()) {
             return format!("{} {}", noise::pairs(&here), noise::enlarged(noise));
         }
-        let mut twins = self.analysis.twins.iter();
+        let mut twins = self.suite.twins.iter();
         let lost = twins.find(|twin| twin.case == case.id && twin.status != Status::Ok);
         let why = lost.map_or(String::new(), |twin| {
             format!(
@@ -110,7 +110,7 @@ impl SuiteView<'_> {
     /// Say why a measured variant is not compared with the baseline.
     fn uncompared(&self, case: &SuiteCase) -> String {
         let baseline = &self.planned.baseline;
-        match self.analysis.cell(&case.id, baseline) {
+        match self.suite.cell(&case.id, baseline) {
             None => format!("no ratio: {baseline} was not run"),
             Some(cell) if cell.status != Status::Ok => {
                 let status = status_words(cell.status);
@@ -129,16 +129,14 @@ impl SuiteView<'_> {
     ) -> VariantRow {
         let (time, interval) = fmt::metric(metric);
         let per = rate_unit(self.planned.work).1;
-        let rate = self.analysis.rate(cell);
-        let facts = self
-            .analysis
-            .facts
-            .get(&(case.id.clone(), variant.id.clone()));
+        let rate = self.suite.rate(cell);
+        let key = (case.id.clone(), variant.id.clone());
+        let facts = self.suite.facts.get(&key);
         let of = |id: MetricId| {
             cell.metric(id)
                 .map_or(NONE.into(), |m| quantity(Unit::from_metric(id), m.value))
         };
-        let same_rank = self.analysis.cells.iter();
+        let same_rank = self.suite.analysis.cells.iter();
         let same_rank = same_rank.filter(|c| c.case == cell.case && c.rank == cell.rank);
         let shared = if same_rank.count() > 1 { "=" } else { "" };
         let mut row = VariantRow {
@@ -182,7 +180,7 @@ impl SuiteView<'_> {
     /// A row about a variant in a case, for the page of its engine; `None` where it wasn't
     /// measured.
     pub(super) fn below_row(&self, variant: &Variant, case: &SuiteCase) -> Option<Vec<String>> {
-        let cell = self.analysis.cell(&case.id, &variant.id)?;
+        let cell = self.suite.cell(&case.id, &variant.id)?;
         let row = self.row(case, variant, cell, call_ns(cell)?);
         Some(vec![
             row.id,

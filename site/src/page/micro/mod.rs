@@ -100,7 +100,7 @@ const HEAD: [&str; 7] = [
 /// A suite of a run with its plan, analysis and text.
 struct SuiteView<'a> {
     planned: &'a PlannedSuite,
-    analysis: &'a SuiteAnalysis,
+    suite: &'a SuiteAnalysis,
     /// The suite's text; `None` where its file is gone or has another version than the run's.
     text: Option<&'a Suite>,
 }
@@ -108,11 +108,11 @@ struct SuiteView<'a> {
 fn suites<'a>(shown: &'a Shown<'a>) -> impl Iterator<Item = SuiteView<'a>> {
     let planned = shown.run.header.plan.micro.suites.iter();
     planned.filter_map(|planned| {
-        let mut analyses = shown.micro.iter();
+        let mut suites = shown.micro.iter();
         let mut texts = shown.input.suites.iter();
         Some(SuiteView {
             planned,
-            analysis: analyses.find(|analysis| analysis.id == planned.id)?,
+            suite: suites.find(|suite| suite.id == planned.id)?,
             text: texts.find(|text| text.id == planned.id && text.version == planned.version),
         })
     })
@@ -128,7 +128,8 @@ impl SuiteView<'_> {
     }
 
     fn comparison(&self, case: &str, variant: &str) -> Option<&Comparison> {
-        self.analysis
+        self.suite
+            .analysis
             .comparisons
             .iter()
             .find(|c| c.role == Role::Baseline && c.case == case && c.target == variant)
@@ -165,6 +166,7 @@ impl SuiteView<'_> {
         let baseline = &self.planned.baseline;
         let precision = |id: &str| self.planned.variant(id).map(|v| v.precision.as_str());
         let alike: Vec<&Comparison> = self
+            .suite
             .analysis
             .comparisons
             .iter()

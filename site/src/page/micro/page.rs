@@ -114,7 +114,7 @@ impl SuiteView<'_> {
             let others = self.planned.variants.iter().filter(|v| v.id != *baseline);
             let mut rows: Vec<(f64, Row)> = others
                 .map(|variant| {
-                    let cell = self.analysis.cell(&case.id, &variant.id);
+                    let cell = self.suite.cell(&case.id, &variant.id);
                     let measured = cell.and_then(|cell| Some((cell, call_ns(cell)?)));
                     let (order, outcome) = match (self.comparison(&case.id, &variant.id), measured)
                     {
@@ -135,14 +135,14 @@ impl SuiteView<'_> {
                 })
                 .collect();
             rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-            let noise = self.analysis.noise(MetricId::CallNs);
+            let noise = self.suite.analysis.noise(MetricId::CallNs);
             Group {
                 heading: format!(
                     "{}{}",
                     case.label,
                     noise.map_or(String::new(), noise::suffix_of)
                 ),
-                band: noise::band(self.analysis.matters),
+                band: noise::band(self.suite.analysis.matters),
                 rows: rows.into_iter().map(|(_, row)| row).collect(),
             }
         });
@@ -153,7 +153,7 @@ impl SuiteView<'_> {
                 "Marker: geometric mean over blocks of how many times faster than {baseline}; whiskers: 95 % \
                  interval. The dashed line is {baseline} itself (1×). {} \
                  The axis is logarithmic.",
-                noise::band_words(self.analysis.matters)
+                noise::band_words(self.suite.analysis.matters)
             ),
             axis_label: format!("times faster than {baseline}"),
             unit: Unit::Ratio,
