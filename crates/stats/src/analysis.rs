@@ -52,6 +52,31 @@ impl Analysis {
         })
     }
 
+    /// Return the comparison of a cell with the baseline or the leader (`role`).
+    pub fn comparison(&self, key: &CellKey, role: Role) -> Option<&Comparison> {
+        self.comparisons.iter().find(|c| {
+            (c.role == role && c.target == key.target)
+                && (c.scenario == key.scenario && c.case == key.case)
+        })
+    }
+
+    /// Return all comparisons of a case with the baseline or with the leader (`role`).
+    pub fn comparisons_of(&self, at: &CaseKey, role: Role) -> impl Iterator<Item = &Comparison> {
+        let all = self.comparisons.iter();
+        all.filter(move |c| c.scenario == at.scenario && c.case == at.case && c.role == role)
+    }
+
+    /// Whether a case has too few launches for any verdict. Then ranks mean nothing and are not
+    /// shown.
+    pub fn undecided(&self, at: &CaseKey) -> bool {
+        let mut verdicts = self
+            .comparisons
+            .iter()
+            .filter(|c| c.scenario == at.scenario && c.case == at.case)
+            .peekable();
+        verdicts.peek().is_some() && verdicts.all(|c| c.verdict == Verdict::Unknown)
+    }
+
     /// Return the noise of a metric, from targets that ran twice.
     pub fn noise(&self, metric: MetricId) -> Option<&Noise> {
         self.noise.iter().find(|noise| noise.metric == metric)

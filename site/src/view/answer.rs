@@ -72,14 +72,18 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
     if measured == 0 {
         return Some(answer);
     }
-    if shown.undecided(&scenario.case_key(case)) {
+    if shown.analysis.undecided(&scenario.case_key(case)) {
         answer.certainty = "too few launches to rank".into();
         return Some(answer);
     }
-    let against = |target: &str, role| shown.comparison(&scenario.cell_key(case, target), role);
+    let against = |target: &str, role| {
+        let key = scenario.cell_key(case, target);
+        shown.analysis.comparison(&key, role)
+    };
     // Among leaders that tie, the one that comparisons are against comes first.
     let best = shown
-        .comparisons(&scenario.case_key(case), Role::Leader)
+        .analysis
+        .comparisons_of(&scenario.case_key(case), Role::Leader)
         .map(|c| c.against.as_str())
         .next();
     let mut leaders: Vec<_> = cells().filter(|cell| cell.rank == Some(1)).collect();
@@ -129,7 +133,8 @@ fn same_precision(shown: &Shown, scenario: &PlannedScenario, case: &Case, leader
         return String::new();
     }
     shown
-        .comparisons(&scenario.case_key(case), Role::Baseline)
+        .analysis
+        .comparisons_of(&scenario.case_key(case), Role::Baseline)
         .filter(|c| precision(&c.target) == Some(wanted))
         .max_by(|a, b| a.ratio.total_cmp(&b.ratio))
         .map(|c| {
@@ -142,7 +147,8 @@ fn same_precision(shown: &Shown, scenario: &PlannedScenario, case: &Case, leader
 fn certainty(shown: &Shown, at: &CaseKey, invocations: u32) -> String {
     let launches = plural(u64::from(invocations), "launch", "launches");
     let worst = shown
-        .comparisons(at, Role::Leader)
+        .analysis
+        .comparisons_of(at, Role::Leader)
         .filter(|c| c.verdict == Verdict::Worse)
         .filter_map(|c| c.p_holm)
         .fold(None, |most: Option<f64>, p| {
@@ -161,9 +167,11 @@ fn certainty(shown: &Shown, at: &CaseKey, invocations: u32) -> String {
 /// Say how many of the pairs that an answer rests on were disturbed during a launch. It rests on
 /// the pairs of the others with the leader, and of the leader with the baseline.
 fn disturbed(shown: &Shown, at: &CaseKey, leader: &str) -> String {
+    let of_leader = shown.analysis.comparison(&at.cell(leader), Role::Baseline);
     let pairs: BTreeSet<[&str; 2]> = shown
-        .comparisons(at, Role::Leader)
-        .chain(shown.comparison(&at.cell(leader), Role::Baseline))
+        .analysis
+        .comparisons_of(at, Role::Leader)
+        .chain(of_leader)
         .filter(|c| !c.not_comparable.is_empty())
         .map(|c| {
             let mut pair = [c.target.as_str(), c.against.as_str()];

@@ -9,15 +9,15 @@ use crate::words::plural;
 use schema::key::CellKey;
 use schema::record::Status;
 use serde::Serialize;
-use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
+use stats::analysis::{Analysis, Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::metrics::Sample;
 use stats::tie::{apart_at_most, blocks_to_decide};
 
 /// The text in place of an interval in a sentence.
 pub const NO_INTERVAL: &str = "(a single launch gives no interval)";
 
-/// One cell on its scenario's leading metric.
-#[derive(Clone, Debug, Serialize)]
+/// One cell on its scenario's leading metric, or a variant of a micro suite.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct CellView {
     /// Whether there is a value.
     pub ok: bool,
@@ -47,45 +47,55 @@ pub struct CellView {
     pub tone: &'static str,
 }
 
-/// Make the view of a cell.
+/// Make the view of a run's cell.
 pub fn view(shown: &Shown, key: &CellKey, id: MetricId) -> CellView {
     let cell = shown.cell(key);
-    let measured = cell.and_then(|cell| Some((cell, cell.metric(id)?)));
-    let (status, reason) = gap(cell, Some(id)).unwrap_or(("ok", String::new()));
-    let mut view = CellView {
-        ok: measured.is_some(),
-        status: status.into(),
-        reason,
-        reason_path: reason_path(key),
-        value: fmt::NONE.into(),
-        interval: String::new(),
-        rests_on: String::new(),
-        rank: String::new(),
-        leads: false,
-        ratio: String::new(),
-        ratio_interval: String::new(),
-        verdict: String::new(),
-        tone: "even",
-    };
-    let Some((cell, metric)) = measured else {
-        return view;
-    };
+    match cell.and_then(|cell| Some((cell, cell.metric(id)?))) {
+        Some((cell, metric)) => {
+            // With loads of their own, a ratio would compare what targets were offered.
+            let compared = !shown.has_own_loads(&cell.scenario);
+            let baseline = compared.then(|| shown.baseline());
+            measured(shown.analysis, baseline, cell, metric)
+        }
+        None => {
+            let (status, reason) = gap(cell, Some(id)).unwrap_or_default();
+            CellView {
+                status: status.into(),
+                reason,
+                reason_path: reason_path(key),
+                value: fmt::NONE.into(),
+                ..CellView::default()
+            }
+        }
+    }
+}
+
+/// Make the view of a cell with a value. `baseline` is what ratios are relative to; `None` where
+/// there are none.
+pub fn measured(
+    analysis: &Analysis,
+    baseline: Option<&str>,
+    cell: &Cell,
+    metric: &Metric,
+) -> CellView {
     let (value, interval) = fmt::metric(metric);
-    view.value = value;
-    view.interval = interval.unwrap_or_default();
-    view.rests_on = rests_on(cell, metric);
-    if !shown.undecided(&cell.case_key()) {
-        view.rank = rank(shown, cell);
+    let mut view = CellView {
+        ok: true,
+        status: status_words(cell.status).into(),
+        value,
+        interval: interval.unwrap_or_default(),
+        rests_on: rests_on(cell, metric),
+        tone: "even",
+        ..CellView::default()
+    };
+    if !analysis.undecided(&cell.case_key()) {
+        view.rank = rank(analysis, cell);
         view.leads = cell.rank == Some(1);
     }
-    // Targets with loads of their own have no ratio: it would compare what they were offered.
-    if shown.has_own_loads(&cell.scenario) {
-        return view;
-    }
-    if cell.target == shown.baseline() {
+    if baseline == Some(cell.target.as_str()) {
         view.ratio = "1×".into();
         view.verdict = "the baseline".into();
-    } else if let Some(c) = shown.comparison(key, Role::Baseline) {
+    } else if let Some(c) = analysis.comparison(&cell.key(), Role::Baseline) {
         let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
         view.ratio = ratio;
         view.ratio_interval = interval.unwrap_or_default();
@@ -196,12 +206,11 @@ fn undecided(ratio: f64, ci95: Option<(f64, f64)>, blocks: usize, matters: f64) 
 }
 
 /// The rank of a cell: `3`, or `3=` where others share it.
-fn rank(shown: &Shown, cell: &Cell) -> String {
+fn rank(analysis: &Analysis, cell: &Cell) -> String {
     let Some(rank) = cell.rank else {
         return String::new();
     };
-    let shared = shown
-        .analysis
+    let shared = analysis
         .cells
         .iter()
         .filter(|c| c.scenario == cell.scenario && c.case == cell.case && c.rank == Some(rank))

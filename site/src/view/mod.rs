@@ -19,13 +19,13 @@ pub mod standing;
 use crate::Input;
 use crate::chart::style::Style;
 use frame::Frame;
-use schema::key::{CaseKey, CellKey};
+use schema::key::CellKey;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::registry::{Build, Engine, Target};
 use schema::run::Run;
 use schema::scenario::{Axis, Scenario};
-use stats::analysis::{Analysis, Cell, Comparison, Metric, MetricId, Role, Verdict};
+use stats::analysis::{Analysis, Cell, Metric, MetricId};
 use stats::micro::SuiteAnalysis;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -157,33 +157,6 @@ impl<'a> Shown<'a> {
     /// Look up a cell.
     pub fn cell(&self, key: &CellKey) -> Option<&'a Cell> {
         self.cells.get(key).copied()
-    }
-
-    /// The comparison of a cell with the baseline or the leader (`role`).
-    pub fn comparison(&self, key: &CellKey, role: Role) -> Option<&'a Comparison> {
-        let mut all = self.analysis.comparisons.iter();
-        all.find(|c| {
-            (c.role == role && c.target == key.target)
-                && (c.scenario == key.scenario && c.case == key.case)
-        })
-    }
-
-    /// All comparisons of a case with the baseline or with the leader (`role`).
-    pub fn comparisons(&self, at: &CaseKey, role: Role) -> impl Iterator<Item = &'a Comparison> {
-        let all = self.analysis.comparisons.iter();
-        all.filter(move |c| c.scenario == at.scenario && c.case == at.case && c.role == role)
-    }
-
-    /// Whether a case has too few launches for any verdict. Then ranks mean nothing and are not
-    /// shown.
-    pub fn undecided(&self, at: &CaseKey) -> bool {
-        let mut verdicts = self
-            .analysis
-            .comparisons
-            .iter()
-            .filter(|c| c.scenario == at.scenario && c.case == at.case)
-            .peekable();
-        verdicts.peek().is_some() && verdicts.all(|c| c.verdict == Verdict::Unknown)
     }
 
     /// Whether each target has a load of its own in a scenario, so that targets aren't ranked.

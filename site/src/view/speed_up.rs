@@ -1,4 +1,5 @@
-//! The chart of how many times better targets are than the baseline, on the index and on engines' pages.
+//! The chart of how many times better targets are than the baseline, on the index and on engines'
+//! pages; what a row of it says, also for the charts of micro suites.
 
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::scale::Kind;
@@ -7,7 +8,22 @@ use crate::fmt::{self, Unit};
 use crate::view::cells::{NO_INTERVAL, rests_on, why};
 use crate::view::primary::primary;
 use crate::view::{Shown, case_label, noise};
-use stats::analysis::Role;
+use stats::analysis::{Analysis, Cell, MetricId, Role};
+
+/// How many times better a cell is than the baseline's, or why that is not known, after the number
+/// by which rows are sorted, greatest first.
+pub fn times_better(analysis: &Analysis, cell: Option<&Cell>, id: MetricId) -> (f64, Outcome) {
+    let Some((cell, metric)) = cell.and_then(|cell| Some((cell, cell.metric(id)?))) else {
+        return (-2.0, Outcome::Missing(why(cell)));
+    };
+    match analysis.comparison(&cell.key(), Role::Baseline) {
+        Some(c) => {
+            let estimate = Estimate::new(c.ratio, c.ci95);
+            (c.ratio, Outcome::Measured(estimate, rests_on(cell, metric)))
+        }
+        None => (-1.0, Outcome::Missing("baseline has no value".into())),
+    }
+}
 
 /// Chart how many times better targets are than the baseline, one group per ranked scenario: each
 /// engine's best target, or all targets of one engine.
@@ -22,7 +38,8 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
         // Where the baseline keeps no prompts, targets aren't compared with it.
         if scenario.reuses_prompts()
             && shown
-                .comparisons(&scenario.case_key(case), Role::Baseline)
+                .analysis
+                .comparisons_of(&scenario.case_key(case), Role::Baseline)
                 .next()
                 .is_none()
         {
@@ -36,27 +53,21 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
             .filter(|target| target.id != baseline)
             .filter(|target| engine.is_none_or(|engine| engine == target.engine))
         {
-            let comparison = shown.comparison(&scenario.cell_key(case, &target.id), Role::Baseline);
             let cell = shown.cell(&scenario.cell_key(case, &target.id));
-            let measured = cell.and_then(|cell| cell.metric(id).map(|m| rests_on(cell, m)));
-            let (order, outcome) = match (comparison, measured) {
-                (Some(c), Some(rests_on)) => {
-                    if c.ratio.is_finite() && best.as_ref().is_none_or(|(b, _)| c.ratio > *b) {
-                        let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
-                        let finding = format!(
-                            "Largest advantage over {baseline}: {} in {}, {ratio} {}",
-                            target.id,
-                            shown.title(scenario).to_lowercase(),
-                            interval.unwrap_or_else(|| NO_INTERVAL.into())
-                        );
-                        best = Some((c.ratio, finding));
-                    }
-                    let estimate = Estimate::new(c.ratio, c.ci95);
-                    (c.ratio, Outcome::Measured(estimate, rests_on))
-                }
-                (None, Some(_)) => (-1.0, Outcome::Missing("baseline has no value".into())),
-                (_, None) => (-2.0, Outcome::Missing(why(cell))),
-            };
+            let (order, outcome) = times_better(shown.analysis, cell, id);
+            if let Outcome::Measured(found, _) = &outcome
+                && found.value.is_finite()
+                && best.as_ref().is_none_or(|(b, _)| found.value > *b)
+            {
+                let (ratio, interval) = fmt::ratio(found.value, found.ci);
+                let finding = format!(
+                    "Largest advantage over {baseline}: {} in {}, {ratio} {}",
+                    target.id,
+                    shown.title(scenario).to_lowercase(),
+                    interval.unwrap_or_else(|| NO_INTERVAL.into())
+                );
+                best = Some((found.value, finding));
+            }
             rows.push((
                 order,
                 Row {

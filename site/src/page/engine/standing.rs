@@ -15,7 +15,7 @@ pub fn of_engine(shown: &Shown, engine: &str) -> String {
         let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
             continue;
         };
-        if shown.undecided(&scenario.case_key(case)) {
+        if shown.analysis.undecided(&scenario.case_key(case)) {
             continue;
         }
         let cells = targets().filter_map(|t| shown.cell(&scenario.cell_key(case, &t.id)));
@@ -26,7 +26,8 @@ pub fn of_engine(shown: &Shown, engine: &str) -> String {
         ranked += 1;
         led += u64::from(cells.iter().any(|cell| cell.rank == Some(1)));
         let of = |cell: &&Cell| {
-            shown.comparison(&scenario.cell_key(case, &cell.target), Role::Baseline)
+            let key = scenario.cell_key(case, &cell.target);
+            shown.analysis.comparison(&key, Role::Baseline)
         };
         let finite = cells.iter().filter_map(of).filter(|c| c.ratio.is_finite());
         let found = finite.max_by(|a, b| a.ratio.total_cmp(&b.ratio));

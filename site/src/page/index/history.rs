@@ -58,8 +58,9 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
             fit: None,
         };
         for (x, run) in (1..).zip(&runs) {
-            let found = run.comparison(&scenario.cell_key(case, &target.id), Role::Baseline);
-            let cell = run.cell(&scenario.cell_key(case, &target.id));
+            let key = scenario.cell_key(case, &target.id);
+            let found = run.analysis.comparison(&key, Role::Baseline);
+            let cell = run.cell(&key);
             match found.zip(cell) {
                 Some((c, cell)) => of.points.push(Point {
                     x,

@@ -76,7 +76,8 @@ fn baseline_range(shown: &Shown, champion: &str) -> String {
         .iter()
         .filter_map(|scenario| {
             let case = shown.headline(scenario)?;
-            let c = shown.comparison(&scenario.cell_key(case, champion), Role::Baseline)?;
+            let key = scenario.cell_key(case, champion);
+            let c = shown.analysis.comparison(&key, Role::Baseline)?;
             let label = case_label(scenario, case);
             let place = format!("{}, {label}", shown.title(scenario).to_lowercase());
             (c.ratio.is_finite() && c.ci95.is_some()).then_some((place, c))

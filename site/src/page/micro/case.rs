@@ -1,9 +1,9 @@
 //! A case of a micro suite: every variant's time, rate and rank, and the variants without numbers.
 
 use super::{SuiteView, call_ns};
-use crate::fmt::{self, NONE, Unit, quantity};
+use crate::fmt::{NONE, Unit, quantity};
 use crate::html::slug;
-use crate::view::cells::{chip, rests_on, status_words, verdict};
+use crate::view::cells::{self, CellView, chip, status_words};
 use crate::view::noise;
 use crate::view::paths::engine_path;
 use schema::micro::{SuiteCase, Variant, Work};
@@ -23,22 +23,15 @@ pub(super) struct CaseView {
 }
 
 #[derive(Serialize)]
-pub(super) struct VariantRow {
+struct VariantRow {
     swatch: String,
     id: String,
     path: String,
-    time: String,
-    interval: String,
+    cell: CellView,
     rate: String,
-    rank: String,
-    ratio: String,
-    ratio_interval: String,
-    verdict: String,
-    tone: &'static str,
     first_call: String,
     memory: String,
     error: String,
-    rests_on: String,
 }
 
 #[derive(Serialize)]
@@ -78,7 +71,7 @@ impl SuiteView<'_> {
             noise: self.noise(case),
             rows: measured
                 .into_iter()
-                .map(|(variant, cell, metric)| self.row(case, variant, cell, metric))
+                .map(|(variant, cell, metric)| self.row(variant, cell, metric))
                 .collect(),
             failures,
         }
@@ -108,9 +101,9 @@ impl SuiteView<'_> {
     }
 
     /// Say why a measured variant is not compared with the baseline.
-    fn uncompared(&self, case: &SuiteCase) -> String {
+    fn uncompared(&self, case: &str) -> String {
         let baseline = &self.planned.baseline;
-        match self.suite.cell(&case.id, baseline) {
+        match self.suite.cell(case, baseline) {
             None => format!("no ratio: {baseline} was not run"),
             Some(cell) if cell.status != Status::Ok => {
                 let status = status_words(cell.status);
@@ -120,42 +113,24 @@ impl SuiteView<'_> {
         }
     }
 
-    pub(super) fn row(
-        &self,
-        case: &SuiteCase,
-        variant: &Variant,
-        cell: &Cell,
-        metric: &Metric,
-    ) -> VariantRow {
-        let (time, interval) = fmt::metric(metric);
+    fn row(&self, variant: &Variant, cell: &Cell, metric: &Metric) -> VariantRow {
         let per = rate_unit(self.planned.work).1;
         let rate = self.suite.rate(cell);
-        let key = (case.id.clone(), variant.id.clone());
+        let key = (cell.case.clone(), cell.target.clone());
         let facts = self.suite.facts.get(&key);
         let of = |id: MetricId| {
             cell.metric(id)
                 .map_or(NONE.into(), |m| quantity(Unit::from_metric(id), m.value))
         };
-        let same_rank = self.suite.analysis.cells.iter();
-        let same_rank = same_rank.filter(|c| c.case == cell.case && c.rank == cell.rank);
-        let shared = if same_rank.count() > 1 { "=" } else { "" };
-        let mut row = VariantRow {
+        VariantRow {
             swatch: chip(self.style(variant)),
             id: variant.id.clone(),
             path: match variant.engine.as_str() {
                 "" => String::new(),
                 engine => engine_path(engine),
             },
-            time,
-            interval: interval.unwrap_or_else(|| NONE.into()),
+            cell: self.cell(cell, metric),
             rate: rate.map_or(NONE.into(), |rate| quantity(Unit::Plain, rate / per)),
-            rank: cell
-                .rank
-                .map_or(NONE.into(), |rank| format!("{rank}{shared}")),
-            ratio: NONE.into(),
-            ratio_interval: NONE.into(),
-            verdict: self.uncompared(case),
-            tone: "even",
             first_call: of(MetricId::FirstCallNs),
             memory: of(MetricId::PeakRssBytes),
             error: match facts.map(|facts| facts.error_max) {
@@ -163,33 +138,36 @@ impl SuiteView<'_> {
                 Some(0.0) => "none".into(),
                 Some(error) => format!("{error:.1e}"),
             },
-            rests_on: rests_on(cell, metric),
-        };
-        if variant.id == self.planned.baseline {
-            row.ratio = "1×".into();
-            row.verdict = "the baseline".into();
-        } else if let Some(comparison) = self.comparison(&case.id, &variant.id) {
-            let (ratio, interval) = fmt::ratio(comparison.ratio, comparison.ci95);
-            row.ratio = ratio;
-            row.ratio_interval = interval.unwrap_or_else(|| NONE.into());
-            (row.verdict, row.tone) = verdict(comparison);
         }
-        row
+    }
+
+    /// Make the view of a measured cell, with a reason where it is not compared with the baseline.
+    fn cell(&self, cell: &Cell, metric: &Metric) -> CellView {
+        let baseline = Some(self.planned.baseline.as_str());
+        let mut view = cells::measured(&self.suite.analysis, baseline, cell, metric);
+        if view.verdict.is_empty() {
+            view.verdict = self.uncompared(&cell.case);
+        }
+        view
     }
 
     /// A row about a variant in a case, for the page of its engine; `None` where it wasn't
     /// measured.
     pub(super) fn below_row(&self, variant: &Variant, case: &SuiteCase) -> Option<Vec<String>> {
         let cell = self.suite.cell(&case.id, &variant.id)?;
-        let row = self.row(case, variant, cell, call_ns(cell)?);
+        let view = self.cell(cell, call_ns(cell)?);
+        let or_none = |text: String| match text.is_empty() {
+            true => NONE.to_owned(),
+            false => text,
+        };
         Some(vec![
-            row.id,
+            variant.id.clone(),
             case.label.clone(),
-            row.time,
-            row.interval,
-            row.ratio,
-            row.ratio_interval,
-            row.verdict,
+            view.value,
+            or_none(view.interval),
+            or_none(view.ratio),
+            or_none(view.ratio_interval),
+            view.verdict,
         ])
     }
 }

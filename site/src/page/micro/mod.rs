@@ -127,14 +127,6 @@ impl SuiteView<'_> {
         self.text.map_or("", |text| &text.question)
     }
 
-    fn comparison(&self, case: &str, variant: &str) -> Option<&Comparison> {
-        self.suite
-            .analysis
-            .comparisons
-            .iter()
-            .find(|c| c.role == Role::Baseline && c.case == case && c.target == variant)
-    }
-
     /// The look of a variant: those of an engine share a colour; without an engine each has its
     /// own.
     fn style(&self, variant: &Variant) -> Style {

@@ -1,17 +1,17 @@
 //! A suite's page: its variants, how they compare with the baseline, and every case.
 
+use super::SuiteView;
 use super::case::CaseView;
-use super::{SuiteView, call_ns};
-use crate::chart::forest::{Forest, Group, Outcome, Row};
+use crate::chart::forest::{Forest, Group, Row};
 use crate::chart::scale::Kind;
-use crate::chart::{Estimate, Figure, Table};
+use crate::chart::{Figure, Table};
 use crate::fmt::{NONE, Unit, quantity};
 use crate::markdown;
 use crate::view::Shown;
-use crate::view::cells::{rests_on, why};
 use crate::view::frame::Frame;
 use crate::view::noise;
 use crate::view::paths::suite_path;
+use crate::view::speed_up::times_better;
 use crate::words::plural;
 use schema::record::IsaLimit;
 use serde::Serialize;
@@ -115,16 +115,8 @@ impl SuiteView<'_> {
             let mut rows: Vec<(f64, Row)> = others
                 .map(|variant| {
                     let cell = self.suite.cell(&case.id, &variant.id);
-                    let measured = cell.and_then(|cell| Some((cell, call_ns(cell)?)));
-                    let (order, outcome) = match (self.comparison(&case.id, &variant.id), measured)
-                    {
-                        (Some(c), Some((cell, metric))) => {
-                            let estimate = Estimate::new(c.ratio, c.ci95);
-                            (c.ratio, Outcome::Measured(estimate, rests_on(cell, metric)))
-                        }
-                        (None, Some(_)) => (-1.0, Outcome::Missing("baseline has no value".into())),
-                        (_, None) => (-2.0, Outcome::Missing(why(cell))),
-                    };
+                    let (order, outcome) =
+                        times_better(&self.suite.analysis, cell, MetricId::CallNs);
                     let row = Row {
                         label: variant.id.clone(),
                         style: self.style(variant),

@@ -295,7 +295,7 @@ pub fn comparisons(shown: &Shown, at: &CaseKey) -> Vec<ComparisonGroup> {
         (Role::Baseline, "the baseline"),
         (Role::Leader, "the leader"),
     ] {
-        let mut found: Vec<_> = shown.comparisons(at, role).collect();
+        let mut found: Vec<_> = shown.analysis.comparisons_of(at, role).collect();
         found.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
         let Some(first) = found.first() else { continue };
         groups.push(ComparisonGroup {
