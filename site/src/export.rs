@@ -98,7 +98,7 @@ struct Subject<'a> {
 pub fn rows<'a>(run: &'a Run, analysis: &'a Analysis) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     for cell in &analysis.cells {
-        let Some(target) = run.header.plan.targets.iter().find(|t| t.id == cell.target) else {
+        let Some(target) = run.header.plan.target(&cell.target) else {
             continue;
         };
         let subject = Subject {

@@ -112,8 +112,7 @@ fn cases(run: &Run, analysis: &Analysis) -> Result<Vec<Case>> {
         log.case_ends.iter().map(move |end| (launch, end))
     });
     let cases = ends.map(|(launch, end)| {
-        let mut cells = analysis.cells.iter();
-        let cell = cells.find(|cell| cell.target == launch.target && cell.case == end.case);
+        let cell = analysis.cell(&launch.cell_key(&end.case));
         let e2e = cell.and_then(|cell| cell.metric(MetricId::E2eNs));
         let e2e_ns = e2e.and_then(|e2e| e2e.by_invocation.get(launch.invocation as usize));
         let disturbances = cell.map_or(&[][..], |cell| &cell.disturbances);

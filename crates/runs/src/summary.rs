@@ -281,20 +281,16 @@ fn leads(scenarios: &[PlannedScenario], analysis: &Analysis, baseline: &str) -> 
             .max_by_key(|case| (Reverse(over(case)), case.axis_value(scenario.axis)))?;
         let first = |cell: &&Cell| cell.case == case.id && cell.rank == Some(1);
         let targets: Vec<String> = cells().filter(first).map(|c| c.target.clone()).collect();
-        let ratio = analysis.comparisons.iter().find(|c| {
-            (&c.scenario, &c.case, c.role) == (&scenario.id, &case.id, Role::Baseline)
-                && Some(&c.target) == targets.first()
-        });
+        let first = targets.first()?;
+        let comparison = analysis.comparison(&scenario.cell_key(case, first), Role::Baseline);
         Some(Lead {
-            ratio: match targets.first().is_some_and(|first| first == baseline) {
-                true => None,
-                false => ratio.map(|c| c.ratio).filter(|ratio| ratio.is_finite()),
-            },
+            ratio: comparison
+                .filter(|c| c.target != baseline && c.ratio.is_finite())
+                .map(|c| c.ratio),
             scenario: scenario.id.clone(),
             case: case.id.clone(),
             targets,
         })
-        .filter(|lead| !lead.targets.is_empty())
     };
     scenarios.iter().filter_map(lead).collect()
 }

@@ -158,6 +158,22 @@ pub struct Case {
 }
 
 impl Plan {
+    /// Find a target by its id.
+    pub fn target(&self, id: &str) -> Option<&Target> {
+        self.targets.iter().find(|target| target.id == id)
+    }
+
+    /// Find a scenario by its id.
+    pub fn scenario(&self, id: &str) -> Option<&PlannedScenario> {
+        self.scenarios.iter().find(|scenario| scenario.id == id)
+    }
+
+    /// Find a case and its scenario.
+    pub fn case(&self, at: &CaseKey) -> Option<(&PlannedScenario, &Case)> {
+        let scenario = self.scenario(&at.scenario)?;
+        Some((scenario, scenario.case(&at.case)?))
+    }
+
     /// Find where the requests of a case are measured: the case itself, or the one that is measured
     /// for it.
     pub fn measured<'a>(
@@ -165,11 +181,7 @@ impl Plan {
         scenario: &'a PlannedScenario,
         case: &'a Case,
     ) -> (&'a PlannedScenario, &'a Case) {
-        let Some(by) = &case.measured_by else {
-            return (scenario, case);
-        };
-        let source = self.scenarios.iter().find(|s| s.id == by.scenario);
-        let found = source.and_then(|s| Some((s, s.cases.iter().find(|c| c.id == by.case)?)));
+        let found = case.measured_by.as_ref().and_then(|by| self.case(by));
         found.unwrap_or((scenario, case))
     }
 
@@ -206,6 +218,11 @@ impl Plan {
 }
 
 impl PlannedScenario {
+    /// Find one of its cases by its id.
+    pub fn case(&self, id: &str) -> Option<&Case> {
+        self.cases.iter().find(|case| case.id == id)
+    }
+
     /// Return the key of one of its cases.
     pub fn case_key(&self, case: &Case) -> CaseKey {
         CaseKey::new(&self.id, &case.id)

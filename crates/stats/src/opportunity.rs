@@ -99,10 +99,8 @@ pub fn opportunities(run: &Run, analysis: &Analysis) -> Vec<Opportunity> {
             .ok()
             .filter(|found| !found.synthetic)?;
         let share = traced.decode.gap_fraction()?;
-        let (scenario, target) = (&launch.log.launch.scenario, &launch.log.launch.target);
         let case = launch.log.launch.cases.first()?;
-        let of = |c: &&Cell| c.scenario == *scenario && c.case == *case && c.target == *target;
-        let cell = analysis.cells.iter().find(of)?;
+        let cell = analysis.cell(&launch.log.launch.cell_key(case))?;
         let at = (cell.axis_value, cell.axis_value);
         make((Kind::LaunchGaps, share, None), cell, at, |gaps| {
             1.0 / (1.0 - gaps)

@@ -87,10 +87,7 @@ pub enum NotComparable {
 pub fn pairs(analysis: &Analysis, at: &CaseKey, metric: MetricId, targets: &[&str]) -> Vec<Pair> {
     let cells: Vec<Option<&Cell>> = targets
         .iter()
-        .map(|target| {
-            let mut cells = analysis.cells.iter();
-            cells.find(|c| c.target == *target && c.case == at.case && c.scenario == at.scenario)
-        })
+        .map(|target| analysis.cell(&at.cell(target)))
         .collect();
     let inflation = analysis.noise(metric).map(|noise| noise.inflation);
     let (mut pairs, mut p) = (Vec::new(), Vec::new());

@@ -118,8 +118,7 @@ fn short(sha256: &str) -> &str {
 /// didn't record is not compared.
 fn files(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
     let weights = |run: &Run| {
-        let targets = &run.header.plan.targets;
-        let target = targets.iter().find(|target| target.id == cell.target)?;
+        let target = run.header.plan.target(&cell.target)?;
         Some(target.weights.clone())
     };
     let (one, other) = (weights(a)?, weights(b)?);
@@ -149,8 +148,5 @@ fn files(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
 }
 
 fn planned<'a>(run: &'a Run, cell: &Cell) -> Option<(&'a PlannedScenario, &'a Case)> {
-    let scenarios = &run.header.plan.scenarios;
-    let scenario = scenarios.iter().find(|s| s.id == cell.scenario)?;
-    let case = scenario.cases.iter().find(|case| case.id == cell.case)?;
-    Some((scenario, case))
+    run.header.plan.case(&cell.case_key())
 }

@@ -293,8 +293,8 @@ fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> Fi
 }
 
 fn evidence_view(shown: &Shown, evidence: &Evidence) -> EvidenceView {
-    let scenario = shown.scenarios().iter().find(|s| s.id == evidence.scenario);
-    let case = scenario.and_then(|s| s.cases.iter().find(|c| c.id == evidence.case));
+    let scenario = shown.scenario(&evidence.scenario);
+    let case = scenario.and_then(|s| s.case(&evidence.case));
     let title = scenario.map_or(evidence.scenario.as_str(), |s| shown.title(s));
     let mut suites = shown.run.header.plan.micro.suites.iter();
     let suite = suites.find(|suite| scenario_id(&suite.id) == evidence.scenario);

@@ -187,10 +187,10 @@ fn work(shown: &Shown, launch: &TracedLaunch, analysis: &KernelAnalysis) -> Stri
 /// The title of the scenario and the label of the case.
 fn planned(shown: &Shown, launch: &TracedLaunch) -> (String, String) {
     let (scenario_id, case_id) = names(launch);
-    let Some(scenario) = shown.scenarios().iter().find(|s| s.id == scenario_id) else {
+    let Some(scenario) = shown.scenario(scenario_id) else {
         return (scenario_id.into(), case_id.into());
     };
-    let case = scenario.cases.iter().find(|c| c.id == case_id);
+    let case = scenario.case(case_id);
     let label = case.map(|c| case_label(scenario, c));
     (
         shown.title(scenario).to_owned(),

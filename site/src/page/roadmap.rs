@@ -146,7 +146,7 @@ fn by_arithmetic(shown: &Shown, top: &Opportunity) -> String {
     };
     let (measured, interval) = measured(top);
     let (before, after) = what(top.kind);
-    let engine = shown.targets().iter().find(|t| t.id == top.target);
+    let engine = shown.target(&top.target);
     let cpus = facts.get("cpus").and_then(|n| n.parse().ok());
     let limit = match (top.kind, engine.is_some_and(on_gpu), cpus) {
         (Kind::Scaling, false, Some(n)) => format!(
@@ -207,8 +207,7 @@ fn caution(shown: &Shown) -> &'static str {
 fn row(shown: &Shown, place: usize, o: &Opportunity) -> Row {
     let (measured, interval) = measured(o);
     let (gain, gain_interval) = fmt::ratio(o.gain, o.gain_ci95);
-    let scenario = shown.scenarios().iter().find(|s| s.id == o.scenario);
-    let case = match scenario {
+    let case = match shown.scenario(&o.scenario) {
         None => o.scenario.clone(),
         Some(s) if o.span.0 == o.span.1 => {
             format!("{}, {}", shown.title(s), axis_label(s.axis, o.span.1))
@@ -388,15 +387,14 @@ fn why_not(shown: &Shown, kind: Kind) -> String {
 
 /// Chart each engine's widest gap of every kind.
 fn chart(shown: &Shown, all: &[Opportunity]) -> Option<Figure> {
-    let engine = |o: &Opportunity| -> Option<&Target> {
-        shown.targets().iter().find(|target| target.id == o.target)
-    };
     let mut groups: Vec<Group> = Vec::new();
     for kind in KINDS {
         let mut seen: Vec<&str> = Vec::new();
         let mut rows: Vec<(f64, Bar)> = Vec::new();
         for o in all.iter().filter(|o| o.kind == kind) {
-            let Some(target) = engine(o) else { continue };
+            let Some(target) = shown.target(&o.target) else {
+                continue;
+            };
             if seen.contains(&target.engine.as_str()) {
                 continue;
             }

@@ -122,10 +122,7 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
 /// The best target of the baseline's precision and its ratio to the baseline; empty where the
 /// leader has that precision.
 fn same_precision(shown: &Shown, scenario: &PlannedScenario, case: &Case, leader: &str) -> String {
-    let precision = |id: &str| {
-        let target = shown.targets().iter().find(|target| target.id == id)?;
-        Some(target.precision.as_str())
-    };
+    let precision = |id: &str| Some(shown.target(id)?.precision.as_str());
     let Some(wanted) = precision(shown.baseline()) else {
         return String::new();
     };

@@ -77,6 +77,16 @@ impl<'a> Shown<'a> {
         &self.run.header.plan.scenarios
     }
 
+    /// Find a planned target by its id.
+    pub fn target(&self, id: &str) -> Option<&'a Target> {
+        self.run.header.plan.target(id)
+    }
+
+    /// Find a planned scenario by its id.
+    pub fn scenario(&self, id: &str) -> Option<&'a PlannedScenario> {
+        self.run.header.plan.scenario(id)
+    }
+
     /// The text of a scenario; `None` where its file is gone or has another version than the run's,
     /// because its words might not be true of the run.
     pub fn text(&self, scenario: &PlannedScenario) -> Option<&'a Scenario> {
@@ -161,8 +171,8 @@ impl<'a> Shown<'a> {
 
     /// Whether each target has a load of its own in a scenario, so that targets aren't ranked.
     pub fn has_own_loads(&self, scenario: &str) -> bool {
-        let mut planned = self.scenarios().iter();
-        planned.any(|s| s.id == scenario && s.has_own_loads())
+        let planned = self.scenario(scenario);
+        planned.is_some_and(PlannedScenario::has_own_loads)
     }
 
     /// Whether a target's engine is this project's own.
@@ -196,7 +206,7 @@ impl<'a> Shown<'a> {
 
     /// The registry's entry of a planned target's engine.
     fn engine(&self, target: &str) -> Option<&'a Engine> {
-        let planned = self.targets().iter().find(|t| t.id == target)?;
+        let planned = self.target(target)?;
         self.input.registry.engine(&planned.engine)
     }
 

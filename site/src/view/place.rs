@@ -160,8 +160,7 @@ pub fn case_path(shown: &Shown, at: &CaseKey) -> String {
             return suite_path(&suite.id);
         }
     }
-    let planned = shown.scenarios().iter().find(|s| s.id == at.scenario);
-    let has_case = planned.is_some_and(|s| s.cases.iter().any(|c| c.id == at.case));
+    let has_case = shown.run.header.plan.case(at).is_some();
     if is_primary(shown) && has_case {
         return format!("{}#{}", scenario_path(&at.scenario), slug(&at.case));
     }
@@ -170,8 +169,7 @@ pub fn case_path(shown: &Shown, at: &CaseKey) -> String {
 
 /// Path from the root to a target's section: on its engine's page or its run's.
 pub fn target_path(shown: &Shown, id: &str) -> String {
-    let planned = shown.targets().iter().find(|target| target.id == id);
-    match planned {
+    match shown.target(id) {
         Some(target) if is_primary(shown) => {
             format!("{}#{}", engine_path(&target.engine), slug(id))
         }

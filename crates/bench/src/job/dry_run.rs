@@ -190,7 +190,7 @@ fn to_measure(plan: &Plan, launches: &[&Launch]) -> String {
 fn samples(plan: &Plan, launches: &[&Launch]) -> String {
     let mut of_cell: BTreeMap<CellKey, u64> = BTreeMap::new();
     for launch in launches {
-        let scenario = plan.scenarios.iter().find(|s| s.id == launch.scenario);
+        let scenario = plan.scenario(&launch.scenario);
         let cases = scenario
             .iter()
             .flat_map(|s| s.cases.iter().map(move |case| (s, case)));

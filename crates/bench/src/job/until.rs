@@ -92,7 +92,7 @@ fn widest(repo: &Repo, registry: &Registry, run: &Run, until: Until) -> Result<O
     let baseline = registry.baseline_of(&run.header.plan.targets);
     let analysis = stats::analyse(run, &scenarios, baseline);
     let leading = |scenario: &str| {
-        let planned = run.header.plan.scenarios.iter().find(|s| s.id == scenario);
+        let planned = run.header.plan.scenario(scenario);
         planned.and_then(|planned| leading_of(planned, &scenarios))
     };
     let widths = widths(&analysis.comparisons, &analysis.cells, leading);

@@ -9,6 +9,7 @@ use crate::hypotheses;
 use crate::metrics::{Better, leading_of};
 use crate::ratio::paired_ratio_at;
 use schema::hypothesis::{CaseSelector, Claim, Hypothesis, NamedCases, Place, Selector};
+use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::registry::Target;
@@ -206,13 +207,10 @@ impl<'a> Scope<'a, '_> {
     fn cells(&self, of: &Selector, case: &str) -> impl Iterator<Item = (&'a Target, &'a Cell)> {
         let meant = |t: &&Target| self.place.has(t) && of.has(t);
         let targets: Vec<&'a Target> = self.targets.iter().filter(meant).collect();
-        let (analysis, scenario, case) = (self.analysis, &self.scenario.id, case.to_owned());
-        targets.into_iter().filter_map(move |target| {
-            let mut cells = analysis.cells.iter();
-            let cell = cells
-                .find(|c| c.target == target.id && c.case == case && c.scenario == *scenario)?;
-            Some((target, cell))
-        })
+        let (analysis, at) = (self.analysis, CaseKey::new(&self.scenario.id, case));
+        targets
+            .into_iter()
+            .filter_map(move |target| Some((target, analysis.cell(&at.cell(&target.id))?)))
     }
 
     fn measured(&self, cell: &'a Cell) -> Option<Measured<'a>> {

@@ -100,8 +100,7 @@ fn tokens(count: Range) -> String {
 
 /// Name a load: scenario and case.
 pub fn load(shown: &Shown, point: &Point) -> String {
-    let scenarios = &mut shown.scenarios().iter();
-    match scenarios.find(|s| s.id == point.scenario) {
+    match shown.scenario(&point.scenario) {
         Some(scenario) => format!(
             "{}, {}",
             shown.title(scenario),

@@ -246,8 +246,7 @@ fn unplanned_scenarios(shown: &Shown) -> Vec<(String, String)> {
         .scenarios
         .iter()
         .filter_map(|scenario| {
-            let planned = plan.scenarios.iter().find(|p| p.id == scenario.id);
-            match planned {
+            match plan.scenario(&scenario.id) {
                 // The user brought no prompts, so there was nothing to ask.
                 None if scenario.prompts == PromptSource::Own => None,
                 None => Some((scenario.title.clone(), "not in this run's plan".into())),

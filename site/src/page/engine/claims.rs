@@ -86,8 +86,7 @@ fn here(runs: &[&Shown], comparisons: &[Comparison]) -> Vec<Found> {
 
 /// Write a sentence for each case in which both targets were measured in the same blocks.
 fn sentences(shown: &Shown, here: &Comparison) -> Vec<String> {
-    let mut scenarios = shown.scenarios().iter();
-    let scenario = scenarios.find(|scenario| scenario.id == here.scenario);
+    let scenario = shown.scenario(&here.scenario);
     let (Some(scenario), Some(metric)) = (scenario, MetricId::from_id(&here.metric)) else {
         return Vec::new();
     };

@@ -226,7 +226,7 @@ fn workload_view(
 fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Recommendation> {
     let asked = workload.asked(shown)?;
     let (decision, own) = without_our_own(shown, &asked)?;
-    let target = shown.targets().iter().find(|t| t.id == decision.choice)?;
+    let target = shown.target(&decision.choice)?;
     let cell = asked.cells.iter().find(|c| c.target == decision.choice)?;
     let label = case_label(asked.scenario, asked.case);
     let title = shown.title(asked.scenario);
@@ -345,7 +345,7 @@ fn unquantised(shown: &Shown, asked: &Asked, precision: &str) -> String {
         return String::new();
     }
     let plain = |id: &str| {
-        let target = shown.targets().iter().find(|t| t.id == id);
+        let target = shown.target(id);
         !shown.is_ours(id) && target.is_some_and(|t| UNQUANTISED.contains(&t.precision.as_str()))
     };
     match decision(shown, asked, plain) {

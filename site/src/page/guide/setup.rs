@@ -162,12 +162,9 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
 /// The id of the scenario in which a cell was measured, which may do so for another.
 fn measured_in<'s>(shown: &'s Shown, cell: &'s Cell) -> &'s str {
     let plan = &shown.run.header.plan;
-    let planned = plan.scenarios.iter().find(|s| s.id == cell.scenario);
-    let measured = planned.and_then(|scenario| {
-        let case = scenario.cases.iter().find(|case| case.id == cell.case)?;
-        Some(&*plan.measured(scenario, case).0.id)
-    });
-    measured.unwrap_or(&cell.scenario)
+    let planned = plan.case(&cell.case_key());
+    let measured = planned.map(|(scenario, case)| plan.measured(scenario, case).0);
+    measured.map_or(&cell.scenario, |scenario| &scenario.id)
 }
 
 /// The peak at the smallest load of the scenario that asks for it, which starts a process of its

@@ -91,7 +91,7 @@ impl Workload {
     /// large sizes doesn't keep the others from being compared there, and a size that few targets
     /// reached isn't chosen. `None` where no target was measured.
     pub fn asked<'a>(&self, shown: &Shown<'a>) -> Option<Asked<'a>> {
-        let scenario = shown.scenarios().iter().find(|s| s.id == self.scenario)?;
+        let scenario = shown.scenario(self.scenario)?;
         self.metrics.iter().find_map(|&metric| {
             let measured = |case: &Case| -> Vec<&'a Cell> {
                 let cells = shown.measured(scenario, case, metric).map(|(cell, _)| cell);

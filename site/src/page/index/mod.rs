@@ -147,9 +147,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
     };
     let model = input.models.get(&plan.model);
     let baseline_precision = shown
-        .targets()
-        .iter()
-        .find(|target| target.id == shown.baseline())
+        .target(shown.baseline())
         .map(|target| target.precision.clone());
     Index {
         frame: shown.frame(
