@@ -64,7 +64,34 @@ const ROW: f64 = 23.0;
 const HEADING: f64 = 32.0;
 const TOP: f64 = 6.0;
 
+impl Group {
+    /// Make a group whose rows are sorted by the number before each, greatest first.
+    pub fn sorted(heading: String, band: Option<(f64, f64)>, mut rows: Vec<(f64, Row)>) -> Self {
+        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+        Self {
+            heading,
+            band,
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
+        }
+    }
+}
+
 impl Forest {
+    /// Make a chart of ratios, still without rows and words: its axis is logarithmic, with a line
+    /// at 1×.
+    pub fn of_ratios() -> Self {
+        Self {
+            id: String::new(),
+            finding: String::new(),
+            reading: String::new(),
+            axis_label: String::new(),
+            unit: Unit::Ratio,
+            kind: Kind::Log,
+            reference: Some(1.0),
+            groups: Vec::new(),
+        }
+    }
+
     /// Draw the chart.
     pub fn draw(self) -> Figure {
         let drawn = |group: &Group| group.rows.iter().filter(|row| row.shown).count();
@@ -231,9 +258,6 @@ mod tests {
             finding: "a leads".into(),
             reading: "right is better".into(),
             axis_label: "speed-up".into(),
-            unit: Unit::Ratio,
-            kind: Kind::Log,
-            reference: Some(1.0),
             groups: vec![Group {
                 heading: "g".into(),
                 band,
@@ -247,6 +271,7 @@ mod tests {
                     })
                     .collect(),
             }],
+            ..Forest::of_ratios()
         }
         .draw()
     }

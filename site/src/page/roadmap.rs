@@ -4,7 +4,6 @@
 
 use crate::Input;
 use crate::chart::forest::{Forest, Group, Outcome, Row as Bar};
-use crate::chart::scale::Kind as Axis;
 use crate::chart::{Estimate, Figure};
 use crate::export::on_gpu;
 use crate::fmt::{self, NONE, Unit};
@@ -414,12 +413,7 @@ fn chart(shown: &Shown, all: &[Opportunity]) -> Option<Figure> {
         if rows.is_empty() {
             continue;
         }
-        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-        groups.push(Group {
-            heading: title(kind).into(),
-            band: None,
-            rows: rows.into_iter().map(|(_, row)| row).collect(),
-        });
+        groups.push(Group::sorted(title(kind).into(), None, rows));
     }
     let top = all.iter().find(|o| o.gain_ci95.is_some()).or(all.first())?;
     if groups.is_empty() {
@@ -436,10 +430,8 @@ fn chart(shown: &Shown, all: &[Opportunity]) -> Option<Figure> {
             ),
             reading: "Of each engine the target with the widest gap of a kind. Marker: how many times better the bounded metric would be at the limit; whiskers: 95 % interval, from that of what was measured. The dashed line is the limit itself (1×). The axis is logarithmic. Different kinds bound different work: they don’t multiply.".into(),
             axis_label: "times better at the limit, at most".into(),
-            unit: Unit::Ratio,
-            kind: Axis::Log,
-            reference: Some(1.0),
             groups,
+            ..Forest::of_ratios()
         }
         .draw(),
     )

@@ -2,9 +2,8 @@
 //! pages; what a row of it says, also for the charts of micro suites.
 
 use crate::chart::forest::{Forest, Group, Outcome, Row};
-use crate::chart::scale::Kind;
 use crate::chart::{Estimate, Figure};
-use crate::fmt::{self, Unit};
+use crate::fmt;
 use crate::view::cells::{NO_INTERVAL, rests_on, why};
 use crate::view::primary::primary;
 use crate::view::{Shown, case_label, noise};
@@ -78,18 +77,15 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
                 },
             ));
         }
-        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-        groups.push(Group {
-            heading: format!(
-                "{} – {}, {}{}",
-                shown.title(scenario),
-                id.describe().title.to_lowercase(),
-                case_label(scenario, case),
-                noise::suffix(shown, id)
-            ),
-            band: noise::band(shown.analysis.matters),
-            rows: rows.into_iter().map(|(_, row)| row).collect(),
-        });
+        let heading = format!(
+            "{} – {}, {}{}",
+            shown.title(scenario),
+            id.describe().title.to_lowercase(),
+            case_label(scenario, case),
+            noise::suffix(shown, id)
+        );
+        let band = noise::band(shown.analysis.matters);
+        groups.push(Group::sorted(heading, band, rows));
     }
     let drawn = match engine {
         None => " Drawn are each engine’s best; every target is in the data below.",
@@ -103,10 +99,8 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
             noise::band_words(shown.analysis.matters)
         ),
         axis_label: "times better than the baseline".into(),
-        unit: Unit::Ratio,
-        kind: Kind::Log,
-        reference: Some(1.0),
         groups,
+        ..Forest::of_ratios()
     }
     .draw()
 }

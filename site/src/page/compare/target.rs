@@ -3,7 +3,6 @@
 
 use super::{AllPairs, CasePairs, counted_once, not_shown, target_page_path};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
-use crate::chart::scale::Kind;
 use crate::chart::{Estimate, Figure};
 use crate::fmt::{self, Unit};
 use crate::html::slug;
@@ -263,17 +262,14 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
         if rows.is_empty() {
             continue;
         }
-        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-        groups.push(Group {
-            heading: format!(
-                "{} – {}{}",
-                case.label(shown),
-                lower_first(case.metric.describe().title),
-                noise::suffix(shown, case.metric)
-            ),
-            band: noise::band(shown.analysis.matters),
-            rows: rows.into_iter().map(|(_, row)| row).collect(),
-        });
+        let heading = format!(
+            "{} – {}{}",
+            case.label(shown),
+            lower_first(case.metric.describe().title),
+            noise::suffix(shown, case.metric)
+        );
+        let band = noise::band(shown.analysis.matters);
+        groups.push(Group::sorted(heading, band, rows));
     }
     if groups.is_empty() {
         return None;
@@ -290,10 +286,8 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
                  equal distances are equal ratios."
             ),
             axis_label: format!("times better than the other is {id}"),
-            unit: Unit::Ratio,
-            kind: Kind::Log,
-            reference: Some(1.0),
             groups,
+            ..Forest::of_ratios()
         }
         .draw(),
     )

@@ -3,7 +3,6 @@
 use super::SuiteView;
 use super::case::CaseView;
 use crate::chart::forest::{Forest, Group, Row};
-use crate::chart::scale::Kind;
 use crate::chart::{Figure, Table};
 use crate::fmt::{NONE, Unit, quantity};
 use crate::markdown;
@@ -109,34 +108,24 @@ impl SuiteView<'_> {
     }
 
     fn chart(&self) -> Figure {
-        let baseline = &self.planned.baseline;
+        let (baseline, analysis) = (&self.planned.baseline, &self.suite.analysis);
         let groups = self.planned.cases.iter().map(|case| {
             let others = self.planned.variants.iter().filter(|v| v.id != *baseline);
-            let mut rows: Vec<(f64, Row)> = others
-                .map(|variant| {
-                    let cell = self.suite.cell(&case.id, &variant.id);
-                    let (order, outcome) =
-                        times_better(&self.suite.analysis, cell, MetricId::CallNs);
-                    let row = Row {
-                        label: variant.id.clone(),
-                        style: self.style(variant),
-                        outcome,
-                        shown: true,
-                    };
-                    (order, row)
-                })
-                .collect();
-            rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-            let noise = self.suite.analysis.noise(MetricId::CallNs);
-            Group {
-                heading: format!(
-                    "{}{}",
-                    case.label,
-                    noise.map_or(String::new(), noise::suffix_of)
-                ),
-                band: noise::band(self.suite.analysis.matters),
-                rows: rows.into_iter().map(|(_, row)| row).collect(),
-            }
+            let rows = others.map(|variant| {
+                let cell = self.suite.cell(&case.id, &variant.id);
+                let (order, outcome) = times_better(analysis, cell, MetricId::CallNs);
+                let row = Row {
+                    label: variant.id.clone(),
+                    style: self.style(variant),
+                    outcome,
+                    shown: true,
+                };
+                (order, row)
+            });
+            let noise = analysis.noise(MetricId::CallNs);
+            let suffix = noise.map_or(String::new(), noise::suffix_of);
+            let heading = format!("{}{suffix}", case.label);
+            Group::sorted(heading, noise::band(analysis.matters), rows.collect())
         });
         Forest {
             id: "ratios".into(),
@@ -145,13 +134,11 @@ impl SuiteView<'_> {
                 "Marker: geometric mean over blocks of how many times faster than {baseline}; whiskers: 95 % \
                  interval. The dashed line is {baseline} itself (1×). {} \
                  The axis is logarithmic.",
-                noise::band_words(self.suite.analysis.matters)
+                noise::band_words(analysis.matters)
             ),
             axis_label: format!("times faster than {baseline}"),
-            unit: Unit::Ratio,
-            kind: Kind::Log,
-            reference: Some(1.0),
             groups: groups.collect(),
+            ..Forest::of_ratios()
         }
         .draw()
     }
