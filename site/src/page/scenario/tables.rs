@@ -16,104 +16,82 @@ use stats::metrics::Better;
 use stats::stationarity::is_flagged;
 use std::collections::BTreeSet;
 
-/// The rows of one metric.
-#[derive(Clone, Debug, Serialize)]
+/// The rows of one metric, one per measured target, best value first.
+#[derive(Serialize)]
 pub struct MetricRows {
-    /// Title of the metric.
-    pub title: String,
-    /// Name of the metric.
-    pub id: &'static str,
+    title: String,
+    id: &'static str,
     /// What `n` counts.
-    pub counts: &'static str,
+    counts: &'static str,
     /// The suffix on the metric's error factor, ` · intervals widened × 1.2`, or empty.
-    pub noise: String,
-    /// A row per measured target, best value first.
-    pub rows: Vec<MetricRow>,
+    noise: String,
+    rows: Vec<MetricRow>,
 }
 
-/// A row: one target's numbers on one metric.
-#[derive(Clone, Debug, Serialize)]
-pub struct MetricRow {
-    /// The target's marker.
-    pub swatch: String,
-    /// Target id.
-    pub target: String,
-    /// The value, with its unit.
-    pub value: String,
-    /// The 95 % interval, or a dash.
-    pub interval: String,
-    /// Number of samples.
-    pub n: String,
-    /// Number of launches.
-    pub invocations: u32,
-    /// Percentiles and MAD as [`leave_out_empty_tail`] heads them: dashes where not printable.
-    pub shape: Vec<Printed>,
+/// A row: one target's numbers on one metric, each a dash where there is none.
+#[derive(Serialize)]
+struct MetricRow {
+    swatch: String,
+    target: String,
+    value: String,
+    interval: String,
+    n: String,
+    invocations: u32,
+    /// Percentiles and MAD as [`leave_out_empty_tail`] heads them.
+    shape: Vec<Printed>,
     /// Coefficient of variation across launches.
-    pub cv: String,
+    cv: String,
     /// Whether that coefficient is over the limit.
-    pub unsteady: bool,
-    /// The statistic of every launch, in order.
-    pub by_invocation: String,
+    unsteady: bool,
+    by_invocation: String,
     /// How many launches were disturbed, in words, in the target's first row of all metrics; empty
     /// for none, and in its other rows.
-    pub disturbed: String,
-    /// Autocorrelation at lag 1 within a launch, or a dash.
-    pub lag1: String,
-    /// The effective sample size, or a dash.
-    pub effective: String,
-    /// Ratio of early to late samples of a launch, or a dash.
-    pub drift: String,
+    disturbed: String,
+    /// Autocorrelation at lag 1 within a launch.
+    lag1: String,
+    /// The effective sample size.
+    effective: String,
+    /// Ratio of early to late samples of a launch.
+    drift: String,
     /// Whether that ratio is flagged as a drift.
-    pub drifts: bool,
+    drifts: bool,
     /// Whether the interval reaches below 0 although no value can.
-    pub below_zero: bool,
+    below_zero: bool,
 }
 
 /// A target without numbers in a case.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Serialize)]
 pub struct FailedRow {
-    /// The target's marker.
-    pub swatch: String,
-    /// Target id.
-    pub target: String,
-    /// The status, in words.
-    pub status: String,
-    /// The reason, in words.
-    pub reason: String,
+    swatch: String,
+    target: String,
+    status: String,
+    reason: String,
     /// Path and fragment of the full reason.
-    pub path: String,
+    path: String,
 }
 
 /// A row: one target compared with the baseline or the leader.
-#[derive(Clone, Debug, Serialize)]
-pub struct ComparisonRow {
-    /// Target id.
-    pub target: String,
-    /// How many times better it is.
-    pub ratio: String,
-    /// The ratio's 95 % interval, or a dash.
-    pub interval: String,
-    /// The p value, Holm-adjusted, or a dash.
-    pub p: String,
-    /// Cliff's delta with its size in words, or a dash.
-    pub delta: String,
-    /// The verdict, in words.
-    pub verdict: String,
-    /// The verdict's CSS class.
-    pub tone: &'static str,
+#[derive(Serialize)]
+struct ComparisonRow {
+    target: String,
+    ratio: String,
+    interval: String,
+    /// The p value, Holm-adjusted.
+    p: String,
+    /// Cliff's delta with its size in words.
+    delta: String,
+    verdict: String,
+    tone: &'static str,
     /// Which blocks were disturbed, in words; empty for none.
-    pub disturbed: String,
+    disturbed: String,
 }
 
-/// All comparisons of a case with the same target.
-#[derive(Clone, Debug, Serialize)]
+/// All comparisons of a case with the same target, best ratio first.
+#[derive(Serialize)]
 pub struct ComparisonGroup {
-    /// `the baseline` or `the leader`.
-    pub role: &'static str,
-    /// Id of the target compared with.
-    pub against: String,
-    /// The rows, best ratio first.
-    pub rows: Vec<ComparisonRow>,
+    role: &'static str,
+    against: String,
+    rows: Vec<ComparisonRow>,
 }
 
 /// Make the rows of every reported metric of a case that any target has.
@@ -149,8 +127,8 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
 }
 
 /// A number in a table, with its interval where it has one.
-#[derive(Clone, Debug, Serialize)]
-pub struct Printed {
+#[derive(Clone, Serialize)]
+struct Printed {
     value: String,
     interval: Option<String>,
 }
