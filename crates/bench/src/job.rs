@@ -26,7 +26,7 @@ use harness::prompts::Prompts;
 use harness::run::pending;
 use harness::run::{capacity, pilot, trace};
 use harness::verify::of_run::verify_targets;
-use harness::{micro, run, twins};
+use harness::{micro, run};
 use judging::check_outputs;
 use proofs::calibrate;
 use provision::build;
@@ -350,11 +350,9 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
     let budget = run.budget.as_ref();
     run.capacities = capacity::run(&stage, budget, std::mem::take(&mut run.capacities))?;
     let logs = [&run.launches[..], &run.twins[..]].concat();
-    let left = pending::of_run(run, &logs);
+    let planned = pending::planned(run, &logs);
+    let left = pending::left(&planned);
     let ours = |block| header.origin.has(block);
-    let twins = budget.map_or(&[][..], |budget| &budget.twins);
-    let all = twins::launches(plan, twins);
-    let planned: Vec<_> = all.into_iter().filter(|l| ours(l.invocation)).collect();
     eprintln!(
         "Measuring {} of {} launches into {}",
         left.len(),
@@ -370,7 +368,7 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
     let judging = forecast::Judging::new(judge, own_weights, &left, &logs, &run.checks);
     forecast::tell(plan, budget, &left, &judging, &run.micro, ours);
     watch::stage(Stage::Measure);
-    for group in run::told::groups(&planned, &left, &logs, plan, &run.verify, budget) {
+    for group in run::told::groups(plan, budget, &planned, &left) {
         watch::emit(Event::Group(group));
     }
     drop(logs); // Nothing but engines should need memory now.

@@ -24,5 +24,5 @@ pub mod prompts;
 mod recorder;
 pub mod run;
 pub mod telemetry;
-pub mod twins;
+mod twins;
 pub mod verify;

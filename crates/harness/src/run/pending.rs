@@ -1,16 +1,14 @@
-//! Computes which launches are left to make: the plan's, less those on disk. Pure, so that
-//! `--resume` takes the same path as a fresh start.
+//! Says what has become of every planned launch: which are left to make, and why others aren't made.
+//! Pure, so that `--resume` takes the same path as a fresh start.
 
 use super::{refusal, scenario};
 use crate::twins;
-use schema::budget::Budget;
-use schema::capacity::{self, Capacity};
+use schema::capacity;
 use schema::key::original;
 use schema::launch_log::LaunchLog;
-use schema::plan::{Launch, Plan};
-use schema::record::{Status, VerifyRecord};
+use schema::plan::{Case, Launch, PlannedScenario};
+use schema::record::Status;
 use schema::run::Run;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// A launch to be made.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,112 +19,146 @@ pub struct Pending {
     pub attempt: u32,
 }
 
-/// The launches of a run that this machine still has to make. `logs`: see [`pending`].
-pub fn of_run(run: &Run, logs: &[LaunchLog]) -> Vec<Pending> {
-    let header = &run.header;
-    let budget = run.budget.as_ref();
-    let mut left = pending(&header.plan, logs, &run.verify, budget, &run.capacities);
-    left.retain(|pending| header.origin.has(pending.launch.invocation));
-    left
+/// A launch of a target or of its twin.
+pub struct Planned {
+    /// The launch, with all its cases.
+    pub launch: Launch,
+    /// What has become of it.
+    pub state: State,
 }
 
-/// The launches still to be made, in the plan's order, those of the budget's twins among them.
-/// `logs` are all records of the run, its twins' included.
-///
-/// A case is done if its `case_end` is on disk. A launch that failed through the engine's own fault
-/// is not tried again: its failure is the result. One that was interrupted, or whose harness was
-/// killed, is tried again.
-pub fn pending(
-    plan: &Plan,
-    logs: &[LaunchLog],
-    verify: &BTreeMap<String, VerifyRecord>,
-    budget: Option<&Budget>,
-    capacities: &[Capacity],
-) -> Vec<Pending> {
-    let mut lost: BTreeSet<(&str, &str)> = BTreeSet::new();
-    for log in logs {
-        if log
-            .end
-            .as_ref()
-            .is_some_and(|end| !matches!(end.status, Status::Ok | Status::NotRun))
-        {
-            lost.insert((&log.launch.target, &log.launch.scenario));
-        }
+/// What has become of a planned launch.
+pub enum State {
+    /// Cases of it are still to be made.
+    Left(Pending),
+    /// It was made, with all cases that may be timed.
+    Done,
+    /// A launch of its target in its scenario failed: how.
+    Failed(String),
+    /// None of its cases may be timed: why the first may not.
+    Refused(String),
+}
+
+/// The launches of a run that this machine still has to make. `logs`: see [`planned`].
+pub fn of_run(run: &Run, logs: &[LaunchLog]) -> Vec<Pending> {
+    left(&planned(run, logs))
+}
+
+/// The launches still to be made, in the same order.
+pub fn left(planned: &[Planned]) -> Vec<Pending> {
+    let left = planned.iter().filter_map(|planned| match &planned.state {
+        State::Left(pending) => Some(pending.clone()),
+        _ => None,
+    });
+    left.collect()
+}
+
+/// The launches of a run that this machine makes, in the plan's order, those of the budget's twins
+/// among them. `logs` are all records of the run, its twins' included.
+pub fn planned(run: &Run, logs: &[LaunchLog]) -> Vec<Planned> {
+    let header = &run.header;
+    let twins = run.budget.as_ref().map_or(&[][..], |budget| &budget.twins);
+    let launches = twins::launches(&header.plan, twins).into_iter();
+    launches
+        .filter(|launch| header.origin.has(launch.invocation))
+        .map(|launch| {
+            let state = state(run, logs, &launch);
+            Planned { launch, state }
+        })
+        .collect()
+}
+
+/// What has become of a launch. A case is done if its `case_end` is on disk. A launch that failed
+/// through the engine's own fault is not tried again: its failure is the result. One that was
+/// interrupted, or whose harness was killed, is tried again.
+fn state(run: &Run, logs: &[LaunchLog], launch: &Launch) -> State {
+    let of_item = logs.iter().filter(|log| {
+        log.launch.target == launch.target && log.launch.scenario == launch.scenario
+    });
+    let ends = of_item.clone().filter_map(|log| log.end.as_ref());
+    let mut failures = ends.filter(|end| !matches!(end.status, Status::Ok | Status::NotRun));
+    if let Some(end) = failures.next() {
+        return State::Failed(format!("{}: {}", end.status.id(), end.reason));
     }
-    let twins = budget.map_or(&[][..], |budget| &budget.twins);
-    let mut pending = Vec::new();
-    for launch in &twins::launches(plan, twins) {
-        if lost.contains(&(launch.target.as_str(), launch.scenario.as_str())) {
-            continue;
-        }
-        let target = original(&launch.target);
-        let scenario = scenario(plan, &launch.scenario);
-        let earlier: Vec<&LaunchLog> = logs
-            .iter()
-            .filter(|log| {
-                log.launch.target == launch.target
-                    && log.launch.scenario == launch.scenario
-                    && log.launch.invocation == launch.invocation
-            })
-            .collect();
-        let done = |id: &String| {
-            let mut ends = earlier.iter().flat_map(|log| &log.case_ends);
-            ends.any(|end| end.case == *id)
-        };
-        let mut cases: Vec<String> = launch
+    let earlier: Vec<&LaunchLog> = of_item
+        .filter(|log| log.launch.invocation == launch.invocation)
+        .collect();
+    let done = |id: &String| {
+        let mut ends = earlier.iter().flat_map(|log| &log.case_ends);
+        ends.any(|end| end.case == *id)
+    };
+    let scenario = scenario(&run.header.plan, &launch.scenario);
+    let refused = |case: &Case| case_refusal(run, scenario, case, &launch.target);
+    let mut cases: Vec<String> = launch
+        .cases
+        .iter()
+        .filter(|id| {
+            let case = scenario.cases.iter().find(|case| case.id == **id);
+            refused(case.expect("the plan names its cases")).is_none()
+        })
+        .cloned()
+        .collect();
+    // Cases whose ratio is taken within a launch are done together or not at all.
+    if !scenario.reuses_prompts() || cases.iter().all(done) {
+        cases.retain(|id| !done(id));
+    }
+    if cases.is_empty() {
+        let mut of_launch = scenario
             .cases
             .iter()
-            .filter(|id| {
-                let case = scenario
-                    .cases
-                    .iter()
-                    .find(|case| case.id == **id)
-                    .expect("the plan names its cases");
-                let over = budget
-                    .and_then(|b| b.refusal(&scenario.cell_key(case, &launch.target)))
-                    .is_some();
-                let scaled = !scenario.load.is_open()
-                    || capacity::find(capacities, target, case)
-                        .is_some_and(|capacity| capacity.status == Status::Ok);
-                !over && scaled && refusal(verify, target, case).is_none()
-            })
-            .cloned()
-            .collect();
-        // Cases whose ratio is taken within a launch are done together or not at all.
-        if !scenario.reuses_prompts() || cases.iter().all(done) {
-            cases.retain(|id| !done(id));
-        }
-        if cases.is_empty() {
-            continue;
-        }
-        // Scenarios with a launch per case share the numbering of attempts.
-        let attempt = earlier
-            .iter()
-            .filter(|log| {
-                log.launch
-                    .cases
-                    .iter()
-                    .any(|case| launch.cases.contains(case))
-            })
-            .map(|log| log.launch.attempt + 1)
-            .max()
-            .unwrap_or(0);
-        pending.push(Pending {
-            launch: Launch {
-                cases,
-                ..launch.clone()
-            },
-            attempt,
-        });
+            .filter(|case| launch.cases.contains(&case.id));
+        return match of_launch.find_map(refused) {
+            Some(why) if !launch.cases.iter().any(done) => State::Refused(why),
+            _ => State::Done,
+        };
     }
-    pending
+    // Scenarios with a launch per case share the numbering of attempts.
+    let attempt = earlier
+        .iter()
+        .filter(|log| {
+            log.launch
+                .cases
+                .iter()
+                .any(|case| launch.cases.contains(case))
+        })
+        .map(|log| log.launch.attempt + 1)
+        .max()
+        .unwrap_or(0);
+    State::Left(Pending {
+        launch: Launch {
+            cases,
+            ..launch.clone()
+        },
+        attempt,
+    })
+}
+
+/// Why a case of a target, or of its twin, may not be timed in this run; `None` where it may.
+fn case_refusal(run: &Run, scenario: &PlannedScenario, case: &Case, name: &str) -> Option<String> {
+    let target = original(name);
+    if let Some(why) = refusal(&run.verify, target, case) {
+        return Some(why);
+    }
+    let cell = scenario.cell_key(case, name);
+    let budget = run.budget.as_ref();
+    if budget.is_some_and(|budget| budget.refusal(&cell).is_some()) {
+        return Some("over_budget".into());
+    }
+    let capacity = capacity::find(&run.capacities, target, case);
+    let is_scaled = capacity.is_some_and(|capacity| capacity.status == Status::Ok);
+    (scenario.load.is_open() && !is_scaled).then(|| "its capacity is not known".into())
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::plan::example::plan;
-    use schema::record::{CaseEnd, End, LaunchRecord};
+    use schema::budget::Budget;
+    use schema::capacity::Capacity;
+    use schema::plan::Plan;
+    use schema::record::{CaseEnd, End, LaunchRecord, VerifyRecord};
+    use schema::run::RunHeader;
+    use std::collections::BTreeMap;
 
     pub(crate) fn verified(positions: u32) -> BTreeMap<String, VerifyRecord> {
         let record = VerifyRecord {
@@ -163,6 +195,26 @@ pub(crate) mod tests {
             }),
             ..LaunchLog::default()
         }
+    }
+
+    fn pending(
+        plan: &Plan,
+        logs: &[LaunchLog],
+        verify: &BTreeMap<String, VerifyRecord>,
+        budget: Option<&Budget>,
+        capacities: &[Capacity],
+    ) -> Vec<Pending> {
+        let run = Run {
+            header: RunHeader {
+                plan: plan.clone(),
+                ..RunHeader::default()
+            },
+            verify: verify.clone(),
+            budget: budget.cloned(),
+            capacities: capacities.to_vec(),
+            ..Run::default()
+        };
+        of_run(&run, logs)
     }
 
     fn left(logs: &[LaunchLog], positions: u32) -> Vec<(u32, u32, Vec<String>)> {

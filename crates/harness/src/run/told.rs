@@ -1,84 +1,41 @@
 //! Emits the progress events of measuring. Between two requests an event is a few numbers that are
 //! put into a queue.
 
-use super::pending::Pending;
-use super::{expected, refusal, scenario};
+use super::expected;
+use super::pending::{Pending, Planned, State};
 use schema::budget::Budget;
-use schema::key::original;
-use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, Plan};
-use schema::record::{CaseEnd, CheckRecord, End, RequestRecord, Status, VerifyRecord};
-use std::collections::BTreeMap;
+use schema::record::{CaseEnd, CheckRecord, End, RequestRecord, Status};
 use tracing::{Span, info_span};
 use watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Sample};
-use watch::plan::{Fate, Planned};
+use watch::plan::Fate;
 use watch::{emit, error, plan};
 
-/// The groups of all `planned` launches for the display, each with its state: `pending` ones are
-/// still to be made; for the others that weren't made, the reason is given.
+/// The groups of all `planned` launches for the display, each with its state; `left` are those that
+/// are still to be made.
 pub fn groups(
-    planned: &[Launch],
-    pending: &[Pending],
-    logs: &[LaunchLog],
     plan: &Plan,
-    verify: &BTreeMap<String, VerifyRecord>,
     budget: Option<&Budget>,
+    planned: &[Planned],
+    left: &[Pending],
 ) -> Vec<Group> {
-    let fate = |launch: &Launch| {
-        if pending.iter().any(|p| is_of(&p.launch, launch)) {
-            return Fate::Left;
-        }
-        let failed = logs.iter().find_map(|log| {
-            let end = log.end.as_ref()?;
-            let same = log.launch.target == launch.target && log.launch.scenario == launch.scenario;
-            let failed = !matches!(end.status, Status::Ok | Status::NotRun);
-            (same && failed).then(|| format!("{}: {}", end.status.id(), end.reason))
-        });
-        if let Some(reason) = failed {
-            return Fate::Dropped(Mark::Failed, reason);
-        }
-        let done = logs.iter().any(|log| {
-            let of = &log.launch;
-            (&of.target, &of.scenario, of.invocation)
-                == (&launch.target, &launch.scenario, launch.invocation)
-                && launch
-                    .cases
-                    .iter()
-                    .any(|case| log.case_ends.iter().any(|end| end.case == *case))
-        });
-        if done {
-            return Fate::Done;
-        }
-        let scenario = scenario(plan, &launch.scenario);
-        let case = scenario.cases.iter().find(|c| launch.cases.contains(&c.id));
-        let case = case.expect("the plan names its cases");
-        let over = || {
-            budget?
-                .refusal(&scenario.cell_key(case, &launch.target))
-                .map(|_| "over_budget".to_owned())
-        };
-        let reason = refusal(verify, original(&launch.target), case).or_else(over);
-        let reason = reason.unwrap_or_else(|| "its capacity is not known".into());
-        Fate::Dropped(Mark::Refused, reason)
+    let fate = |state: &State| match state {
+        State::Left(_) => Fate::Left,
+        State::Done => Fate::Done,
+        State::Failed(reason) => Fate::Dropped(Mark::Failed, reason.clone()),
+        State::Refused(reason) => Fate::Dropped(Mark::Refused, reason.clone()),
     };
-    let mut groups = plan::groups(planned.iter().map(|launch| Planned {
-        group: launch.scenario.clone(),
-        item: launch.target.clone(),
-        fate: fate(launch),
+    let mut groups = plan::groups(planned.iter().map(|planned| plan::Planned {
+        group: planned.launch.scenario.clone(),
+        item: planned.launch.target.clone(),
+        fate: fate(&planned.state),
     }));
     for group in &mut groups {
         for item in &mut group.items {
-            item.expected = expected::item(plan, budget, pending, &group.name, &item.name);
+            item.expected = expected::item(plan, budget, left, &group.name, &item.name);
         }
     }
     groups
-}
-
-/// Whether the launches are one and the same, or `a` has some cases of `b`: scenarios with a launch
-/// per case have several launches of one invocation.
-fn is_of(a: &Launch, b: &Launch) -> bool {
-    (&a.target, &a.scenario, a.invocation) == (&b.target, &b.scenario, b.invocation)
-        && a.cases.iter().any(|case| b.cases.contains(case))
 }
 
 /// Report that a launch begins; returns the log's span for it.
