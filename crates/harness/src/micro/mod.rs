@@ -71,6 +71,36 @@ impl Known {
     }
 }
 
+/// A planned launch, and what is left of it.
+struct Planned<'a> {
+    suite: &'a PlannedSuite,
+    launch: &'a MicroLaunch,
+    /// The ids of its cases that are neither on disk nor lost.
+    left: Vec<String>,
+}
+
+impl<'a> Planned<'a> {
+    /// What is left of a launch where `logs` are on disk and the cells in `lost` are lost.
+    fn new(
+        suite: &'a PlannedSuite,
+        launch: &'a MicroLaunch,
+        logs: &[MicroLog],
+        lost: &BTreeSet<CellKey>,
+    ) -> Self {
+        let done = |case: &str| {
+            let mut of = logs.iter().filter(|log| is_of(log, launch));
+            of.any(|log| log.cases.iter().any(|done| done.case == case))
+        };
+        let is_lost = |case: &str| lost.contains(&launch.cell_key(case));
+        let ids = suite.cases.iter().map(|case| case.id.clone());
+        Self {
+            suite,
+            launch,
+            left: ids.filter(|case| !done(case) && !is_lost(case)).collect(),
+        }
+    }
+}
+
 /// Measure the launches of a run's micro suites that `logs` lack, and return what was recorded. A
 /// failure is recorded and the rest goes on; only what makes recording itself impossible is an
 /// error.
@@ -94,36 +124,27 @@ pub fn of_run(
     };
     let mut known = Known::default();
     logs.iter().for_each(|log| known.take(log));
-    let planned: Vec<(&MicroLaunch, &PlannedSuite)> = plan
-        .micro
-        .launches
-        .iter()
+    let launches = plan.micro.launches.iter();
+    let planned: Vec<Planned> = launches
         .filter(|launch| header.origin.has(launch.invocation))
-        .filter_map(|launch| Some((launch, plan.micro.suite(&launch.suite)?)))
+        .filter_map(|launch| {
+            let suite = plan.micro.suite(&launch.suite)?;
+            Some(Planned::new(suite, launch, logs, &known.lost))
+        })
         .collect();
-    let is_left = |(launch, suite): &&(&MicroLaunch, &PlannedSuite)| {
-        !cases_left(suite, launch, logs, &known.lost).is_empty()
-    };
-    let left: Vec<_> = planned.iter().filter(is_left).copied().collect();
+    let left: Vec<&Planned> = planned.iter().filter(|one| !one.left.is_empty()).collect();
     if left.is_empty() {
         return Ok(Vec::new());
     }
     watch::stage(Stage::Micro);
     eprintln!("Measuring the micro suites: {} launches", left.len());
-    for group in told::groups(&planned, logs, &known.lost) {
+    for group in told::groups(&planned, logs) {
         emit(Event::Group(group));
     }
     let mut references = References::default();
     let mut made = Vec::new();
-    for (launch, suite) in left {
-        made.extend(one(
-            &context,
-            suite,
-            launch,
-            logs,
-            &mut known,
-            &mut references,
-        )?);
+    for planned in left {
+        made.extend(one(&context, planned, &mut known, &mut references)?);
     }
     Ok(made)
 }
@@ -150,15 +171,15 @@ pub fn expected_s(plan: &Plan, logs: &[MicroLog], is_ours: impl Fn(u32) -> bool)
 /// other cases to measure.
 fn one(
     context: &Context,
-    suite: &PlannedSuite,
-    launch: &MicroLaunch,
-    logs: &[MicroLog],
+    planned: &Planned,
     known: &mut Known,
     references: &mut References,
 ) -> Result<Vec<MicroLog>> {
     context.control.checkpoint()?;
+    let (suite, launch) = (planned.suite, planned.launch);
     let mut made = Vec::new();
-    let mut cases = cases_left(suite, launch, logs, &known.lost);
+    let mut cases = planned.left.clone();
+    cases.retain(|case| !known.lost.contains(&launch.cell_key(case)));
     if cases.is_empty() {
         told::dropped(launch);
         return Ok(made);
@@ -209,22 +230,6 @@ fn one(
 fn at_least(suite: &PlannedSuite, cases: &[String]) -> Duration {
     let of_case = suite.warmup_ns + u64::from(suite.samples) * suite.sample_ns;
     Duration::from_nanos(of_case.saturating_mul(cases.len() as u64))
-}
-
-/// The ids of a launch's cases that are neither on disk nor lost.
-fn cases_left(
-    suite: &PlannedSuite,
-    launch: &MicroLaunch,
-    logs: &[MicroLog],
-    lost: &BTreeSet<CellKey>,
-) -> Vec<String> {
-    let done = |case: &str| {
-        let mut of = logs.iter().filter(|log| is_of(log, launch));
-        of.any(|log| log.cases.iter().any(|done| done.case == case))
-    };
-    let is_lost = |case: &str| lost.contains(&launch.cell_key(case));
-    let ids = suite.cases.iter().map(|case| case.id.clone());
-    ids.filter(|case| !done(case) && !is_lost(case)).collect()
 }
 
 /// Whether a launch has samples of a case, or recorded why there are none.
@@ -297,7 +302,7 @@ warmup_ns = 1
         let suite: PlannedSuite = toml::from_str(SUITE).unwrap();
         let logs = [failed_at_x("base@twin")];
         let lost = BTreeSet::from([logs[0].launch.cell_key("x")]);
-        let left = |variant: &str| cases_left(&suite, &launch(variant), &logs, &lost);
+        let left = |variant: &str| Planned::new(&suite, &launch(variant), &logs, &lost).left;
         assert_eq!(left("base@twin"), ["y"]);
         assert_eq!(left("base"), ["x", "y"]);
         assert_eq!(
@@ -333,8 +338,8 @@ warmup_ns = 1
         let logs = [failed_at_x("base@twin")];
         let lost = BTreeSet::from([logs[0].launch.cell_key("x")]);
         let (base, twin) = (launch("base"), launch("base@twin"));
-        let planned = [(&base, &suite), (&twin, &suite)];
-        let groups = told::groups(&planned, &logs, &lost);
+        let planned = [&base, &twin].map(|launch| Planned::new(&suite, launch, &logs, &lost));
+        let groups = told::groups(&planned, &logs);
         let said = format!("{groups:?}");
         assert_eq!(said.matches("a bad day").count(), 1, "{said}");
     }

@@ -1,51 +1,45 @@
 //! Emits the progress events of measuring the micro suites.
 
-use super::{at_least, cases_left};
-use schema::key::CellKey;
+use super::{Planned, at_least};
 use schema::micro::{MicroLaunch, MicroLog, MicroSample, PlannedSuite, scenario_id};
 use schema::record::{End, Status};
-use std::collections::BTreeSet;
 use tracing::{Span, info_span};
 use watch::emit;
 use watch::event::{Begin, Event, Expected, Group, MICRO_METERS, Mark, Sample};
-use watch::plan::{self, Fate, Planned};
+use watch::plan::{self, Fate};
 
 /// Time that a launch takes in addition to its samples and their warm-up (s): for starting, and for
 /// verifying before and after. Measured in published runs on two cores.
 pub(super) const LAUNCH_S: f64 = 1.9;
 
 /// The groups of planned launches for the display, each item with its state and expected time.
-pub(super) fn groups(
-    planned: &[(&MicroLaunch, &PlannedSuite)],
-    logs: &[MicroLog],
-    lost: &BTreeSet<CellKey>,
-) -> Vec<Group> {
+pub(super) fn groups(planned: &[Planned], logs: &[MicroLog]) -> Vec<Group> {
     let failed_of = |launch: &MicroLaunch| {
         let of = logs.iter().filter(|log| {
             (&log.launch.suite, &log.launch.variant) == (&launch.suite, &launch.variant)
         });
         of.flat_map(|log| &log.failed).next()
     };
-    let mut groups = plan::groups(planned.iter().map(|(launch, suite)| Planned {
-        group: scenario_id(&launch.suite),
-        item: launch.variant.clone(),
-        fate: match failed_of(launch) {
-            _ if !cases_left(suite, launch, logs, lost).is_empty() => Fate::Left,
-            Some(failed) => {
-                let reason = format!("{}: {}", failed.status.id(), failed.reason);
-                Fate::Dropped(Mark::Failed, reason)
-            }
-            None => Fate::Done,
-        },
+    let fate = |planned: &Planned| match failed_of(planned.launch) {
+        _ if !planned.left.is_empty() => Fate::Left,
+        Some(failed) => {
+            let reason = format!("{}: {}", failed.status.id(), failed.reason);
+            Fate::Dropped(Mark::Failed, reason)
+        }
+        None => Fate::Done,
+    };
+    let mut groups = plan::groups(planned.iter().map(|planned| plan::Planned {
+        group: scenario_id(&planned.launch.suite),
+        item: planned.launch.variant.clone(),
+        fate: fate(planned),
     }));
-    for (launch, suite) in planned {
-        let left = cases_left(suite, launch, logs, lost);
-        let group = scenario_id(&launch.suite);
+    for planned in planned.iter().filter(|planned| !planned.left.is_empty()) {
+        let group = scenario_id(&planned.launch.suite);
         let groups = groups.iter_mut().filter(|known| known.name == group);
         let mut items = groups.flat_map(|known| &mut known.items);
-        if let Some(item) = items.find(|item| item.name == launch.variant && !left.is_empty()) {
+        if let Some(item) = items.find(|item| item.name == planned.launch.variant) {
             item.expected = Some(Expected {
-                launch_s: LAUNCH_S + at_least(suite, &left).as_secs_f64(),
+                launch_s: LAUNCH_S + at_least(planned.suite, &planned.left).as_secs_f64(),
                 ..Expected::default()
             });
         }
