@@ -3,6 +3,7 @@
 use super::process::{Process, describe_exit};
 use super::{EngineFailure, Program};
 use schema::record::Status;
+use serde::Serialize;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -12,19 +13,33 @@ use watch::Control;
 const EXIT_PATIENCE: Duration = Duration::from_secs(60);
 
 impl Process {
-    /// Start `program`; that it can't be started is an engine's failure like any other. Through
-    /// `control` the user can give up waiting for it.
-    pub(crate) fn open(program: &Program, control: &Control) -> Result<Self, EngineFailure> {
-        Self::start(program, control).map_err(|error| {
+    /// Start `program` and let `handshake` talk to it; returns the process with what that returned.
+    /// That it can't be started is an engine's failure like any other; where the handshake fails, it
+    /// is killed. Through `control` the user can give up waiting for it.
+    pub(crate) fn open<T>(
+        program: &Program,
+        control: &Control,
+        handshake: impl FnOnce(&mut Self) -> Result<T, EngineFailure>,
+    ) -> Result<(Self, T), EngineFailure> {
+        let mut process = Self::start(program, control).map_err(|error| {
             let reason = format!("{} can't be started: {error}", program.argv.join(" "));
             EngineFailure::new(Status::Unavailable, reason)
-        })
+        })?;
+        match handshake(&mut process) {
+            Ok(answer) => Ok((process, answer)),
+            Err(failure) => Err(failure.with_stderr(process.abort())),
+        }
     }
 
-    /// Ask the process to exit by the line `exit` of its protocol and wait a little; `Err` unless
+    /// Write a request as [`Process::write_line`] writes a line.
+    pub(crate) fn send(&mut self, request: &impl Serialize) -> std::io::Result<u64> {
+        self.write_line(&encode(request))
+    }
+
+    /// Ask the process to exit by the request `exit` of its protocol and wait a little; `Err` unless
     /// it exited well.
-    pub(crate) fn close(self, exit: &str) -> Result<(), EngineFailure> {
-        self.close_within(exit, EXIT_PATIENCE)
+    pub(crate) fn close(self, exit: &impl Serialize) -> Result<(), EngineFailure> {
+        self.close_within(&encode(exit), EXIT_PATIENCE)
     }
 
     fn close_within(mut self, exit: &str, timeout: Duration) -> Result<(), EngineFailure> {
@@ -66,6 +81,11 @@ impl Process {
     }
 }
 
+/// The line of a request.
+pub(super) fn encode(request: &impl Serialize) -> String {
+    serde_json::to_string(request).expect("a request has no map with keys that aren't strings")
+}
+
 /// Refuse a program of another protocol version, which could mean something else by the same words.
 pub(crate) fn check_protocol(name: &str, theirs: u32, ours: u32) -> Result<(), EngineFailure> {
     if theirs == ours {
@@ -88,7 +108,7 @@ mod tests {
             let argv = ["sh", "-c", script].map(str::to_owned).into();
             let here = Path::new("/");
             let program = Program::new(argv, vec![], here, here);
-            let process = Process::open(&program, &Control::default()).unwrap();
+            let process = Process::start(&program, &Control::default()).unwrap();
             let result = process.close_within("", Duration::from_millis(300));
             result.map_err(|failure| (failure.status, failure.reason))
         };

@@ -4,7 +4,7 @@
 use super::events::{
     Asked, check_done, check_scored, event_before, next_event, not_in_flight, refusal, unexpected,
 };
-use super::life::check_protocol;
+use super::life::{check_protocol, encode};
 use super::process::{Input, Process};
 use super::{EngineFailure, Program};
 use protocol::wire::{
@@ -93,21 +93,20 @@ impl Session {
         load: &Load,
         timeouts: &Timeouts,
     ) -> Result<Self, EngineFailure> {
-        let mut process = Process::open(program, &timeouts.control)?;
-        match Self::handshake(&mut process, load, timeouts.load) {
-            Ok((hello, hello_ns, loaded, ready_ns)) => Ok(Self {
-                process,
-                hello,
-                hello_ns,
-                loaded,
-                ready_ns,
-                in_flight: BTreeMap::new(),
-                next_id: 1,
-                request_timeout: timeouts.request,
-                ring: None,
-            }),
-            Err(failure) => Err(failure.with_stderr(process.abort())),
-        }
+        let handshake = |process: &mut Process| Self::handshake(process, load, timeouts.load);
+        let (process, (hello, hello_ns, loaded, ready_ns)) =
+            Process::open(program, &timeouts.control, handshake)?;
+        Ok(Self {
+            process,
+            hello,
+            hello_ns,
+            loaded,
+            ready_ns,
+            in_flight: BTreeMap::new(),
+            next_id: 1,
+            request_timeout: timeouts.request,
+            ring: None,
+        })
     }
 
     /// The same as [`Session::open`] for a program that commits its tokens as they are produced.
@@ -176,7 +175,7 @@ impl Session {
     ) -> Result<(Hello, u64, Loaded, u64), EngineFailure> {
         let deadline = Instant::now() + timeout;
         // A process that is already dead is reported by its exit status, so ignore a failed write.
-        let _ = process.write_line(&encode(&Request::Load(load.clone())));
+        let _ = process.send(&Request::Load(load.clone()));
         let (event, hello_ns) = next_event(process, deadline, "loading")?;
         let hello = match event {
             Event::Hello(hello) => hello,
@@ -381,7 +380,7 @@ impl Session {
 
     /// Ask the engine to exit and wait a little; `Err` unless it exited well.
     pub fn close(self) -> Result<(), EngineFailure> {
-        self.process.close(&encode(&Request::Exit))
+        self.process.close(&Request::Exit)
     }
 
     /// Kill the engine, so that a write that it never reads returns.
@@ -402,9 +401,7 @@ impl Session {
     }
 
     fn send(&mut self, request: &Request) -> Result<u64, EngineFailure> {
-        self.process
-            .write_line(&encode(request))
-            .map_err(|_| self.why_unread())
+        self.process.send(request).map_err(|_| self.why_unread())
     }
 
     /// Why the engine reads no more requests. The pipe broke because the process died: its exit
@@ -425,10 +422,6 @@ impl Session {
             }
         }
     }
-}
-
-fn encode(request: &Request) -> String {
-    serde_json::to_string(request).expect("a request has no map with keys that aren't strings")
 }
 
 #[cfg(test)]

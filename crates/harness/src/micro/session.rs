@@ -36,17 +36,15 @@ impl Session {
         load: &Load,
         timeout: &Timeouts,
     ) -> Result<Self, EngineFailure> {
-        let mut process = Process::open(program, &timeout.control)?;
-        match handshake(&mut process, load, timeout.load) {
-            Ok((hello, ready_ns)) => Ok(Self {
-                process,
-                timeout: timeout.load,
-                is_over: false,
-                hello,
-                ready_ns,
-            }),
-            Err(failure) => Err(failure.with_stderr(process.abort())),
-        }
+        let handshake = |process: &mut Process| handshake(process, load, timeout.load);
+        let (process, (hello, ready_ns)) = Process::open(program, &timeout.control, handshake)?;
+        Ok(Self {
+            process,
+            timeout: timeout.load,
+            is_over: false,
+            hello,
+            ready_ns,
+        })
     }
 
     /// The process id of the program.
@@ -123,7 +121,7 @@ impl Session {
 
     /// Ask the program to exit; `Err` unless it exited well.
     pub(crate) fn close(self) -> Result<(), EngineFailure> {
-        self.process.close(&encode(&Request::Exit))
+        self.process.close(&Request::Exit)
     }
 
     /// Whether the process has ended, or reported that it will end.
@@ -178,13 +176,9 @@ fn ask(
 ) -> Result<(Event, u64, u64), EngineFailure> {
     let asked_ns = now_ns();
     // A process that is dead is reported by its exit status, so ignore a failed write.
-    let _ = process.write_line(&encode(request));
+    let _ = process.send(request);
     let (event, read_ns) = next_event(process, Instant::now() + timeout, "answering")?;
     Ok((event, asked_ns, read_ns))
-}
-
-fn encode(request: &Request) -> String {
-    serde_json::to_string(request).expect("a request has no map with keys that aren't strings")
 }
 
 /// All values of a file of little-endian `f64`.
