@@ -4,9 +4,8 @@
 //! the same load; no time measured here is published.
 
 use super::case_prompts::PROMPTS_PER_S;
-use super::issue::issue;
 use super::load::{CaseError, CasePrompts, PromptQueue};
-use super::{Stage, refusal};
+use super::{Stage, issue, refusal};
 use crate::engine::load::load_for_cases;
 use crate::engine::session::{Session, Timeouts};
 use crate::engine::{EngineFailure, Program};
@@ -15,8 +14,8 @@ use base::files::Appender;
 use base::pace::{CAPACITY_ROUNDS, CAPACITY_S};
 use schema::budget::Budget;
 use schema::capacity::{Capacity, find};
-use schema::plan::{Case, Plan};
-use schema::record::{RecordEvent, RequestRecord, Status};
+use schema::plan::Case;
+use schema::record::{RequestRecord, Status};
 use schema::registry::Target;
 use schema::scenario::LoadShape;
 use stats::window::steady;
@@ -102,7 +101,9 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
     let timed = Session::open(program, &load, &timeouts)
         .map_err(CaseError::Engine)
         .and_then(|mut session| {
-            let timed = keep_busy(&mut session, stage.plan, &closed, prompts);
+            let warmup = stage.plan.warmup_requests;
+            let shape = LoadShape::ClosedLoop;
+            let timed = issue::timed(&mut session, shape, &closed, warmup, None, prompts);
             session.abort();
             timed
         });
@@ -128,34 +129,6 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
         }
     }
     Ok(capacity)
-}
-
-fn keep_busy(
-    session: &mut Session,
-    plan: &Plan,
-    case: &Case,
-    prompts: CasePrompts,
-) -> Result<Vec<RequestRecord>, CaseError> {
-    let mut timed = Vec::new();
-    let mut keep = |event| {
-        if let RecordEvent::Request(request) = event
-            && !request.warmup
-        {
-            timed.push(request);
-        }
-        Ok(())
-    };
-    let shape = LoadShape::ClosedLoop;
-    issue(
-        session,
-        shape,
-        case,
-        plan.warmup_requests,
-        None,
-        prompts,
-        &mut keep,
-    )?;
-    Ok(timed)
 }
 
 /// The number of requests, the window (s) and requests per second; `None` without a steady window.

@@ -5,6 +5,7 @@ use super::load::{CaseError, CasePrompts, Sink, Window};
 use super::open_loop::{self, Offered};
 use crate::engine::session::Session;
 use schema::plan::Case;
+use schema::record::{RecordEvent, RequestRecord};
 use schema::scenario::LoadShape;
 
 /// Issue the requests of a case. For an open loop, `offered` must give its rate.
@@ -36,4 +37,26 @@ pub fn issue(
             panic!("an open loop is launched only with its capacity measured (see `pending`)")
         }
     }
+}
+
+/// Issue the requests of a case as [`issue`] does; returns the timed ones.
+pub fn timed(
+    session: &mut Session,
+    shape: LoadShape,
+    case: &Case,
+    warmup: u32,
+    offered: Option<Offered>,
+    prompts: CasePrompts,
+) -> Result<Vec<RequestRecord>, CaseError> {
+    let mut timed = Vec::new();
+    let mut keep = |event| {
+        if let RecordEvent::Request(request) = event
+            && !request.warmup
+        {
+            timed.push(request);
+        }
+        Ok(())
+    };
+    issue(session, shape, case, warmup, offered, prompts, &mut keep)?;
+    Ok(timed)
 }

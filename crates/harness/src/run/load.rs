@@ -95,6 +95,15 @@ impl From<EngineFailure> for CaseError {
     }
 }
 
+impl From<CaseError> for anyhow::Error {
+    fn from(stop: CaseError) -> Self {
+        match stop {
+            CaseError::Engine(failure) => failure.into(),
+            CaseError::Record(error) => error,
+        }
+    }
+}
+
 /// A function that takes the events of requests that were answered or given up.
 pub type Sink<'a> = &'a mut dyn FnMut(RecordEvent) -> anyhow::Result<()>;
 

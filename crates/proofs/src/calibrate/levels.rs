@@ -7,12 +7,12 @@ use super::{Effort, Instrument};
 use anyhow::{Context, Result, bail};
 use harness::engine::load::load_request;
 use harness::engine::session::{Session, Timeouts};
-use harness::run::issue::issue;
-use harness::run::load::{CaseError, CasePrompts, PromptQueue};
+use harness::run::issue;
+use harness::run::load::{CasePrompts, PromptQueue};
 use harness::run::open_loop::Offered;
 use schema::calibration::{Level, ScheduleLag};
 use schema::plan::Case;
-use schema::record::{RecordEvent, RequestRecord};
+use schema::record::RequestRecord;
 use schema::scenario::LoadShape;
 use serde::Deserialize;
 use stats::calibration::{latency_error, schedule_lag};
@@ -117,20 +117,7 @@ impl Instrument<'_> {
             timed: queue(0, timed_count),
             untimed: queue(timed_count, 64),
         };
-        let mut timed = Vec::new();
-        let mut keep = |event| {
-            if let RecordEvent::Request(request) = event
-                && !request.warmup
-            {
-                timed.push(request);
-            }
-            Ok(())
-        };
-        match issue(&mut session, shape, case, 10, offered, prompts, &mut keep) {
-            Ok(_) => {}
-            Err(CaseError::Engine(failure)) => return Err(failure.into()),
-            Err(CaseError::Record(error)) => return Err(error),
-        }
+        let timed = issue::timed(&mut session, shape, case, 10, offered, prompts)?;
         // The instrument writes the last batch's times before it ends.
         session.close()?;
         Ok(timed)

@@ -9,6 +9,8 @@ use harness::engine::Program;
 use harness::engine::load::load_request;
 use harness::engine::session::Session;
 use harness::run::audit::Audit;
+use harness::run::issue;
+use harness::run::load::{CasePrompts, PromptQueue};
 use harness::verify::golden::Maker;
 use harness::verify::setup::{BATCHES, GateSetup, default_timeouts, threads};
 use harness::verify::subject::Subject;
@@ -17,8 +19,10 @@ use harness::verify::{goldens, judges};
 use models::ModelSpec;
 use provision::build;
 use schema::golden::Limit;
+use schema::plan::Case;
 use schema::record::{AuditResult, RequestRecord, Status};
 use schema::registry::{Registry, Target};
+use schema::scenario::LoadShape;
 use std::process::ExitCode;
 
 /// The model and the context (tokens) at which mutants are tested that are wrong nowhere else: a
@@ -143,35 +147,21 @@ fn forgers(repo: &Repo, registry: &Registry) -> Result<u32> {
 /// the engine's tokens can't be watched, and the requests.
 fn audited(mut session: Session) -> Result<(Option<AuditResult>, Vec<RequestRecord>)> {
     let (requests, new_tokens) = LAUNCH;
+    let case = Case {
+        requests,
+        new_tokens,
+        ..Case::default()
+    };
+    let prompts = (0..requests).map(|prompt| vec![1, 2 + prompt]).collect();
+    let prompts = CasePrompts {
+        untimed: PromptQueue::new(0, Vec::new()),
+        timed: PromptQueue::new(0, prompts),
+    };
     let mut audit = Audit::new(&session, 1);
     audit.begin();
     audit.watch();
-    let mut records: Vec<RequestRecord> = Vec::new();
-    for prompt in 0..requests {
-        // Each request is due when the one before it is answered.
-        let due_ns = records
-            .last()
-            .map_or(session.ready_ns, |last| last.answered_ns);
-        let (id, sent_ns) = session.send_generate(vec![1, 2 + prompt], new_tokens)?;
-        let (done, answered_ns) = session.next_done()?;
-        let record = RequestRecord {
-            case: String::new(),
-            id,
-            prompt: prompt.into(),
-            warmup: false,
-            scheduled_ns: due_ns,
-            sent_ns,
-            received_ns: done.received_ns,
-            started_ns: done.started_ns,
-            token_ns: done.token_ns,
-            answered_ns,
-            batch: done.batch,
-            output_ids: done.output_ids,
-            output_text: done.output_text,
-        };
-        audit.answered(&record);
-        records.push(record);
-    }
+    let records = issue::timed(&mut session, LoadShape::Serial, &case, 0, None, prompts)?;
+    records.iter().for_each(|record| audit.answered(record));
     let found = audit.end();
     session.close()?;
     Ok((found, records))
