@@ -175,8 +175,7 @@ impl<'a> Asked<'a> {
         let first = self.prompts.first().map(|prompt| (prompt, false));
         let timed = self.prompts.iter().map(|prompt| (prompt, true));
         for (prompt, is_timed) in first.into_iter().chain(timed) {
-            let (_, sent_ns) = session.send_generate(prompt.clone(), NEW_TOKENS)?;
-            let (_, answered_ns) = session.next_done()?;
+            let (_, sent_ns, answered_ns) = session.generate(prompt.clone(), NEW_TOKENS)?;
             if is_timed {
                 total_ns += answered_ns.saturating_sub(sent_ns) as f64;
             }

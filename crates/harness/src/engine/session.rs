@@ -211,38 +211,42 @@ impl Session {
         self.in_flight.len()
     }
 
-    /// Send a generation request; returns its id and the time after it was written (ns).
-    pub fn send_generate(
+    /// Send a generation request and wait for its answer; nothing else may be in flight. Returns the
+    /// answer, the time after the request was written, and the time when the answer was read (ns).
+    pub fn generate(
         &mut self,
         prompt_ids: Vec<u32>,
         new_tokens: u32,
-    ) -> Result<(u64, u64), EngineFailure> {
-        self.send_one_of(1, prompt_ids, new_tokens)
+    ) -> Result<(Done, u64, u64), EngineFailure> {
+        let (_, sent_ns) = self.send_one_of(1, prompt_ids, new_tokens)?;
+        let (done, answered_ns) = self.next_done()?;
+        Ok((done, sent_ns, answered_ns))
     }
 
-    /// As [`Session::send_generate`], for one of `together` requests that are sent at once: a
-    /// static batch waits for all of them. The caller sends the others next.
+    /// Send a generation request, one of `together` that are sent at once: a static batch waits for
+    /// all of them, and the caller sends the others next. Returns its id and the time after it was
+    /// written (ns).
     pub fn send_one_of(
         &mut self,
         together: u32,
         prompt_ids: Vec<u32>,
         new_tokens: u32,
     ) -> Result<(u64, u64), EngineFailure> {
-        let (id, request) = self.generate(together, prompt_ids, new_tokens);
+        let (id, request) = self.request(together, prompt_ids, new_tokens);
         let sent_ns = self.send(&request)?;
         Ok((id, sent_ns))
     }
 
     /// Encode a generation request in advance, to be written through [`Session::take_input`].
     pub fn encode_generate(&mut self, prompt_ids: Vec<u32>, new_tokens: u32) -> EncodedRequest {
-        let (id, request) = self.generate(1, prompt_ids, new_tokens);
+        let (id, request) = self.request(1, prompt_ids, new_tokens);
         let mut line = encode(&request).into_bytes();
         line.push(b'\n');
         EncodedRequest { id, line }
     }
 
     /// Make a generation request, whose answer is expected from now on; returns its id too.
-    fn generate(&mut self, together: u32, prompt_ids: Vec<u32>, new_tokens: u32) -> (u64, Request) {
+    fn request(&mut self, together: u32, prompt_ids: Vec<u32>, new_tokens: u32) -> (u64, Request) {
         let id = self.new_id(ExpectedAnswer::Tokens(new_tokens));
         let request = Request::Generate(Generate {
             id,

@@ -260,8 +260,7 @@ impl<'a> Serial<'a> {
     ) -> Result<Window, CaseError> {
         let (prompt, ids) = self.prompts.next(timed);
         let scheduled_ns = now_ns();
-        let (_, sent_ns) = session.send_generate(ids, self.case.new_tokens)?;
-        let (done, answered_ns) = session.next_done()?;
+        let (done, sent_ns, answered_ns) = session.generate(ids, self.case.new_tokens)?;
         let open = InFlight {
             prompt,
             warmup: !timed,

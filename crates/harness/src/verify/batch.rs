@@ -40,8 +40,7 @@ pub fn check(
     };
     let mut alone = Vec::new();
     for prompt in &rows {
-        session.send_generate(prompt.prompt_ids.clone(), NEW_TOKENS)?;
-        let (done, _) = session.next_done()?;
+        let (done, ..) = session.generate(prompt.prompt_ids.clone(), NEW_TOKENS)?;
         let output = Output::from(done);
         let within = prompt.prompt_ids.len() as u32 + NEW_TOKENS <= verified_positions;
         if let (true, Err(reason)) = (within, judge(prompt, &output)) {

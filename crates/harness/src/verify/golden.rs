@@ -219,8 +219,7 @@ pub(crate) fn continuation(
     new_tokens: usize,
     parallel: bool,
 ) -> Result<GoldenPrompt, EngineFailure> {
-    session.send_generate(prompt_ids.clone(), new_tokens as u32)?;
-    let (done, _) = session.next_done()?;
+    let (done, ..) = session.generate(prompt_ids.clone(), new_tokens as u32)?;
     let mut golden = GoldenPrompt {
         name: name.into(),
         prompt_ids,
@@ -263,8 +262,7 @@ fn stories(spec: &ModelSpec, session: &mut Session, room: usize) -> Result<Vec<W
         let prompt = opening(&story);
         let prompt_ids = windows.prompt(prompt)?;
         let tokens = TOKENS.min(room - prompt_ids.len());
-        session.send_generate(prompt_ids, tokens as u32)?;
-        let (done, _) = session.next_done()?;
+        let (done, ..) = session.generate(prompt_ids, tokens as u32)?;
         let text = windows.text(&done.output_ids)?;
         written.push(Written {
             follows: stories::follows(&format!("{prompt}{text}")),

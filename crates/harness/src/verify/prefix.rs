@@ -131,8 +131,7 @@ fn others(ids: &[u32]) -> Vec<Vec<u32>> {
 }
 
 fn generate(session: &mut Session, prompt: Vec<u32>) -> Result<Output, EngineFailure> {
-    session.send_generate(prompt, NEW_TOKENS)?;
-    let (done, _) = session.next_done()?;
+    let (done, ..) = session.generate(prompt, NEW_TOKENS)?;
     Ok(Output::from(done))
 }
 

@@ -82,8 +82,7 @@ fn ask_twice(session: &mut Session, prompts: &[Vec<u32>]) -> Result<f64, EngineF
 
 /// Time from sending a prompt to its answer of one token (ns).
 fn answer_ns(session: &mut Session, prompt: &[u32]) -> Result<u64, EngineFailure> {
-    let (_, sent_ns) = session.send_generate(prompt.to_vec(), 1)?;
-    let (_, answered_ns) = session.next_done()?;
+    let (_, sent_ns, answered_ns) = session.generate(prompt.to_vec(), 1)?;
     Ok(answered_ns.saturating_sub(sent_ns))
 }
 

@@ -75,9 +75,8 @@ fn judge_generated(
     prompt: &GoldenPrompt,
 ) -> Result<PromptJudgement, EngineFailure> {
     let positions = prompt.output_ids.len();
-    session.send_generate(prompt.prompt_ids.clone(), positions as u32)?;
-    let judged = match session.next_done() {
-        Ok((done, _)) => {
+    let judged = match session.generate(prompt.prompt_ids.clone(), positions as u32) {
+        Ok((done, ..)) => {
             output::judge(prompt, &Output::from(done), limit.tie_width_nats, tokenizer)
         }
         // Where the target can't take a prompt, nothing is known of it.
