@@ -22,7 +22,7 @@ pub struct Budget {
 }
 
 /// The pace of one target, from one launch whose times are not published.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pilot {
     /// Target id.
     pub target: String,

@@ -7,7 +7,7 @@ use crate::record::Status;
 use serde::{Deserialize, Serialize};
 
 /// The capacity of a target at one shape of work; one line of the file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
     /// Target id.
     pub target: String,

@@ -54,8 +54,7 @@ fn pilot(target: &str, round_s: f64) -> Pilot {
         target: target.into(),
         load_s: 1.0,
         rounds,
-        planned_s: 0.0,
-        failure: String::new(),
+        ..Pilot::default()
     };
     pilot.planned_s = planned_s(&plan, &pilot).unwrap();
     pilot

@@ -82,10 +82,7 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
         new_tokens: case.new_tokens,
         concurrency: case.concurrency,
         status: Status::Ok,
-        reason: String::new(),
-        requests: 0,
-        window_s: 0.0,
-        requests_per_s: 0.0,
+        ..Capacity::default()
     };
     let closed = Case {
         id: "capacity".into(),

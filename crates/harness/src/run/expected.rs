@@ -108,8 +108,7 @@ mod tests {
             target: target.into(),
             load_s: 2.0,
             rounds: cases.into_iter().map(round).collect(),
-            planned_s: 0.0,
-            failure: String::new(),
+            ..Pilot::default()
         }
     }
 

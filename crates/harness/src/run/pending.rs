@@ -340,10 +340,8 @@ pub(crate) mod tests {
             new_tokens: 16,
             concurrency: 1,
             status,
-            reason: String::new(),
-            requests: 40,
-            window_s: 2.0,
             requests_per_s: 20.0,
+            ..Capacity::default()
         };
         let left = |capacities: &[Capacity]| -> Vec<Vec<String>> {
             pending(&plan, &[], &verified(1024), None, capacities)

@@ -55,10 +55,7 @@ pub fn run(stage: &Stage, baseline: &str) -> Result<Budget> {
         watch::begin("pilot", target.id.as_str());
         let mut pilot = Pilot {
             target: target.id.clone(),
-            load_s: 0.0,
-            rounds: Vec::new(),
-            planned_s: 0.0,
-            failure: String::new(),
+            ..Pilot::default()
         };
         // Nothing is timed beyond the positions that the target is verified for.
         let positions = super::positions(stage.verify, &target.id);
