@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// The embedded model, made once for all tests.
-fn models_dir() -> &'static Path {
+/// The directory of the embedded model that tests use, made once for all of them.
+fn tiny_llama() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
-    DIR.get_or_init(|| with_model("tiny-llama"))
+    DIR.get_or_init(|| embedded("tiny-llama"))
 }
 
-/// Return the real checkout's models directory, after making an embedded model in it.
-fn with_model(id: &str) -> PathBuf {
+/// Return the directory of an embedded model, after making it in the real checkout.
+pub fn embedded(id: &str) -> PathBuf {
     let repo = Repo::at(root());
     provision::fetch::ensure(&repo, &[id.to_owned()]).expect("the embedded model can be made");
-    repo.models_dir
+    repo.model_dir(id)
 }
 
 /// Build a library from a C file of this package.
@@ -124,6 +124,7 @@ impl Checkout {
         }
         checkout.write("engines/engines.toml", &registry);
         checkout.profile(PROFILE);
+        checkout.link_model(tiny_llama());
         checkout.write(GOLDEN, checkout.golden());
         checkout
     }
@@ -162,12 +163,9 @@ impl Checkout {
         Repo::at(root())
     }
 
-    /// This checkout, with the embedded model.
+    /// This checkout.
     pub fn repo(&self) -> Repo {
-        Repo {
-            models_dir: models_dir().to_owned(),
-            ..Repo::under(self.dir.path())
-        }
+        Repo::under(self.dir.path())
     }
 
     /// Return the fake's program, to be started without the harness.
@@ -195,24 +193,27 @@ impl Checkout {
         self.dir.path().join(name)
     }
 
-    /// Link the model, file by file, into a models directory of this checkout's own. Return the
-    /// directory of the original model, and the new directory for `BENCH_MODELS_DIR`.
-    pub fn own_models(&self) -> (PathBuf, PathBuf) {
-        self.own_models_of("tiny-llama")
-    }
-
-    /// Do the same with another embedded model.
-    pub fn own_models_of(&self, id: &str) -> (PathBuf, PathBuf) {
-        let original = with_model(id).join(id);
-        let models = self.path("models");
-        let own = models.join(id);
+    /// Link a model, file by file, into the models of this checkout.
+    pub fn link_model(&self, original: &Path) {
+        let name = original.file_name().expect("it is a model's directory");
+        let own = self.path("models").join(name);
         std::fs::create_dir_all(&own).expect("a directory can be made");
-        for entry in std::fs::read_dir(&original).expect("the model is there") {
+        for entry in std::fs::read_dir(original).expect("the model is there") {
             let entry = entry.expect("a directory can be read");
             std::os::unix::fs::symlink(entry.path(), own.join(entry.file_name()))
                 .expect("a link can be made");
         }
-        (original, models)
+    }
+
+    /// The variables that keep `cargo xtask` within this checkout.
+    pub fn environment(&self) -> [(&'static str, String); 3] {
+        let within = |name: &str| self.path(name).display().to_string();
+        [
+            ("CARGO_TARGET_DIR", within("target")),
+            ("BENCH_MODELS_DIR", within("models")),
+            // A lock of its own, because tests measure at the same time.
+            ("BENCH_LOCK", within("bench.lock")),
+        ]
     }
 
     /// Prepare `cargo xtask` with arguments and environment, without starting it.
@@ -221,10 +222,7 @@ impl Checkout {
         command
             .args(arguments)
             .current_dir(self.dir.path())
-            .env("CARGO_TARGET_DIR", self.path("target"))
-            .env("BENCH_MODELS_DIR", models_dir())
-            // A lock of its own, because tests measure at the same time.
-            .env("BENCH_LOCK", self.path("bench.lock"))
+            .envs(self.environment())
             .envs(environment.iter().copied());
         command
     }

@@ -8,12 +8,11 @@
 //! target that keeps too much isn't timed, and the instrument's first token comes sooner by as much
 //! as it keeps.
 
-use crate::checkout::{Checkout, PROFILE, ended, text};
+use crate::checkout::{Checkout, PROFILE, text};
 use schema::golden::Golden;
 use schema::launch_log::LaunchLog;
 use schema::record::Status;
 use schema::run::Run;
-use std::path::Path;
 
 /// A plan with contexts of 1 106 and 1 506 tokens beside those of 16.
 pub const LONG: &str = "
@@ -24,24 +23,15 @@ concurrency = [1]
 requests = 6
 ";
 
-/// Run in a checkout with a models directory of its own, which then holds the golden that is made.
-fn bench(checkout: &Checkout, models: &Path) -> std::process::Output {
-    let models = models.display().to_string();
-    let environment = [
-        ("BENCH_MODELS_DIR", models.as_str()),
-        ("FAKE_PREFILL_TOKEN_US", "1"),
-    ];
-    checkout.xtask(&["bench", "--profile", "test"], &environment)
-}
+/// Long prompts take little time.
+const FAST: (&str, &str) = ("FAKE_PREFILL_TOKEN_US", "1");
 
 #[test]
 fn contexts_beyond_the_committed_golden_are_verified_as_far_as_each_target_goes() {
     let checkout = Checkout::with(&["short", "wrong_far"]);
-    let (_, models) = checkout.own_models();
     checkout.profile(&format!("{PROFILE}{LONG}"));
-    let output = bench(&checkout, &models);
+    let (output, run) = checkout.bench(&[FAST]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    let run = checkout.latest().expect("a run was recorded");
     for (target, cell, status, reason, _) in checkout.cells(&run) {
         let wanted = match (target.as_str(), cell.as_str()) {
             ("fake+short.cpu.f32", "long_context/p1500") => Status::Unverified,
@@ -65,11 +55,11 @@ fn contexts_beyond_the_committed_golden_are_verified_as_far_as_each_target_goes(
         origin.starts_with("committed, and for contexts of 1106 and 1506 tokens made here by fake"),
         "{origin}"
     );
-    let kept = models.join("tiny-llama/golden.json");
+    let kept = checkout.path("models/tiny-llama/golden.json");
     let golden = Golden::load(&kept).expect("it was written whole");
     let contexts: Vec<u32> = golden.prompts.iter().map(|p| p.context_tokens()).collect();
     assert_eq!(contexts, [1106, 1506]);
-    let again = bench(&checkout, &models);
+    let (again, _) = checkout.bench(&[FAST]);
     assert!(
         !text(&again).contains("is made to reach"),
         "{}",
@@ -80,14 +70,11 @@ fn contexts_beyond_the_committed_golden_are_verified_as_far_as_each_target_goes(
 #[test]
 fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
     let checkout = Checkout::with(&[]);
-    let (_, models) = checkout.own_models();
     std::fs::remove_file(checkout.path("data/golden/tiny-llama.json")).expect("it was blessed");
-    let output = bench(&checkout, &models);
-    assert!(output.status.success(), "{}", text(&output));
-    let run = checkout.latest().expect("a run was recorded");
+    let run = checkout.measured(&[FAST]);
     let first = run.header.provenance.facts.clone();
     assert!(first["golden_origin"].starts_with("made here by fake.cpu.f32"));
-    let kept = models.join("tiny-llama/golden.json");
+    let kept = checkout.path("models/tiny-llama/golden.json");
     let golden = std::fs::read_to_string(&kept).expect("it was kept");
     assert_eq!(
         first["golden_sha256"],
@@ -99,8 +86,7 @@ fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
     let others = golden.replace(&weights, &"0".repeat(64));
     for spoilt in [others.as_str(), &golden[..golden.len() / 2]] {
         std::fs::write(&kept, spoilt).expect("it is ours");
-        let output = bench(&checkout, &models);
-        assert!(output.status.success(), "{}", text(&output));
+        checkout.measured(&[FAST]);
         assert_eq!(
             std::fs::read_to_string(&kept).expect("it was made anew"),
             golden
@@ -114,7 +100,6 @@ fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
 #[test]
 fn where_the_reference_and_its_check_disagree_there_is_no_golden_and_nothing_is_measured() {
     let checkout = Checkout::with(&["wrong"]);
-    let (_, models) = checkout.own_models();
     std::fs::remove_file(checkout.path("data/golden/tiny-llama.json")).expect("it was blessed");
     checkout.registry(|text| {
         text.replace(
@@ -122,10 +107,10 @@ fn where_the_reference_and_its_check_disagree_there_is_no_golden_and_nothing_is_
             "cross_check = \"fake+wrong.cpu.f32\"",
         )
     });
-    let said = ended(&bench(&checkout, &models), 1);
+    let said = checkout.ended(&["bench", "--profile", "test"], &[FAST], 1);
     assert!(said.contains("disagree on tiny-llama"), "{said}");
     assert!(said.contains("no golden of it is committed"), "{said}");
-    assert!(!models.join("tiny-llama/golden.json").exists());
+    assert!(!checkout.path("models/tiny-llama/golden.json").exists());
     assert!(!checkout.path("runs").exists(), "nothing was begun");
 }
 

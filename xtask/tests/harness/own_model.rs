@@ -31,10 +31,7 @@ fn a_directory_is_measured_and_shown_under_its_name() {
     let checkout = Checkout::with(&[]);
     write_model(&checkout.path("mine/My Model"), 2);
     let models = checkout.path("models");
-    let environment = [
-        ("BENCH_MODELS_DIR", models.to_str().expect("it is text")),
-        ("FAKE_PREFILL_TOKEN_US", "1"),
-    ];
+    let environment = [("FAKE_PREFILL_TOKEN_US", "1")];
     let asked = ["bench-all", "--profile", "test", "--model", "mine/My Model"];
     checkout.ended(&asked, &environment, 0);
 
@@ -100,9 +97,8 @@ fn a_repository_of_a_hub_is_measured_by_engines_that_list_its_architecture() {
         large: shards.contains(&path),
     });
     let hub = FakeHub::start(files.collect());
-    let (models, home) = (checkout.path("models"), checkout.path("hf"));
+    let home = checkout.path("hf");
     let environment = [
-        ("BENCH_MODELS_DIR", models.to_str().expect("it is text")),
         ("HF_HOME", home.to_str().expect("it is text")),
         ("HF_ENDPOINT", hub.url.as_str()),
         ("FAKE_PREFILL_TOKEN_US", "1"),
@@ -138,8 +134,6 @@ fn a_repository_of_a_hub_is_measured_by_engines_that_list_its_architecture() {
 fn a_dry_run_looks_at_a_directory_and_keeps_nothing() {
     let checkout = Checkout::with(&[]);
     write_model(&checkout.path("mine"), 1);
-    let models = checkout.path("models");
-    let environment = [("BENCH_MODELS_DIR", models.to_str().expect("it is text"))];
     let asked = [
         "bench-all",
         "--profile",
@@ -148,10 +142,11 @@ fn a_dry_run_looks_at_a_directory_and_keeps_nothing() {
         "--model",
         "./mine",
     ];
-    let said = checkout.ended(&asked, &environment, 0);
+    let said = checkout.ended(&asked, &[], 0);
     assert!(said.contains("Model mine-"), "{said}");
     assert!(said.contains(": to be copied, about "), "{said}");
-    assert!(!models.exists(), "something was kept");
+    let kept = std::fs::read_dir(checkout.path("models")).expect("it is there");
+    assert_eq!(kept.count(), 1, "something was kept beside tiny-llama");
 }
 
 #[test]

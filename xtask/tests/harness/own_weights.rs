@@ -3,8 +3,7 @@
 
 use crate::checkout::{Checkout, text};
 use schema::record::Status;
-use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::path::PathBuf;
 
 const MODEL: &str = "tiny-llama";
 const WEIGHTS: &str = "model-q4_k_m.gguf";
@@ -21,12 +20,12 @@ fn checkout() -> Checkout {
     checkout
 }
 
-/// The directory for the weights in f32, and the golden with them, in this models directory; both
-/// removed where the real checkout has them.
-fn places(checkout: &Checkout, models: &Path) -> [PathBuf; 2] {
+/// The directory for the weights in f32, and the golden with them; both removed where the real
+/// checkout has them.
+fn places(checkout: &Checkout) -> [PathBuf; 2] {
     let lock = checkout.repo().models_lock().expect("the lock is valid");
     let sha256 = &lock.models[MODEL][WEIGHTS];
-    let dir = models.join(MODEL);
+    let dir = checkout.path("models").join(MODEL);
     let places = [
         dir.join(format!("{WEIGHTS}-{}.f32", &sha256[..8])),
         dir.join("golden.model-q4_k_m.json"),
@@ -37,21 +36,12 @@ fn places(checkout: &Checkout, models: &Path) -> [PathBuf; 2] {
     places
 }
 
-fn bench(checkout: &Checkout, models: &Path) -> Output {
-    let models = models.display().to_string();
-    let environment = [("BENCH_MODELS_DIR", models.as_str())];
-    checkout.xtask(&["bench", "--profile", "test"], &environment)
-}
-
 #[test]
 fn a_target_of_few_bits_is_judged_with_its_own_weights_and_the_others_are_not() {
     let checkout = checkout();
-    let (_, models) = checkout.own_models();
-    let [weights, golden] = places(&checkout, &models);
-    let output = bench(&checkout, &models);
-    assert!(output.status.success(), "{}", text(&output));
+    let [weights, golden] = places(&checkout);
+    let run = checkout.measured(&[]);
     assert!(weights.join("model.safetensors").exists() && golden.exists());
-    let run = checkout.latest().expect("a run was recorded");
     assert_eq!(run.verify[TARGET].status, Status::Ok);
     let facts = &run.header.provenance.facts;
     assert_eq!(facts["golden_origin"], "committed");
@@ -70,13 +60,11 @@ fn a_target_of_few_bits_is_judged_with_its_own_weights_and_the_others_are_not() 
 #[test]
 fn where_the_reference_cannot_read_the_weights_their_targets_alone_are_left_out() {
     let checkout = checkout();
-    let (_, models) = checkout.own_models();
-    let [weights, _] = places(&checkout, &models);
+    let [weights, _] = places(&checkout);
     std::fs::write(&weights, "in the way").expect("nothing is there");
-    let output = bench(&checkout, &models);
+    let (output, run) = checkout.bench(&[]);
     let said = text(&output);
     assert!(said.contains("the reference can't read"), "{said}");
-    let run = checkout.latest().expect("a run was recorded");
     assert_eq!(run.verify[TARGET].status, Status::Unverified, "{said}");
     for (target, cell, status, reason, _) in checkout.cells(&run) {
         let wanted = match target == TARGET {

@@ -11,24 +11,18 @@ fn parts_that_begin_with_packed_records_make_a_whole_run() {
     let checkout = Checkout::with(&["slow", "crash"]);
     // Contexts beyond the committed golden, so that a golden must be made.
     checkout.profile(&format!("{PROFILE}{LONG}"));
-    let (_, models) = checkout.own_models();
     let script = Checkout::real_repo().root;
     let script = script.join("examples/rented-gpu/part.sh");
     let bench = format!("{} bench", env!("CARGO_BIN_EXE_xtask"));
     let part = || {
-        let like = checkout.command(&[], &[]);
-        let environment = like
-            .get_envs()
-            .filter_map(|(key, value)| Some((key, value?)));
         Command::new("sh")
             .arg(&script)
             .args(["--engines", "fake.cpu.f32,fake+slow.cpu.f32"])
             .current_dir(checkout.path(""))
-            .envs(environment)
+            .envs(checkout.environment())
             .env("BENCH", &bench)
             .env("PROFILE", "test")
             .env("MODEL", "tiny-llama")
-            .env("BENCH_MODELS_DIR", &models)
             .env("MINUTES", "0")
             .output()
             .expect("sh can be started")
@@ -48,7 +42,7 @@ fn parts_that_begin_with_packed_records_make_a_whole_run() {
         assert!(parts < 50, "it never ends: {}", text(&output));
         // The next machine gets only the packed records.
         std::fs::remove_dir_all(checkout.path("lent")).expect("it was there");
-        std::fs::remove_file(models.join("tiny-llama/golden.json")).expect("it was made");
+        std::fs::remove_file(checkout.path("models/tiny-llama/golden.json")).expect("it was made");
         assert!(!text(&output).contains("is made to reach") || parts == 1);
     }
     assert!(parts > 2, "nothing was stopped");

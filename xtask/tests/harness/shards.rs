@@ -36,7 +36,6 @@ fn run(name: &str, dir: &Path, environment: &[(&str, &str)]) -> Output {
 fn a_slurm_array_makes_a_whole_run() {
     let checkout = Checkout::with(&[]);
     let dir = checkout.path("");
-    let (target, models) = (checkout.path("target"), checkout.repo().models_dir);
     let bench = format!("{} bench", env!("CARGO_BIN_EXE_xtask"));
     // A made-up scheduler that only notes which tasks are to be started again.
     let bin = checkout.path("bin");
@@ -47,33 +46,26 @@ fn a_slurm_array_makes_a_whole_run() {
     );
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", bin.display());
-    let fleet = fleet();
-    let lock = checkout.path("bench.lock");
-    let (fleet, target, models) = (fleet.to_str(), target.to_str(), models.to_str());
-    let lock = lock.to_str();
+    let fleet = fleet().display().to_string();
+    let own = checkout.environment();
+    let own = own.each_ref().map(|(name, path)| (*name, path.as_str()));
     let requeued = || std::fs::read_to_string(dir.join("requeued")).unwrap_or_default();
     for task in ["3", "4"] {
         for go in 1.. {
             let before = requeued();
-            let output = run(
-                "slurm.sbatch",
-                &dir,
-                &[
-                    ("SLURM_ARRAY_JOB_ID", "77"),
-                    ("SLURM_ARRAY_TASK_ID", task),
-                    ("SLURM_ARRAY_TASK_MIN", "3"),
-                    ("SLURM_ARRAY_TASK_COUNT", "2"),
-                    ("SLURM_SUBMIT_DIR", "."),
-                    ("FLEET", fleet.expect("it is UTF-8")),
-                    ("PATH", &path),
-                    ("BENCH", &bench),
-                    ("PROFILE", "test"),
-                    ("MINUTES", "0"),
-                    ("CARGO_TARGET_DIR", target.expect("it is UTF-8")),
-                    ("BENCH_MODELS_DIR", models.expect("it is UTF-8")),
-                    ("BENCH_LOCK", lock.expect("it is UTF-8")),
-                ],
-            );
+            let slurm = [
+                ("SLURM_ARRAY_JOB_ID", "77"),
+                ("SLURM_ARRAY_TASK_ID", task),
+                ("SLURM_ARRAY_TASK_MIN", "3"),
+                ("SLURM_ARRAY_TASK_COUNT", "2"),
+                ("SLURM_SUBMIT_DIR", "."),
+                ("FLEET", fleet.as_str()),
+                ("PATH", path.as_str()),
+                ("BENCH", bench.as_str()),
+                ("PROFILE", "test"),
+                ("MINUTES", "0"),
+            ];
+            let output = run("slurm.sbatch", &dir, &[&own[..], &slurm].concat());
             assert!(output.status.success(), "{}", text(&output));
             assert!(go < 50, "it never ends: {}", text(&output));
             if requeued() == before {

@@ -141,13 +141,9 @@ fn a_disk_that_fills_up_costs_what_was_not_written() {
 #[test]
 fn a_model_that_goes_away_is_no_failure_of_the_engine() {
     let checkout = Checkout::with(&[]);
-    let (original, models) = checkout.own_models();
-    let environment = [
-        ("BENCH_MODELS_DIR", models.to_str().expect("it is UTF-8")),
-        ("FAKE_DECODE_US", "20000"),
-    ];
-    let child = started(&checkout, &environment);
-    let weights = models.join("tiny-llama/model.safetensors");
+    let weights = checkout.path("models/tiny-llama/model.safetensors");
+    let original = std::fs::read_link(&weights).expect("it is a link");
+    let child = started(&checkout, &[("FAKE_DECODE_US", "20000")]);
     std::fs::remove_file(&weights).expect("it is ours");
     let output = child.wait_with_output().expect("it can be waited for");
     let said = ended(&output, 1);
@@ -164,8 +160,7 @@ fn a_model_that_goes_away_is_no_failure_of_the_engine() {
         ends.collect::<Vec<_>>()
     );
     let before = files(&checkout.path("runs"));
-    std::os::unix::fs::symlink(original.join("model.safetensors"), &weights)
-        .expect("it can be put back");
+    std::os::unix::fs::symlink(original, &weights).expect("it can be put back");
     let after = goes_on(&checkout, &before);
     row("model deleted in mid-run", "error, resumes", &after);
 }

@@ -13,7 +13,7 @@
 #[path = "../harness/checkout.rs"]
 mod checkout;
 
-use checkout::{Checkout, library, text};
+use checkout::{Checkout, embedded, library, text};
 use provision::build;
 use schema::record::{Status, Telemetry};
 use schema::registry::{Build, CargoBuild};
@@ -60,7 +60,6 @@ fn profile() -> String {
 /// A machine with the scripted card, and a checkout whose measured targets are the fake on a GPU.
 struct Machine {
     checkout: Checkout,
-    models: PathBuf,
     card: TempDir,
     _alone: MutexGuard<'static, ()>,
 }
@@ -83,7 +82,7 @@ impl Machine {
             format!("{head}variant = \"ok\"{on_gpu}\n{device}")
         });
         checkout.profile(&profile());
-        let (_, models) = checkout.own_models_of(MODEL);
+        checkout.link_model(&embedded(MODEL));
         let card = tempfile::tempdir().expect("a temporary directory can be made");
         let built = library(card.path(), "tests/rehearsal/nvml.c");
         std::fs::rename(built, card.path().join("libnvidia-ml.so.1")).expect("it was built");
@@ -96,7 +95,6 @@ impl Machine {
         }
         Self {
             checkout,
-            models,
             card,
             _alone: alone,
         }
@@ -106,7 +104,6 @@ impl Machine {
     fn xtask(&self, arguments: &[&str], lacks: &str) {
         let environment = [
             ("LD_LIBRARY_PATH", self.card.path().to_str().expect("UTF-8")),
-            ("BENCH_MODELS_DIR", self.models.to_str().expect("UTF-8")),
             ("NVML_LACKS", lacks),
             ("CUDA_LACKS", lacks),
             ("FAKE_PREFILL_US", "200"),
