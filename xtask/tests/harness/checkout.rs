@@ -1,5 +1,5 @@
-//! A checkout in a temporary directory whose only engine is `fake`, which is also the reference;
-//! and `cargo xtask` run in it.
+//! A checkout in a temporary directory, and `cargo xtask` run in it. Its only engine is `fake`, which
+//! is also the reference; or it has the real registries and nothing else.
 
 use base::repo::Repo;
 use harness::devices::Named;
@@ -7,9 +7,11 @@ use harness::engine::Program;
 use runs::results::Results;
 use schema::record::Status;
 use schema::run::Run;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
 /// The directory of the embedded model that tests use, made once for all of them.
 fn tiny_llama() -> &'static Path {
@@ -78,8 +80,27 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
+/// Copy the wanted entries of a directory, and everything in wanted directories.
+fn copy(from: &Path, to: &Path, is_wanted: &dyn Fn(&Path) -> bool) {
+    std::fs::create_dir_all(to).expect("a directory can be made");
+    for entry in std::fs::read_dir(from).expect("it is in the repository") {
+        let path = entry.expect("it is in the repository").path();
+        if !is_wanted(&path) {
+            continue;
+        }
+        let to = to.join(path.file_name().expect("it has a name"));
+        match path.is_dir() {
+            true => copy(&path, &to, is_wanted),
+            false => drop(std::fs::copy(&path, &to).expect("a file can be copied")),
+        }
+    }
+}
+
 /// The golden, with which the gate compares targets.
 const GOLDEN: &str = "data/golden/tiny-llama.json";
+
+/// As on a machine without Python.
+pub const NO_PYTHON: (&str, &str) = ("BENCH_PYTHON", "/nonexistent/python3");
 
 /// A checkout, which is deleted when dropped.
 pub struct Checkout {
@@ -87,30 +108,39 @@ pub struct Checkout {
 }
 
 impl Checkout {
+    /// Make an empty directory.
+    fn empty() -> Self {
+        Self {
+            dir: tempfile::tempdir().expect("a temporary directory can be made"),
+        }
+    }
+
+    /// Make a checkout with the real data and registries, but without the engines' code, models and
+    /// runs: for messages that must come before anything is built, fetched or measured.
+    pub fn bare() -> Self {
+        let checkout = Self::empty();
+        copy(&root().join("data"), &checkout.path("data"), &|path| {
+            !path.ends_with("data/results") && !path.ends_with("data/models")
+        });
+        copy(&root().join("engines"), &checkout.path("engines"), &|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        });
+        checkout
+    }
+
     /// Make a checkout whose targets are the plain fake and the given variants of it.
     pub fn with(variants: &[&str]) -> Self {
-        let checkout = Self {
-            dir: tempfile::tempdir().expect("a temporary directory can be made"),
-        };
-        let root = root();
-        for name in ["data/scenarios", "data/golden", "engines"] {
-            std::fs::create_dir_all(checkout.path(name)).expect("a directory can be made");
-        }
-        for entry in std::fs::read_dir(root.join("data/scenarios")).expect("there are scenarios") {
-            let entry = entry.expect("a directory can be read");
-            if !entry.path().is_file() {
-                continue; // the micro suites' texts
-            }
-            let to = checkout.path("data/scenarios").join(entry.file_name());
-            std::fs::copy(entry.path(), to).expect("a file can be copied");
-        }
+        let checkout = Self::empty();
+        let data = root().join("data");
+        let scenarios = checkout.path("data/scenarios");
+        // Directories hold the micro suites' texts.
+        copy(&data.join("scenarios"), &scenarios, &Path::is_file);
         for name in ["parity.toml", "models.toml", "models.lock"] {
-            std::fs::copy(
-                root.join("data").join(name),
-                checkout.path("data").join(name),
-            )
-            .expect("a file can be copied");
+            let to = checkout.path("data").join(name);
+            std::fs::copy(data.join(name), to).expect("a file can be copied");
         }
+        std::fs::create_dir_all(checkout.path("data/golden")).expect("a directory can be made");
         let mut registry = format!(
             "baseline = \"fake.cpu.f32\"\nreference = \"fake.cpu.f32\"\ncross_check = \"fake.cpu.f32\"\n\
              [[engine]]\nid = \"fake\"\nname = \"fake\"\nabout = \"\"\nhomepage = \"\"\n\
@@ -193,6 +223,24 @@ impl Checkout {
         self.dir.path().join(name)
     }
 
+    /// Return every file and directory, with its length and modification time.
+    pub fn tree(&self) -> BTreeMap<PathBuf, (u64, SystemTime)> {
+        let mut all = BTreeMap::new();
+        let mut dirs = vec![self.dir.path().to_owned()];
+        while let Some(dir) = dirs.pop() {
+            for entry in std::fs::read_dir(dir).expect("it is ours") {
+                let entry = entry.expect("it is ours");
+                let data = entry.metadata().expect("it is ours");
+                let written = data.modified().expect("the file system knows times");
+                all.insert(entry.path(), (data.len(), written));
+                if data.is_dir() {
+                    dirs.push(entry.path());
+                }
+            }
+        }
+        all
+    }
+
     /// Link a model, file by file, into the models of this checkout.
     pub fn link_model(&self, original: &Path) {
         let name = original.file_name().expect("it is a model's directory");
@@ -222,6 +270,7 @@ impl Checkout {
         command
             .args(arguments)
             .current_dir(self.dir.path())
+            .env_remove("BENCH_ROOT")
             .envs(self.environment())
             .envs(environment.iter().copied());
         command

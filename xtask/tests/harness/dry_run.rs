@@ -1,15 +1,14 @@
 //! Tests that `--dry-run` describes a run and leaves every file and directory as it was; and tests
 //! of `list`.
 
-use crate::bare::Bare;
-use crate::checkout::{ended, says, text};
+use crate::checkout::{Checkout, NO_PYTHON, says, text};
 use crate::synthetic::Synthetic;
 use serde_json::Value;
 
 /// Return what a dry run prints to stdout; it must succeed and change nothing.
-fn dry_run(bare: &Bare, arguments: &[&str]) -> String {
+fn dry_run(bare: &Checkout, arguments: &[&str]) -> String {
     let before = bare.tree();
-    let output = bare.xtask(arguments);
+    let output = bare.xtask(arguments, &[NO_PYTHON]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert_eq!(bare.tree(), before, "{arguments:?}");
     let said = String::from_utf8(output.stdout).expect("it is text");
@@ -19,7 +18,7 @@ fn dry_run(bare: &Bare, arguments: &[&str]) -> String {
 
 #[test]
 fn a_dry_run_says_what_would_be_built_fetched_and_measured() {
-    let bare = Bare::new();
+    let bare = Checkout::bare();
     bare.write("target/programs/lmrs/lmrs-bench", "");
     let said = dry_run(&bare, &["bench-all", "--profile", "cpu", "--dry-run"]);
     let words = [
@@ -44,7 +43,7 @@ fn a_dry_run_says_what_would_be_built_fetched_and_measured() {
 
 #[test]
 fn what_is_chosen_and_what_is_here_changes_what_it_says() {
-    let bare = Bare::new();
+    let bare = Checkout::bare();
     let files = ["config.json", "tokenizer.json", "tokenizer_config.json"];
     for file in files
         .into_iter()
@@ -82,22 +81,20 @@ fn what_is_chosen_and_what_is_here_changes_what_it_says() {
 }
 
 /// Return what a refused dry run prints: the whole description, and the reason, with exit status 2.
-fn refused(bare: &Bare, arguments: &[&str]) -> String {
+fn refused(bare: &Checkout, arguments: &[&str]) -> String {
     let before = bare.tree();
-    let output = bare.xtask(arguments);
-    let said = ended(&output, 2);
+    let said = bare.ended(arguments, &[NO_PYTHON], 2);
     assert_eq!(bare.tree(), before, "{arguments:?}");
     said
 }
 
 #[test]
 fn a_gpu_s_profile_names_every_check_and_finds_nothing_that_refuses() {
-    let bare = Bare::new();
+    let bare = Checkout::bare();
     let before = bare.tree();
-    let mut command = bare.command(&["bench-all", "--profile", "gpu", "--dry-run"]);
-    let output = command.env("HF_HOME", bare.path("hub")).output();
-    let output = output.expect("the binary can be started");
-    let said = ended(&output, 0);
+    let home = bare.path("hub").display().to_string();
+    let asked = ["bench-all", "--profile", "gpu", "--dry-run"];
+    let said = bare.ended(&asked, &[("HF_HOME", &home)], 0);
     assert_eq!(bare.tree(), before);
     let words = [
         "  lengths: contexts of up to 8256 tokens, llama-3.2-1b has 131072 positions\n",
@@ -115,7 +112,7 @@ fn a_gpu_s_profile_names_every_check_and_finds_nothing_that_refuses() {
 
 #[test]
 fn a_plan_that_no_model_can_hold_is_refused_before_anything_is_done() {
-    let bare = Bare::new();
+    let bare = Checkout::bare();
     let profile = std::fs::read_to_string(bare.path("data/profiles/smoke.toml"));
     let profile = profile.expect("it was copied");
     let (head, _) = profile.split_once("[scenarios.").expect("it has scenarios");
@@ -136,7 +133,7 @@ fn a_plan_that_no_model_can_hold_is_refused_before_anything_is_done() {
 
 #[test]
 fn a_dry_run_of_an_earlier_run_says_what_is_left_of_it() {
-    let bare = Bare::new();
+    let bare = Checkout::bare();
     let run = Synthetic::new("20260101-000000-cpu-1a2b", &["candle.cpu.f32"]);
     let dir = run.write(&bare.path("data/results"));
     let resumed = ["bench-all", "--resume", "latest", "--dry-run"];
@@ -151,12 +148,13 @@ fn a_dry_run_of_an_earlier_run_says_what_is_left_of_it() {
 
 #[test]
 fn lists_are_json_with_names_that_stay() {
-    let bare = Bare::new();
+    let bare = Checkout::bare();
     let run = Synthetic::new("20260101-000000-cpu-1a2b", &["candle.cpu.f32"]);
     run.write(&bare.path("data/results"));
     let before = bare.tree();
     let list = |arguments: &[&str]| {
-        let output = bare.xtask(&[&["list", "--json"][..], arguments].concat());
+        let asked = [&["list", "--json"][..], arguments].concat();
+        let output = bare.xtask(&asked, &[NO_PYTHON]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
         serde_json::from_slice::<Value>(&output.stdout).expect("it is JSON alone")
     };

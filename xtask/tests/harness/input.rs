@@ -4,8 +4,7 @@
 //! Every verb that is given an unknown name exits with status 2, suggests the nearest known name,
 //! and locks, makes and writes nothing.
 
-use crate::bare::Bare;
-use crate::checkout::{Checkout, PROFILE, ended, says, text};
+use crate::checkout::{Checkout, NO_PYTHON, PROFILE, says, text};
 use crate::synthetic::Synthetic;
 use schema::record::Status;
 
@@ -71,7 +70,7 @@ fn without_python_a_python_engine_is_unavailable_and_the_rest_is_measured() {
     checkout.write("engines/engines.toml", &format!("{registry}{python}"));
     checkout.write("engines/snake.py", "");
     checkout.write("engines/snake.lock", "torch==2.9.0\n");
-    let run = checkout.measured(&[("BENCH_PYTHON", "/nonexistent/python3")]);
+    let run = checkout.measured(&[NO_PYTHON]);
     for (target, cell, status, reason, _) in checkout.cells(&run) {
         if target == "snake.cpu.f32" {
             assert_eq!(status, Status::Unavailable, "{cell}: {reason}");
@@ -163,18 +162,14 @@ const CASES: [(&[&str], &str, &str); 28] = [
 
 #[test]
 fn a_wrong_name_is_said_with_the_nearest_before_anything_is_made() {
-    let bare = Bare::new();
+    let bare = Checkout::bare();
     Synthetic::new(RUN, &["candle.cpu.f32"]).write(&bare.path("data/results"));
     // Another process holds the machine's lock, which must not hide the message about the name.
-    let lock = bare.path("bench.lock");
-    let held = std::fs::File::create(&lock).expect("it is ours");
+    let held = std::fs::File::create(bare.path("bench.lock")).expect("it is ours");
     held.lock().expect("nobody else has it");
     let before = bare.tree();
     let refused = |arguments: &[&str], words: &[&str]| {
-        let mut command = bare.command(arguments);
-        command.env("BENCH_PYTHON", "/nonexistent/python3");
-        command.env("BENCH_LOCK", &lock);
-        let output = command.output().expect("the binary can be started");
+        let output = bare.xtask(arguments, &[NO_PYTHON]);
         let said = text(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         says(&said, words);
@@ -200,7 +195,7 @@ fn a_wrong_name_is_said_with_the_nearest_before_anything_is_made() {
 
 #[test]
 fn what_a_data_file_names_wrongly_is_no_mistake_of_the_command_line() {
-    let bare = Bare::new();
+    let bare = Checkout::bare();
     let profile = std::fs::read_to_string(bare.path("data/profiles/smoke.toml"));
     let profile = profile.expect("it was copied");
     let faults = [
@@ -210,7 +205,7 @@ fn what_a_data_file_names_wrongly_is_no_mistake_of_the_command_line() {
     for (right, wrong) in faults {
         assert!(profile.contains(right), "{profile}");
         bare.write("data/profiles/smoke.toml", &profile.replace(right, wrong));
-        let said = ended(&bare.xtask(&["bench", "--profile", "smoke"]), 1);
+        let said = bare.ended(&["bench", "--profile", "smoke"], &[NO_PYTHON], 1);
         assert!(said.contains("data/profiles/smoke.toml"), "{said}");
     }
 }

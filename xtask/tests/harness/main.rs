@@ -2,7 +2,6 @@
 //! its own in a temporary directory. No test asserts a wall-clock time; timing is compared with the
 //! times at which `fake` says it really emitted tokens.
 
-mod bare;
 mod blocks;
 mod bundle;
 mod checkout;

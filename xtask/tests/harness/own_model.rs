@@ -2,8 +2,7 @@
 //! shows it under its name; and of bad models, each refused in one line with exit status 2 and
 //! nothing kept. The engine is `fake`, so the golden that is made is fake's.
 
-use crate::bare::Bare;
-use crate::checkout::{Checkout, ended, says, text};
+use crate::checkout::{Checkout, NO_PYTHON, says, text};
 use crate::hub::{FakeHub, File};
 use models::{Architecture, ModelFile, ModelSpec, Origin};
 use schema::model::Source;
@@ -70,8 +69,8 @@ fn a_directory_is_measured_and_shown_under_its_name() {
     assert!(page.contains("My Model"), "the site doesn't name it");
 
     // To repeat the run, the model must be brought again, and is the same model.
-    let again = checkout.xtask(&["reproduce", "latest"], &environment);
-    says(&ended(&again, 2), &["was copied from a directory"]);
+    let again = checkout.ended(&["reproduce", "latest"], &environment, 2);
+    says(&again, &["was copied from a directory"]);
     let fetched = checkout.xtask(&["fetch", "mine/My Model"], &environment);
     assert!(text(&fetched).contains(&model.id), "{}", text(&fetched));
 }
@@ -151,7 +150,7 @@ fn a_dry_run_looks_at_a_directory_and_keeps_nothing() {
 
 #[test]
 fn a_bad_model_is_one_line_and_status_2() {
-    let bare = Bare::new();
+    let bare = Checkout::bare();
     write_model(&bare.path("half"), 2);
     let second = bare.path("half/model-00002-of-00002.safetensors");
     std::fs::remove_file(second).expect("it was written");
@@ -171,7 +170,7 @@ fn a_bad_model_is_one_line_and_status_2() {
         (["fetch", "hf:nobody"], "hf:org/repo"),
     ];
     for (arguments, word) in cases {
-        let said = ended(&bare.xtask(&arguments), 2);
+        let said = bare.ended(&arguments, &[NO_PYTHON], 2);
         assert!(said.contains(word), "{said}");
         assert_eq!(said.trim_end().lines().count(), 1, "{said}");
         assert!(
@@ -184,7 +183,7 @@ fn a_bad_model_is_one_line_and_status_2() {
         ["verify", "--profile", "smoke", "--model", "./half"],
     ];
     for arguments in cases {
-        let said = ended(&bare.xtask(&arguments), 2);
+        let said = bare.ended(&arguments, &[NO_PYTHON], 2);
         assert!(said.contains("lacks model-00002"), "{said}");
         assert!(
             !bare.path("models").exists(),

@@ -2,8 +2,7 @@
 //! refusals. The engine is `fake`, which is its own reference: a prompt that isn't recorded
 //! correctly is a wrong output.
 
-use crate::bare::Bare;
-use crate::checkout::{Checkout, PROFILE, ended, says, text};
+use crate::checkout::{Checkout, NO_PYTHON, PROFILE, says, text};
 use crate::own_model::write_model;
 use schema::record::Status;
 use schema::run::Run;
@@ -247,7 +246,7 @@ fn what_cannot_be_asked_is_refused_in_a_line_and_leaves_nothing() {
 
 #[test]
 fn a_dry_run_fetches_no_tokenizer() {
-    let bare = Bare::new();
+    let bare = Checkout::bare();
     bare.write("mine.jsonl", MINE);
     let before = bare.tree();
     let asked = [
@@ -258,7 +257,7 @@ fn a_dry_run_fetches_no_tokenizer() {
         "mine.jsonl",
         "--dry-run",
     ];
-    let said = ended(&bare.xtask(&asked), 2);
+    let said = bare.ended(&asked, &[NO_PYTHON], 2);
     says(&said, &["`cargo xtask fetch tiny-llama` first"]);
     assert_eq!(bare.tree(), before);
 }
