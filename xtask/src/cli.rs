@@ -1,11 +1,9 @@
 //! The command line: every verb, its options and an example. Other modules implement the verbs.
 
-mod args;
 mod help;
 
 use crate::{test, tidy};
 use anyhow::Result;
-use args::VerifyArgs;
 use base::repo::Repo;
 use base::say;
 use bench::{beside, handicap, job, list, reproduce, trace};
@@ -63,7 +61,7 @@ enum Verb {
     #[command(
         after_help = "Example:\n  cargo xtask verify\n  cargo xtask verify --model tiny-llama --engines candle\n  cargo xtask verify --mutants"
     )]
-    Verify(VerifyArgs),
+    Verify(verify::Options),
     /// Make or download models and verify their hashes.
     #[command(
         after_help = "Example:\n  cargo xtask fetch tiny-llama\n  HF_TOKEN=… cargo xtask fetch llama-3.2-1b"
@@ -241,8 +239,8 @@ impl Cli {
                 watching::command(&repo, options.processes, options.json)
             }
             Verb::Calibrate(options) => calibrate::instrument(&repo, options.quick, options.json),
-            Verb::Verify(args) => watch::session(args.tui, |control| {
-                verify::run(&repo, &args.options(control))
+            Verb::Verify(options) => watch::session(options.tui, |control| {
+                verify::run(&repo, &verify::Options { control, ..options })
             }),
             Verb::Fetch(options) => fetch::command(&repo, &options).map(done),
             Verb::Build {

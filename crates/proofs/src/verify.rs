@@ -25,23 +25,38 @@ use std::process::ExitCode;
 use watch::Control;
 use watch::event::{Event, Stage};
 
-/// Options of the command.
+/// Options of the command, as the command line gives them.
+#[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Models to verify with; empty = [`ModelSpec::SMALL`].
-    pub models: Vec<String>,
-    /// The profile whose targets are verified, where `engines` names none.
-    pub profile: String,
-    /// Engine or target ids; empty = all of the profile's.
+    /// Models, comma-separated: ids, `hf:org/repo[@revision]` or directories; by default the tiny
+    /// ones.
+    #[arg(long, value_delimiter = ',')]
+    pub model: Vec<String>,
+    /// Engine or target ids, comma-separated; by default all of the profile's.
+    #[arg(long, value_delimiter = ',')]
     pub engines: Vec<String>,
-    /// Test the gate itself, with mutants.
+    /// The profile whose targets are verified: see `cargo xtask list`.
+    #[arg(long, default_value = "cpu")]
+    pub profile: String,
+    /// Test the checks themselves: mutants must fail the gate, and forged stamps must fail the
+    /// audit.
+    #[arg(long, conflicts_with_all = ["model", "engines", "profile", "bless", "context"])]
     pub mutants: bool,
-    /// First make the goldens anew from the reference.
+    /// Make the goldens anew from the reference first.
+    #[arg(long)]
     pub bless: bool,
-    /// Context lengths (tokens) to verify beyond the usual ones.
-    pub contexts: Vec<u32>,
+    /// Verify contexts of these lengths too (tokens, comma-separated). Beyond 1 024 the golden is
+    /// extended to reach them.
+    #[arg(long, value_name = "TOKENS", value_delimiter = ',')]
+    pub context: Vec<u32>,
     /// Print records instead of a table.
+    #[arg(long)]
     pub json: bool,
+    /// Show a dashboard; without a terminal, plain progress all the same.
+    #[arg(long)]
+    pub tui: bool,
     /// The handle by which the user pauses, skips or stops parts of the work.
+    #[arg(skip)]
     pub control: Control,
 }
 
@@ -49,7 +64,7 @@ pub struct Options {
 /// missing, or a mutant passes.
 pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
-    let models = ModelSpec::named_or_small(&brought::ids(repo, &options.models)?);
+    let models = ModelSpec::named_or_small(&brought::ids(repo, &options.model)?);
     let targets = match options.mutants {
         true => Vec::new(), // they are hidden, and no profile's
         false => profile_targets(
@@ -71,7 +86,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let mut makes = options.bless;
     let limits = repo.parity_limits()?;
     for model in &models {
-        makes = makes || goldens::is_any_lacking(repo, model, &targets, &options.contexts)?;
+        makes = makes || goldens::is_any_lacking(repo, model, &targets, &options.context)?;
     }
     let judges = match makes {
         true => judges::to_build(&registry),
@@ -98,14 +113,14 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
                 threads: threads(),
             };
             if options.bless {
-                let asked = maker.whole(&options.contexts)?;
+                let asked = maker.whole(&options.context)?;
                 write_golden(repo, subject, &asked.golden)?;
                 golden::write(repo, &asked)?;
             } else {
-                goldens::ensure(&maker, &options.contexts)?;
+                goldens::ensure(&maker, &options.context)?;
             }
         }
-        let goldens = Goldens::load(repo, model, &targets, &options.contexts)?;
+        let goldens = Goldens::load(repo, model, &targets, &options.context)?;
         for target in &targets {
             options.control.checkpoint()?;
             told::begin(model, target);
