@@ -2,7 +2,6 @@
 
 use crate::common::{self, Engine, Made, check, made, plain};
 use schema::capacity::Capacity;
-use schema::key::{Twin, TwinRole, twin_name};
 use schema::own_prompts::OwnPrompts;
 use schema::record::Status;
 use schema::scenario::{Axis, LoadShape, PromptSource};
@@ -118,24 +117,14 @@ fn two_runs_of_the_same_targets_agree_on_what_lies_between_these() {
 
 /// Let the first target of a run run twice, and the second time `times` as long in every block.
 fn with_twin(mut made: Made, times: f64) -> Made {
-    let target = "a.cpu.f32";
-    for invocation in 0..5 {
-        let engine = Engine {
-            target,
-            prefill_ns: (3e6 * times) as u64,
-            step_ns: (1e6 * times) as u64,
-            ..plain()
-        };
-        let mut log = common::log(&engine, invocation, 22, u64::from(invocation) + 77);
-        log.launch.target = twin_name(target);
-        made.run.twins.push(log);
-    }
-    let budget = made.run.budget.get_or_insert_default();
-    budget.twins.push(Twin {
-        target: target.into(),
-        role: TwinRole::Fastest,
-        cost_s: 1.0,
-    });
+    let engine = Engine {
+        target: "a.cpu.f32",
+        prefill_ns: (3e6 * times) as u64,
+        step_ns: (1e6 * times) as u64,
+        ..plain()
+    };
+    let second = |block| common::log(&engine, block, 22, u64::from(block) + 77);
+    made.twice(engine.target, (0..5).map(second));
     made
 }
 

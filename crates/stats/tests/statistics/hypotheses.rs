@@ -1,6 +1,6 @@
 //! Tests of predictions against made-up cells whose intervals are worked out by hand.
 
-use crate::common::{Engine, Made, SCENARIO, assert_close, made, plain};
+use crate::common::{Engine, Made, SCENARIO, assert_close, made, place, plain, prediction};
 use schema::hypothesis::{CaseSelector, Claim, Hypothesis, NamedCases, Place, Selector};
 use schema::record::Status;
 use schema::scenario::Axis;
@@ -58,42 +58,14 @@ impl Stage {
     }
 
     fn judge(&self, hypothesis: &Hypothesis) -> Finding {
-        self.ask(hypothesis, &anywhere(), None)
-    }
-}
-
-fn anywhere() -> Place {
-    Place {
-        id: "anywhere".into(),
-        about: "any".into(),
-        backends: vec![],
-        parameters_min: None,
-        command: "make it so".into(),
-    }
-}
-
-fn selector(targets: &[&str]) -> Selector {
-    Selector {
-        targets: targets.iter().map(|&t| t.to_owned()).collect(),
-        ..Selector::default()
+        self.ask(hypothesis, &place(&[]), None)
     }
 }
 
 fn says(claim: Claim, targets: &[&str]) -> Hypothesis {
     Hypothesis {
-        id: "h".into(),
-        group: "g".into(),
-        says: "s".into(),
-        reading: "r".into(),
-        place: "anywhere".into(),
-        claim,
         metric: Some("ttft_ns".into()),
-        scenarios: vec![SCENARIO.into()],
-        at: CaseSelector::default(),
-        of: selector(targets),
-        per_engine: false,
-        any: false,
-        command: None,
+        ..prediction(claim, SCENARIO, targets)
     }
 }
 
@@ -365,7 +337,7 @@ fn elsewhere_nothing_is_measured_and_it_says_why() {
     let ask = |stage: &Stage, place: &Place, n| stage.ask(&hypothesis, place, n);
     let big = Place {
         parameters_min: Some(1000),
-        ..anywhere()
+        ..place(&[])
     };
     assert_eq!(ask(&stage, &big, Some(1000)).verdict, Verdict::Confirmed);
     assert_eq!(ask(&stage, &big, Some(999)).why, "its model is too small");
@@ -373,15 +345,12 @@ fn elsewhere_nothing_is_measured_and_it_says_why() {
         ask(&stage, &big, None).why,
         "the size of its model is not known"
     );
-    let gpu = Place {
-        backends: vec!["cuda".into()],
-        ..anywhere()
-    };
+    let gpu = place(&["cuda"]);
     assert_eq!(ask(&stage, &gpu, None).why, "it ran nothing on cuda");
     let never = says(Claim::Unmeasured { why: "no".into() }, &[]);
     assert_eq!(stage.judge(&never).why, "no");
     stage.made.run.header.plan.publishable = false;
-    let finding = ask(&stage, &anywhere(), None);
+    let finding = ask(&stage, &place(&[]), None);
     assert_eq!(finding.verdict, Verdict::NotMeasured);
     assert!(finding.why.contains("too few samples"), "{}", finding.why);
 }

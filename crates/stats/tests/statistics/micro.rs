@@ -1,8 +1,8 @@
 //! Tests of the micro suites of made-up runs: records of known durations must give these numbers,
 //! and what is missing or failed must give none.
 
-use crate::common::{assert_close, made, plain};
-use schema::hypothesis::{CaseSelector, Claim, Hypothesis, Place, Selector};
+use crate::common::{assert_close, made, place, plain, prediction};
+use schema::hypothesis::{Claim, Hypothesis};
 use schema::micro::record::{MicroFailed, MicroStart};
 use schema::micro::{
     MicroLaunch, MicroLog, MicroPlan, MicroSample, PlannedSuite, SuiteCase, Variant, Work,
@@ -280,37 +280,16 @@ fn a_prediction_about_a_suite_is_judged_by_its_cells() {
     let analysis = made.analyse();
     let mut run = run(&STEADY);
     run.header.plan.publishable = true;
-    let place = |backend: &str| Place {
-        id: "p".into(),
-        about: "a".into(),
-        backends: vec![backend.into()],
-        parameters_min: None,
-        command: "c".into(),
-    };
-    let no_better = |of: &str, than: &str| Hypothesis {
-        id: "h".into(),
-        group: "g".into(),
-        says: "s".into(),
-        reading: "r".into(),
-        place: "p".into(),
-        claim: Claim::Ratio {
+    let no_better = |of: &str, than: &str| {
+        let claim = Claim::Ratio {
             against: vec![than.into()],
             min: None,
             max: Some(1.0),
-        },
-        metric: None,
-        scenarios: vec!["micro/s".into()],
-        at: CaseSelector::default(),
-        of: Selector {
-            targets: vec![of.into()],
-            ..Selector::default()
-        },
-        per_engine: false,
-        any: false,
-        command: None,
+        };
+        prediction(claim, "micro/s", &[of])
     };
     let judge = |run: &Run, hypothesis: &Hypothesis, backend: &str| {
-        let place = place(backend);
+        let place = place(&[backend]);
         evaluate(hypothesis, &place, run, &analysis, &made.scenarios, None)
     };
     let found = judge(&run, &no_better("base", "fast"), "cpu");

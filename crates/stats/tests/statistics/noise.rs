@@ -1,8 +1,8 @@
 //! Tests of A/A pairs in made-up runs whose twins differ by a known amount.
 
 use crate::common::{CASE, Engine, Made, SCENARIO, check, log, made, plain};
-use schema::budget::{Budget, OverBudget};
-use schema::key::{CaseKey, Twin, TwinRole, twin_name};
+use schema::budget::OverBudget;
+use schema::key::{CaseKey, twin_name};
 use schema::record::Status;
 use stats::analysis::{MetricId, Role, Verdict};
 use stats::noise::inflation;
@@ -19,21 +19,11 @@ fn still(target: &'static str, prefill_ns: u64) -> Engine {
 
 /// Let a target run twice: the second launches take `prefill_ns`, by block.
 fn twin(made: &mut Made, target: &'static str, prefill_ns: &[u64]) {
-    for (invocation, &prefill_ns) in prefill_ns.iter().enumerate() {
+    let logs = (0..).zip(prefill_ns).map(|(invocation, &prefill_ns)| {
         let engine = still(target, prefill_ns);
-        let mut log = log(&engine, invocation as u32, 22, 1);
-        log.launch.target = twin_name(target);
-        made.run.twins.push(log);
-    }
-    made.run
-        .budget
-        .get_or_insert_with(Budget::default)
-        .twins
-        .push(Twin {
-            target: target.into(),
-            role: TwinRole::Fastest,
-            cost_s: 1.0,
-        });
+        log(&engine, invocation, 22, 1)
+    });
+    made.twice(target, logs);
 }
 
 /// Make a run of the baseline and a target that is 6 % faster; their launches vary a little.

@@ -27,7 +27,6 @@ fn serve(dues_ms: &[f64], service_ms: impl Fn(usize) -> f64) -> Vec<RequestRecor
                 case: common::CASE.into(),
                 id: index as u64,
                 prompt: index as u64,
-                warmup: false,
                 scheduled_ns: ns(due_ms),
                 sent_ns: ns(due_ms) + 20_000,
                 received_ns: ns(due_ms) + 30_000,
@@ -36,7 +35,7 @@ fn serve(dues_ms: &[f64], service_ms: impl Fn(usize) -> f64) -> Vec<RequestRecor
                 answered_ns: ns(free_ms) + 50_000,
                 batch: 1,
                 output_ids: vec![0; 2],
-                output_text: None,
+                ..RequestRecord::default()
             }
         })
         .collect()

@@ -17,7 +17,6 @@ fn request(id: u64, due_ms: u64, tokens_ms: &[u64]) -> RequestRecord {
         case: common::CASE.into(),
         id,
         prompt: id,
-        warmup: false,
         scheduled_ns: due_ms * MS,
         sent_ns: due_ms * MS + 1000,
         received_ns: due_ms * MS + 500,
@@ -26,7 +25,7 @@ fn request(id: u64, due_ms: u64, tokens_ms: &[u64]) -> RequestRecord {
         answered_ns: last * MS + 100_000,
         batch: 1,
         output_ids: vec![0; tokens_ms.len()],
-        output_text: None,
+        ..RequestRecord::default()
     }
 }
 

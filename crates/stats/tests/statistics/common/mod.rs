@@ -1,7 +1,8 @@
 //! A made-up run to analyse, and helpers that tests share. The records built here are consistent;
 //! each test changes the part that it is about.
-#![allow(dead_code)] // Each test binary uses its part.
 
+use schema::hypothesis::{CaseSelector, Claim, Hypothesis, Place, Selector};
+use schema::key::{Twin, TwinRole, twin_name};
 use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::record::{
@@ -15,7 +16,7 @@ use stats::analysis::{Analysis, Cell, Metric, MetricId};
 
 pub const SCENARIO: &str = "single_request";
 pub const CASE: &str = "p10";
-pub const NEW_TOKENS: u32 = 4;
+const NEW_TOKENS: u32 = 4;
 
 /// Assert equality to a relative 1e-9.
 #[track_caller]
@@ -94,6 +95,20 @@ impl Made {
     /// Add the judgement of a cell's outputs.
     pub fn judge(&mut self, check: CheckRecord) {
         self.run.checks.insert(check.key(), check);
+    }
+
+    /// Let a target run twice: these are its second launches, one for each block.
+    pub fn twice(&mut self, target: &str, second: impl Iterator<Item = LaunchLog>) {
+        for mut log in second {
+            log.launch.target = twin_name(target);
+            self.run.twins.push(log);
+        }
+        let budget = self.run.budget.get_or_insert_default();
+        budget.twins.push(Twin {
+            target: target.into(),
+            role: TwinRole::Fastest,
+            cost_s: 1.0,
+        });
     }
 
     pub fn log(&mut self, invocation: u32) -> &mut LaunchLog {
@@ -208,7 +223,7 @@ fn header(
     }
 }
 
-pub fn verified(target: &str) -> VerifyRecord {
+fn verified(target: &str) -> VerifyRecord {
     VerifyRecord {
         target: target.into(),
         model: "tiny-llama".into(),
@@ -230,10 +245,10 @@ pub fn check(target: &str, wrong: u64) -> CheckRecord {
         equal: 100,
         rescored: 7,
         wrong,
-        unchecked: 0,
         tie_width_nats: 0.5,
         gap_nats_max: 1.25,
         method: "re-scored by the reference".into(),
+        ..CheckRecord::default()
     }
 }
 
@@ -273,24 +288,20 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
             answered_ns: at + 60_000,
             batch: 1,
             output_ids: vec![1; NEW_TOKENS as usize],
-            output_text: None,
+            ..RequestRecord::default()
         });
         now = at + 80_000;
     }
     let case_start = records.get(1).map_or(now, |r| r.sent_ns);
     LaunchLog {
         file: format!("{}/{SCENARIO}.{invocation}.jsonl", engine.target).into(),
-        sha256: String::new(),
         launch: LaunchRecord {
             target: engine.target.into(),
             scenario: SCENARIO.into(),
             invocation,
-            attempt: 0,
             cases: vec![CASE.into()],
-            argv: vec![],
-            isa_limit: None,
             start_ns,
-            reused: false,
+            ..LaunchRecord::default()
         },
         ready: Some(Ready {
             version: "1".into(),
@@ -303,15 +314,12 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
             ..Ready::default()
         }),
         requests: records,
-        unanswered: vec![],
-        telemetry: vec![],
         case_ends: vec![CaseEnd {
             case: CASE.into(),
             start_ns: case_start,
             end_ns: now,
             peak_rss_bytes: Some(50_000_000),
-            witnessed: None,
-            canary: vec![],
+            ..CaseEnd::default()
         }],
         end: Some(End {
             status: Status::Ok,
@@ -319,5 +327,39 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
             stderr_tail: String::new(),
             end_ns: now,
         }),
+        ..LaunchLog::default()
+    }
+}
+
+/// Make a place that targets on these backends are measured for; without one, any.
+pub fn place(backends: &[&str]) -> Place {
+    Place {
+        id: "p".into(),
+        about: "any".into(),
+        backends: backends.iter().map(|&b| b.to_owned()).collect(),
+        parameters_min: None,
+        command: "make it so".into(),
+    }
+}
+
+/// Make a prediction about each scenario's leading metric of these targets; without one, of all.
+pub fn prediction(claim: Claim, scenario: &str, targets: &[&str]) -> Hypothesis {
+    Hypothesis {
+        id: "h".into(),
+        group: "g".into(),
+        says: "s".into(),
+        reading: "r".into(),
+        place: "p".into(),
+        claim,
+        metric: None,
+        scenarios: vec![scenario.into()],
+        at: CaseSelector::default(),
+        of: Selector {
+            targets: targets.iter().map(|&t| t.to_owned()).collect(),
+            ..Selector::default()
+        },
+        per_engine: false,
+        any: false,
+        command: None,
     }
 }
