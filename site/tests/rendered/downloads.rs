@@ -1,16 +1,15 @@
 //! The site's downloads: the files of every run, as described by the pages that offer them.
 
 use crate::common::launch::with_twins;
-use crate::common::{render, run, world};
+use crate::common::{render, run, usual, usual_site, world};
 use crate::html::{self, html_of, text_of};
 use std::collections::BTreeMap;
 
 #[test]
 fn the_downloads_are_what_the_page_says_of_them() {
-    let world = world(vec![run("cpu", 5, 22)]);
-    let pages = render(&world);
+    let (world, pages) = (usual(), usual_site());
     let dir = "data/20990102-030405-cpu-synthetic";
-    let text = text_of(&pages, "data.html");
+    let text = text_of(pages, "data.html");
     for name in ["results.json", "results.csv", "records.sha256"] {
         let bytes = &pages[&format!("{dir}/{name}")];
         assert!(text.contains(&schema::hash::sha256_hex(bytes)), "{name}");
@@ -22,10 +21,10 @@ fn the_downloads_are_what_the_page_says_of_them() {
         results["cells"].as_array().unwrap().len(),
         analysis.cells.len()
     );
-    let csv = html_of(&pages, &format!("{dir}/results.csv"));
+    let csv = html_of(pages, &format!("{dir}/results.csv"));
     let numbers: usize = analysis.cells.iter().map(|c| 1 + c.metrics.len()).sum();
     assert_eq!(csv.matches("\r\n").count(), 1 + numbers);
-    let list = html_of(&pages, &format!("{dir}/records.sha256"));
+    let list = html_of(pages, &format!("{dir}/records.sha256"));
     assert_eq!(list.lines().count(), world.runs[0].launches.len());
     assert!(
         list.lines()
@@ -60,9 +59,8 @@ fn every_run_has_its_downloads_and_only_a_packed_one_its_records() {
 
 #[test]
 fn charts_of_the_index_and_of_scenarios_are_files_too() {
-    let world = world(vec![run("cpu", 5, 22)]);
-    let pages = render(&world);
-    html::check(&pages);
+    let pages = usual_site();
+    html::check(pages);
     for (from, path) in [
         ("index.html", "chart/index.speed-up.svg"),
         (
@@ -70,14 +68,14 @@ fn charts_of_the_index_and_of_scenarios_are_files_too() {
             "chart/scenario.memory.memory-stack.svg",
         ),
     ] {
-        assert!(html_of(&pages, from).contains(&format!("{path}\">SVG</a>")));
-        let svg = html_of(&pages, path);
+        assert!(html_of(pages, from).contains(&format!("{path}\">SVG</a>")));
+        let svg = html_of(pages, path);
         html::read(path, svg).ids(path);
         for part in [
             "xmlns=\"http://www.w3.org/2000/svg\"",
             "prefers-color-scheme:dark",
             "class=\"title\"",
-            world.runs[0].header.id.as_str(),
+            "20990102-030405-cpu-synthetic",
         ] {
             assert!(svg.contains(part), "{path}: {part}");
         }

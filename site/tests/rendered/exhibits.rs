@@ -4,7 +4,7 @@
 //! charts along an axis that begins at 0.
 
 use crate::common::provenance::{add_facts, add_limits};
-use crate::common::{World, render, run, world};
+use crate::common::{World, run, usual, usual_site, world};
 use crate::html::{html_of, page, words};
 use crate::several::large;
 use schema::run::Run;
@@ -16,7 +16,7 @@ fn of(runs: Vec<Run>, path: &str) -> String {
 
 #[test]
 fn a_scenario_has_its_fit_its_strips_and_each_engines_best_at_first() {
-    let text = of(vec![run("cpu", 5, 22)], "scenario/single_request.html");
+    let text = html_of(usual_site(), "scenario/single_request.html");
     for part in [
         r#"id="fig-by-case-ttft_ns""#,
         "Growth exponent",
@@ -33,7 +33,7 @@ fn a_scenario_has_its_fit_its_strips_and_each_engines_best_at_first() {
 
 #[test]
 fn memory_is_shown_in_its_parts() {
-    let text = of(vec![run("cpu", 5, 22)], "scenario/memory.html");
+    let text = html_of(usual_site(), "scenario/memory.html");
     for part in ["fig-memory-stack", "KV cache", "everything else"] {
         assert!(text.contains(part), "{part}");
     }
@@ -43,7 +43,7 @@ const NO_LIMIT: &str = "no limit of its device was measured";
 
 #[test]
 fn a_roof_is_drawn_only_where_it_was_measured() {
-    let without = of(vec![run("cpu", 5, 22)], "scenario/single_request.html");
+    let without = html_of(usual_site(), "scenario/single_request.html");
     assert!(!without.contains("fig-roofline"));
     let mut measured = run("cpu", 5, 22);
     add_limits(&mut measured);
@@ -129,7 +129,7 @@ fn the_map_of_coverage_has_a_sign_for_every_cell() {
 
 #[test]
 fn a_matrix_says_which_engine_runs_which_architecture() {
-    let mut world = world(vec![run("cpu", 5, 22)]);
+    let mut world = usual();
     let [first, second, ..] = world.registry.engines.as_mut_slice() else {
         panic!("the synthetic registry has several engines");
     };
@@ -226,8 +226,7 @@ fn a_target_that_keeps_prompts_is_held_against_itself() {
 
 #[test]
 fn a_scenario_that_keeps_nothing_has_no_such_table() {
-    let world = world(vec![run("cpu", 5, 22)]);
-    let text = words(&world, "scenario/long_context.html");
+    let text = words(&usual(), "scenario/long_context.html");
     assert!(!text.contains("Sooner by"));
 }
 
@@ -241,8 +240,8 @@ fn nobody_is_held_against_a_baseline_that_keeps_no_prompts() {
 
 #[test]
 fn what_a_project_claims_stands_beside_what_the_run_found() {
-    let pages = render(&world(vec![run("cpu", 5, 22)]));
-    let page = html_of(&pages, "engine/candle.html");
+    let pages = usual_site();
+    let page = html_of(pages, "engine/candle.html");
     for words in [
         "Read on 2026-01-03.",
         "Twice as fast (synthetic).",
@@ -256,13 +255,13 @@ fn what_a_project_claims_stands_beside_what_the_run_found() {
         assert!(page.contains(words), "{words}: {page}");
     }
     assert!(!page.contains("Not measured together."));
-    let other = html_of(&pages, "engine/lmrs.html");
+    let other = html_of(pages, "engine/lmrs.html");
     assert!(!other.contains("What its project says"));
 }
 
 #[test]
 fn a_claim_whose_targets_were_not_measured_together_says_so() {
-    let mut world = world(vec![run("cpu", 5, 22)]);
+    let mut world = usual();
     world.claims.claims[0].here[0].against = "candle.cuda.f32".into();
     let page = page(&world, "engine/candle.html");
     assert!(page.contains("Twice as fast (synthetic)."));
@@ -281,7 +280,7 @@ fn a_claim_is_held_against_another_run_where_the_one_shown_has_no_comparison() {
     of_1b.header.id = "run-of-1b".into();
     let mut world = world(vec![shown.clone(), unpublishable.clone(), other, of_1b]);
     large(&mut world, 3);
-    let beside = html_of(&render(&world), "engine/candle.html").to_owned();
+    let beside = page(&world, "engine/candle.html");
     assert!(beside.contains(" as good as candle.cpu.f32"), "{beside}");
     let claims = beside.split("class=\"claims\"").nth(1).unwrap();
     let claims = claims.split("</table>").next().unwrap();
@@ -290,9 +289,9 @@ fn a_claim_is_held_against_another_run_where_the_one_shown_has_no_comparison() {
     let small = "With a model this small";
     assert!(!claims.contains(small), "{claims}");
     world.runs.truncate(3);
-    let tiny = html_of(&render(&world), "engine/candle.html").to_owned();
+    let tiny = page(&world, "engine/candle.html");
     assert!(tiny.contains("another-run</a>, ") && tiny.contains(small));
     world.runs.truncate(2);
-    let none = html_of(&render(&world), "engine/candle.html").to_owned();
+    let none = page(&world, "engine/candle.html");
     assert!(none.contains("Not measured together."), "{none}");
 }

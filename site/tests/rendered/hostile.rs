@@ -1,7 +1,7 @@
 //! Records that are false, broken or hostile: the site must stay whole, show what it can, and never
 //! print a number that isn't finite.
 
-use crate::common::{World, run, world};
+use crate::common::{World, run, usual, world};
 use crate::html::{self, Pages, html_of, texts};
 use crate::several::large;
 use schema::record::Status;
@@ -223,7 +223,7 @@ fn a_run_that_stands_twice_is_an_error() {
 #[test]
 fn markup_in_what_the_new_pages_print_is_text() {
     let evil = "</td><script>alert(1)</script>\"'&";
-    let mut world = world(vec![run("cpu", 5, 22)]);
+    let mut world = usual();
     large(&mut world, 0);
     for hypothesis in &mut world.hypotheses.hypotheses {
         hypothesis.says = format!("{} {evil}", hypothesis.says);

@@ -1,16 +1,12 @@
 //! The harness's own error beside the results: the table where it was measured, a plain sentence
 //! where it was not; and which targets met a profile's limits on latency.
 
-use crate::common::{self, World, run};
+use crate::common::usual;
 use crate::html::{page, run_page};
 use schema::calibration::{Calibration, LatencyError, Level, ScheduleLag};
 use schema::capacity::Capacity;
 use schema::profile::Slo;
 use schema::record::Status;
-
-fn world() -> World {
-    common::world(vec![run("cpu", 5, 22)])
-}
 
 fn calibration(failures: &[&str]) -> Calibration {
     let error = || LatencyError {
@@ -43,7 +39,7 @@ fn calibration(failures: &[&str]) -> Calibration {
 
 #[test]
 fn a_run_without_calibration_says_so_on_every_page() {
-    let world = world();
+    let world = usual();
     for path in ["index.html", "scenario/concurrent.html"] {
         assert!(page(&world, path).contains("Instrument error: not measured in this run."));
     }
@@ -51,7 +47,7 @@ fn a_run_without_calibration_says_so_on_every_page() {
 
 #[test]
 fn the_instrument_error_stands_beside_results_and_in_full_on_the_run_page() {
-    let mut world = world();
+    let mut world = usual();
     world.runs[0].calibration = Some(calibration(&[]));
     let sentence = "Instrument error: in calibration medians are off by at most 0.040 %, 99th percentiles \
                     by 1.50 µs, and requests of an open loop were sent 71.0 µs late at the 99th percentile.";
@@ -68,7 +64,7 @@ fn the_instrument_error_stands_beside_results_and_in_full_on_the_run_page() {
 
 #[test]
 fn a_run_s_own_lag_stands_beside_the_calibrated_one() {
-    let mut world = world();
+    let mut world = usual();
     world.runs[0].calibration = Some(calibration(&[]));
     assert!(!page(&world, "index.html").contains("Beside real engines"));
     let planned = &mut world.runs[0].header.plan.scenarios;
@@ -101,7 +97,7 @@ fn a_run_s_own_lag_stands_beside_the_calibrated_one() {
 
 #[test]
 fn capacities_stand_on_the_run_page_failed_ones_too() {
-    let mut world = world();
+    let mut world = usual();
     let capacity = |target: &str, status| Capacity {
         target: target.into(),
         prompt_tokens: 50,
@@ -127,7 +123,7 @@ fn capacities_stand_on_the_run_page_failed_ones_too() {
 
 #[test]
 fn who_meets_the_limits_is_said_where_they_are_asked_for() {
-    let mut world = world();
+    let mut world = usual();
     world.runs[0].header.plan.slo = Some(Slo {
         ttft_p90_ms: 1e6,
         itl_p90_ms: 1e6,

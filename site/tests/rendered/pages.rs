@@ -3,14 +3,13 @@
 //! left out.
 
 use crate::common::launch::with_twins;
-use crate::common::{World, render, run, world};
-use crate::html::{check, html_of, text_of, texts};
+use crate::common::{World, add_variants, render, run, usual_site, world};
+use crate::html::{check, checked, html_of, text_of, texts};
 use schema::record::Status;
 
 #[test]
 fn a_full_site_holds_together() {
-    let pages = render(&world(vec![run("cpu", 5, 22), run("smoke", 1, 5)]));
-    check(&pages);
+    let pages = checked(&world(vec![run("cpu", 5, 22), run("smoke", 1, 5)]));
     for path in [
         "index.html",
         "coverage.html",
@@ -84,15 +83,13 @@ fn equal_data_gives_equal_bytes() {
 
 #[test]
 fn without_a_run_the_index_says_what_to_run() {
-    let pages = render(&world(vec![]));
-    check(&pages);
+    let pages = checked(&world(vec![]));
     assert!(html_of(&pages, "index.html").contains("cargo xtask bench-all"));
 }
 
 #[test]
 fn a_profile_that_is_not_publishable_says_so_on_every_page() {
-    let smoke = render(&world(vec![run("smoke", 1, 5)]));
-    check(&smoke);
+    let smoke = checked(&world(vec![run("smoke", 1, 5)]));
     for (path, text) in texts(&smoke) {
         assert!(text.contains("Not for publication"), "{path}");
     }
@@ -160,9 +157,9 @@ fn no_failure_is_left_out() {
 
 #[test]
 fn every_drawn_number_is_in_the_data_table_below() {
-    let pages = render(&world(vec![run("cpu", 5, 22)]));
+    let pages = usual_site();
     let mut drawn = 0;
-    for (path, text) in texts(&pages) {
+    for (path, text) in texts(pages) {
         for figure in text.split("<figure ").skip(1) {
             let figure = figure.split("</figure>").next().unwrap();
             let (picture, table) = figure.split_once("<details>").expect("a table behind it");
@@ -187,12 +184,11 @@ fn every_drawn_number_is_in_the_data_table_below() {
 
 #[test]
 fn a_a_pairs_stand_beside_what_they_decide_and_a_twin_is_no_target() {
-    let without = render(&world(vec![run("cpu", 5, 22)]));
-    let with = render(&world(vec![with_twins(run("cpu", 5, 22), 22)]));
-    check(&with);
+    let without = usual_site();
+    let with = checked(&world(vec![with_twins(run("cpu", 5, 22), 22)]));
     let page = "scenario/single_request.html";
     let no_twins = "No target ran twice: errors are what launches show.";
-    assert!(html_of(&without, page).contains(no_twins));
+    assert!(html_of(without, page).contains(no_twins));
     assert!(html_of(&with, page).contains("A/A: what lay between a target and itself"));
     assert!(html_of(&with, "index.html").contains("class=\"nf\""));
     assert_eq!(
@@ -211,8 +207,8 @@ fn a_a_pairs_stand_beside_what_they_decide_and_a_twin_is_no_target() {
 
 #[test]
 fn what_the_statistics_can_do_is_said_with_its_numbers() {
-    let pages = render(&world(vec![run("cpu", 5, 22)]));
-    let text = |path: &str| html_of(&pages, path);
+    let pages = usual_site();
+    let text = |path: &str| html_of(pages, path);
     let methodology = text("methodology.html");
     for said in ["The statistics on trial", "95.1", "1.2", "17"] {
         assert!(methodology.contains(said), "{said}");
@@ -225,29 +221,10 @@ fn what_the_statistics_can_do_is_said_with_its_numbers() {
 
 #[test]
 fn many_targets_still_fit_on_a_page() {
-    let mut run = run("cpu", 5, 22);
-    let more: Vec<_> = run
-        .header
-        .plan
-        .targets
-        .iter()
-        .map(|target| {
-            let mut target = target.clone();
-            target.id = target.id.replacen('.', "+opt.", 1);
-            target
-        })
-        .collect();
-    for log in run.launches.clone() {
-        let mut log = log;
-        log.launch.target = log.launch.target.replacen('.', "+opt.", 1);
-        run.launches.push(log);
-    }
-    for mut launch in run.header.plan.launches.clone() {
-        launch.target = launch.target.replacen('.', "+opt.", 1);
-        run.header.plan.launches.push(launch);
-    }
-    run.header.plan.targets.extend(more);
-    check(&render(&world(vec![run])));
+    let all = run("cpu", 5, 22);
+    let mut twice = all.clone();
+    add_variants(&mut twice, &all, "opt");
+    checked(&world(vec![twice]));
 }
 
 /// A run with one more target, on CUDA, and that target's synthetic trace.
@@ -271,8 +248,7 @@ fn traced() -> World {
 
 #[test]
 fn a_synthetic_trace_is_refused_and_named() {
-    let pages = render(&traced());
-    check(&pages);
+    let pages = checked(&traced());
     assert!(!pages.contains_key("kernels.html"));
     let coverage = text_of(&pages, "coverage.html");
     assert!(coverage.contains("Kernels not traced"), "{coverage}");
@@ -285,8 +261,7 @@ fn a_trace_that_was_measured_has_a_page() {
     // Pretend that it was measured: this page is never written to disk.
     let trace = world.runs[0].kernels[0].trace.as_mut().expect("it loads");
     trace.header.synthetic = false;
-    let pages = render(&world);
-    check(&pages);
+    let pages = checked(&world);
     let kernels = text_of(&pages, "kernels.html");
     for word in [
         "synthetic.cuda.f16",
@@ -345,8 +320,7 @@ fn a_disturbed_launch_is_flagged_beside_its_numbers_and_explained() {
         ..Default::default()
     }];
     let id = run.header.id.clone();
-    let pages = render(&world(vec![run]));
-    check(&pages);
+    let pages = checked(&world(vec![run]));
     let text = |path: &str| text_of(&pages, path);
     let run_page = text(&format!("run/{id}.html"));
     assert!(run_page.contains("a synthetic &lt;reason&gt;") || run_page.contains("<reason>"));
@@ -392,8 +366,8 @@ fn the_index_shows_the_largest_size_that_most_targets_had_time_for() {
 
 #[test]
 fn what_a_trained_model_writes_is_shown_and_what_is_wrong_with_it_said() {
-    let pages = render(&world(vec![run("cpu", 5, 22)]));
-    let methodology = html_of(&pages, "methodology.html");
+    let pages = usual_site();
+    let methodology = html_of(pages, "methodology.html");
     for said in [
         "its perplexity is 1.456",
         "cargo xtask train --steps 1500",

@@ -1,7 +1,7 @@
 //! The pages that compare and price, and the frame around all pages: their claims follow from the
 //! statistics, and nothing hostile gets through them.
 
-use crate::common::{World, render, run, world};
+use crate::common::{World, add_variants, render, run, usual, usual_site, world};
 use crate::html::{self, html_of, text_of};
 use schema::key::CaseKey;
 use schema::record::Status;
@@ -32,8 +32,7 @@ fn rows(html: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn every_pair_is_on_a_page_and_reads_the_same_from_both_sides() {
-    let world = world(vec![run("cpu", 5, 22)]);
-    let pages = render(&world);
+    let (world, pages) = (usual(), usual_site());
     let targets: Vec<&str> = world.runs[0]
         .header
         .plan
@@ -51,10 +50,8 @@ fn every_pair_is_on_a_page_and_reads_the_same_from_both_sides() {
     // (target, other) → verdicts by case.
     let mut verdicts: BTreeMap<(String, String), Vec<(String, String)>> = BTreeMap::new();
     for target in &targets {
-        let page = html_of(
-            &pages,
-            &format!("compare/{}.html", site::html::slug(target)),
-        );
+        let path = format!("compare/{}.html", site::html::slug(target));
+        let page = html_of(pages, &path);
         let table = page.split("<table class=\"comparisons\">").nth(1).unwrap();
         let mut other = String::new();
         for row in rows(table.split("</table>").next().unwrap())
@@ -106,14 +103,13 @@ fn every_pair_is_on_a_page_and_reads_the_same_from_both_sides() {
 
 #[test]
 fn the_overview_counts_what_the_pages_say() {
-    let world = world(vec![run("cpu", 5, 22)]);
-    let pages = render(&world);
+    let (world, pages) = (usual(), usual_site());
     let targets = &world.runs[0].header.plan.targets;
-    let overview = html_of(&pages, "compare.html");
+    let overview = html_of(pages, "compare.html");
     let matrix = overview.split("<table class=\"duel\">").nth(1).unwrap();
     let matrix = rows(matrix.split("</table>").next().unwrap());
     let (a, b) = (&targets[0].id, &targets[3].id);
-    let page = html_of(&pages, &format!("compare/{a}.html"));
+    let page = html_of(pages, &format!("compare/{a}.html"));
     let group = page.split(&format!("id=\"{b}\"")).nth(1).unwrap();
     let group = group.split("</tbody>").next().unwrap();
     let count = |class: &str| group.matches(&format!("<td class=\"{class}\">")).count();
@@ -126,47 +122,28 @@ fn the_overview_counts_what_the_pages_say() {
 
 #[test]
 fn a_target_without_numbers_is_not_comparable_and_says_why() {
-    let world = world(vec![run("cpu", 5, 22)]);
-    let pages = render(&world);
-    let text = text_of(&pages, "compare/burn.flex.f32.html");
+    let text = text_of(usual_site(), "compare/burn.flex.f32.html");
     assert!(
         text.contains("not comparable: burn.flex.f32 out of memory"),
         "{text}"
     );
     assert!(text.contains("not comparable: burn.flex.f32 timeout"));
-    let one = self::world(vec![run("smoke", 1, 5)]);
+    let one = world(vec![run("smoke", 1, 5)]);
     let text = text_of(&render(&one), "compare/candle.cpu.f32.html");
     assert!(text.contains("too few launches to say"));
 }
 
 #[test]
 fn many_targets_keep_every_page_small() {
-    let mut run = run("cpu", 5, 5);
-    let mut targets = Vec::new();
-    let mut launches = Vec::new();
-    let mut logs = Vec::new();
+    let all = run("cpu", 5, 5);
+    let mut many = all.clone();
+    many.header.plan.targets.clear();
+    many.header.plan.launches.clear();
+    many.launches.clear();
     for copy in 0..12 {
-        let rename = |id: &str| id.replacen('.', &format!("+v{copy}."), 1);
-        for mut target in run.header.plan.targets.clone() {
-            target.id = rename(&target.id);
-            let mut judged = run.verify.values().next().unwrap().clone();
-            judged.target = target.id.clone();
-            run.verify.insert(target.id.clone(), judged);
-            targets.push(target);
-        }
-        for mut launch in run.header.plan.launches.clone() {
-            launch.target = rename(&launch.target);
-            launches.push(launch);
-        }
-        for mut log in run.launches.clone() {
-            log.launch.target = rename(&log.launch.target);
-            logs.push(log);
-        }
+        add_variants(&mut many, &all, &format!("v{copy}"));
     }
-    run.header.plan.targets = targets;
-    run.header.plan.launches = launches;
-    run.launches = logs;
-    let pages = render(&world(vec![run]));
+    let pages = render(&world(vec![many]));
     let compared: Vec<_> = pages
         .iter()
         .filter(|(path, _)| path.starts_with("compare"))

@@ -5,8 +5,8 @@
 //!
 //! A run of prompts that the user brought says which they were; any other run doesn't mention them.
 
-use crate::common::{World, render, run, world};
-use crate::html::{Pages, check, run_page, text_of, texts};
+use crate::common::{World, run, usual, world};
+use crate::html::{checked, run_page, text_of, texts};
 use schema::own_prompts::OwnPrompts;
 use schema::pins::{Pin, Pins};
 use schema::record::Telemetry;
@@ -17,7 +17,7 @@ const CHECKOUT: &str = "git checkout 0123456789abcdef0123456789abcdef01234567";
 
 #[test]
 fn a_run_in_the_flakes_shell_says_how_to_enter_it() {
-    let mut world = world(vec![run("cpu", 5, 22)]);
+    let mut world = usual();
     let provenance = &mut world.runs[0].header.provenance;
     provenance.pins = Pins {
         nix_shell: Some("default".into()),
@@ -49,7 +49,7 @@ fn a_run_in_the_flakes_shell_says_how_to_enter_it() {
 
 #[test]
 fn an_older_record_has_every_item_all_the_same() {
-    let page = run_page(&world(vec![run("cpu", 5, 22)])).replace("&amp;", "&");
+    let page = run_page(&usual()).replace("&amp;", "&");
     assert!(page.contains(&format!("{CHECKOUT} && cargo xtask build")));
     for item in ["nix shell", "libtorch", "cuda toolkit", "driver"] {
         let row = format!("<th scope=\"row\">{item}</th>");
@@ -85,12 +85,6 @@ fn the_state_of_a_gpu_stands_there_where_it_was_read() {
 }
 
 const TITLE: &str = "Your own prompts";
-
-fn checked(world: &World) -> Pages {
-    let pages = render(world);
-    check(&pages);
-    pages
-}
 
 /// Add the text of the scenario with the user's own prompts to the world.
 fn with_scenario(mut world: World) -> World {
@@ -135,7 +129,7 @@ fn the_page_says_which_prompts_and_how_often_each_was_asked() {
 
 #[test]
 fn nobody_misses_prompts_that_nobody_brought() {
-    let pages = checked(&with_scenario(world(vec![run("cpu", 5, 22)])));
+    let pages = checked(&with_scenario(usual()));
     let coverage = text_of(&pages, "coverage.html");
     assert!(!coverage.contains(TITLE), "{coverage}");
     for (path, page) in texts(&pages) {

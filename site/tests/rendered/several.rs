@@ -1,26 +1,16 @@
 //! The pages about several runs: predictions, guide and roadmap. What they may say, on which run it
 //! rests, and what they say where nothing was measured.
 
-use crate::common::{World, render, run, world};
-use crate::html;
+use crate::common::{World, render, run, usual, usual_site, world};
+use crate::html::{self, Pages, html_of, text_of};
 use schema::model::Model;
 use schema::profile::Sizes;
 use schema::registry::Build;
 use schema::run::Run;
-use std::collections::BTreeMap;
-
-/// Every text file of the site.
-fn pages(world: &World) -> BTreeMap<String, String> {
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    render(world)
-        .into_iter()
-        .map(|(path, bytes)| (path, text(bytes)))
-        .collect()
-}
 
 /// The text of a page.
 fn page(world: &World, path: &str) -> String {
-    html::read(path, &pages(world)[path]).text
+    text_of(&render(world), path)
 }
 
 /// The part of a page's text from one heading to the next.
@@ -49,17 +39,18 @@ pub(crate) fn large(world: &mut World, index: usize) {
     }
 }
 
-fn named(mut run: Run, id: &str) -> Run {
-    run.header.id = id.into();
-    run
+/// A run, and a copy of it with this id.
+fn with_copy(id: &str) -> World {
+    let mut world = usual();
+    let mut copy = world.runs[0].clone();
+    copy.header.id = id.into();
+    world.runs.push(copy);
+    world
 }
 
 /// A run of a tiny model, and the same of a large one.
 fn with_a_run_of_1b() -> World {
-    let mut world = world(vec![
-        run("cpu", 5, 22),
-        named(run("cpu", 5, 22), "run-of-1b"),
-    ]);
+    let mut world = with_copy("run-of-1b");
     large(&mut world, 1);
     world
 }
@@ -76,12 +67,9 @@ fn sizes() -> Sizes {
 
 #[test]
 fn an_engine_s_page_leads_to_the_other_runs_that_measured_it() {
-    let mut world = world(vec![
-        run("cpu", 5, 22),
-        named(run("cpu", 5, 22), "an-older-run"),
-    ]);
+    let mut world = with_copy("an-older-run");
     let link = "../run/an-older-run.html";
-    let candle_page = |world: &World| pages(world)["engine/candle.html"].clone();
+    let candle_page = |world: &World| html::page(world, "engine/candle.html");
     let part_of = |page: &str| {
         let text = html::read("engine/candle.html", page).text;
         part(&text, "In other runs", "Build").to_owned()
@@ -152,9 +140,8 @@ fn nothing_is_recommended_on_a_small_model_and_the_page_says_what_would() {
 #[test]
 fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
     let world = with_a_run_of_1b();
-    let pages = pages(&world);
-    html::check(&render(&world));
-    let guide = html::read("guide.html", &pages["guide.html"]).text;
+    let pages = html::checked(&world);
+    let guide = text_of(&pages, "guide.html");
     let batch = part(&guide, "Much text to work through", "Long prompts");
     // The synthetic leader of sustained load, from its own analysis.
     let analysis = stats::analyse(&world.runs[1], &world.scenarios, &world.registry.baseline);
@@ -179,21 +166,21 @@ fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
     ] {
         assert!(batch.contains(word), "{word}: {batch}");
     }
-    assert!(pages["guide.html"].contains("run/run-of-1b.html"));
-    let index = html::read("index.html", &pages["index.html"]).text;
+    assert!(html_of(&pages, "guide.html").contains("run/run-of-1b.html"));
+    let index = text_of(&pages, "index.html");
     let answers = part(&index, "Times better than", "Leader of each");
     for word in ["How sure", "5 launches each", "per M output tokens"] {
         assert!(answers.contains(word), "{word}: {answers}");
     }
     // What rests on the other run links to that run's page, not to the shown run's numbers.
-    assert!(!pages["guide.html"].contains("scenario/sustained.html#c8"));
+    assert!(!html_of(&pages, "guide.html").contains("scenario/sustained.html#c8"));
 }
 
 #[test]
 fn an_engine_of_our_own_is_no_candidate_and_stands_beside() {
     let mut world = with_a_run_of_1b();
-    let batch = |pages: &BTreeMap<String, String>| -> String {
-        let guide = html::read("guide.html", &pages["guide.html"]).text;
+    let batch = |pages: &Pages| -> String {
+        let guide = text_of(pages, "guide.html");
         part(&guide, "Much text to work through", "Long prompts").to_owned()
     };
     let taken = |batch: &str| -> String {
@@ -201,11 +188,11 @@ fn an_engine_of_our_own_is_no_candidate_and_stands_beside() {
         after.split_whitespace().next().unwrap().to_owned()
     };
     let of = |target: &str| target.split(['.', '+']).next().unwrap().to_owned();
-    let leader = taken(&batch(&pages(&world)));
+    let leader = taken(&batch(&render(&world)));
     for engine in &mut world.registry.engines {
         engine.ours = engine.id == of(&leader);
     }
-    let pages = pages(&world);
+    let pages = render(&world);
     let text = batch(&pages);
     let choice = taken(&text);
     assert_ne!(of(&choice), of(&leader), "{text}");
@@ -213,10 +200,10 @@ fn an_engine_of_our_own_is_no_candidate_and_stands_beside() {
         "This project’s own engine, which has no server, tokeniser or sampling, is ahead of it: {leader} ("
     );
     assert!(text.contains(&beside), "{text}");
-    let index = html::read("index.html", &pages["index.html"]).text;
+    let index = text_of(&pages, "index.html");
     let lead = "This project’s own engine, which has no server, tokeniser or sampling, is ahead: ";
     assert!(index.contains(&format!("{lead}{leader} for ")), "{index}");
-    let engine = html::read("engine", &pages[&format!("engine/{}.html", of(&choice))]).text;
+    let engine = text_of(&pages, &format!("engine/{}.html", of(&choice)));
     assert!(
         engine.contains(&format!("the guide takes {choice} for ")),
         "{engine}"
@@ -288,7 +275,7 @@ fn a_run_that_may_not_be_published_carries_nothing_however_large_its_model() {
 
 #[test]
 fn a_large_model_s_run_without_numbers_recommends_nothing() {
-    let mut world = world(vec![run("cpu", 5, 22)]);
+    let mut world = usual();
     large(&mut world, 0);
     world.runs[0].launches.clear();
     let guide = page(&world, "guide.html");
@@ -302,10 +289,7 @@ fn a_large_model_s_run_without_numbers_recommends_nothing() {
 
 #[test]
 fn of_the_same_machine_model_and_profile_only_the_broadest_run_speaks() {
-    let mut world = world(vec![
-        run("cpu", 5, 22),
-        named(run("cpu", 5, 22), "an-older-one"),
-    ]);
+    let mut world = with_copy("an-older-one");
     large(&mut world, 0);
     large(&mut world, 1);
     let guide = page(&world, "guide.html");
@@ -315,24 +299,24 @@ fn of_the_same_machine_model_and_profile_only_the_broadest_run_speaks() {
         ),
         "{guide}"
     );
-    let text = &pages(&world)["guide.html"];
+    let text = html::page(&world, "guide.html");
     assert_eq!(text.matches("id=\"batch-").count(), 1);
     assert!(!text.contains("id=\"batch-an-older-one\""));
     // A newer run with few targets is not chosen over one with many.
     world.runs[0].header.plan.targets.truncate(2);
-    let text = &pages(&world)["guide.html"];
+    let text = html::page(&world, "guide.html");
     assert_eq!(text.matches("id=\"batch-").count(), 1);
     assert!(text.contains("id=\"batch-an-older-one\""));
 }
 
 #[test]
 fn processors_of_one_name_that_differ_in_what_they_can_do_are_two_machines() {
-    let mut world = world(vec![run("cpu", 5, 22), named(run("cpu", 5, 22), "avx2")]);
+    let mut world = with_copy("avx2");
     large(&mut world, 0);
     large(&mut world, 1);
     let facts = &mut world.runs[1].header.provenance.facts;
     facts.insert("cpu_flags".into(), "avx avx2 fma".into());
-    let guide = &pages(&world)["guide.html"];
+    let guide = html::page(&world, "guide.html");
     assert!(guide.contains("id=\"batch-avx2\""), "{guide}");
     assert_eq!(guide.matches("id=\"batch-").count(), 2);
     assert!(guide.contains("synthetic data, no machine (AVX2), 2 CPUs"));
@@ -340,7 +324,7 @@ fn processors_of_one_name_that_differ_in_what_they_can_do_are_two_machines() {
 
 #[test]
 fn work_that_the_broadest_run_lacks_is_taken_from_another_of_its_kind() {
-    let mut world = world(vec![run("cpu", 5, 22), named(run("cpu", 5, 22), "older")]);
+    let mut world = with_copy("older");
     large(&mut world, 0);
     large(&mut world, 1);
     let without = |run: &mut Run, scenario: &str| {
@@ -353,7 +337,7 @@ fn work_that_the_broadest_run_lacks_is_taken_from_another_of_its_kind() {
     for scenario in ["single_request", "concurrent", "long_context"] {
         without(&mut world.runs[1], scenario);
     }
-    let guide = &pages(&world)["guide.html"];
+    let guide = html::page(&world, "guide.html");
     assert!(guide.contains("id=\"little-memory-older\""), "{guide}");
     assert_eq!(guide.matches("id=\"batch-").count(), 1);
     assert!(
@@ -364,15 +348,14 @@ fn work_that_the_broadest_run_lacks_is_taken_from_another_of_its_kind() {
 
 #[test]
 fn predictions_are_judged_by_interval_and_labelled_with_where() {
-    let world = world(vec![run("cpu", 5, 22)]);
-    let pages = pages(&world);
-    let text = html::read("hypotheses.html", &pages["hypotheses.html"]).text;
+    let pages = usual_site();
+    let text = text_of(pages, "hypotheses.html");
     assert!(
         text.contains("Of 11 predictions, ") && !text.contains("by their 95 % intervals"),
         "{text}"
     );
-    assert!(pages["hypotheses.html"].contains("✕ refuted"));
-    assert!(pages["hypotheses.html"].contains("scenario/single_request.html#p10"));
+    assert!(html_of(pages, "hypotheses.html").contains("✕ refuted"));
+    assert!(html_of(pages, "hypotheses.html").contains("scenario/single_request.html#p10"));
     assert!(text.contains(
         "synthetic data, no machine (AVX-512, VNNI, AMX), 2 CPUs with Tiny Llama (synthetic)"
     ));
@@ -389,7 +372,7 @@ fn predictions_are_judged_by_interval_and_labelled_with_where() {
 
 #[test]
 fn the_roadmap_ranks_gaps_and_says_which_limits_it_lacks() {
-    let mut world = world(vec![run("cpu", 5, 22)]);
+    let mut world = usual();
     let text = page(&world, "roadmap.html");
     assert!(text.contains("Scaling with load"), "{text}");
     assert!(text.contains("This run recorded no memory bandwidth of its machine."));
@@ -417,10 +400,7 @@ fn without_predictions_their_page_and_its_link_are_not_there() {
 
 #[test]
 fn memory_is_drawn_against_the_models_sizes_where_one_machine_ran_several() {
-    let mut world = world(vec![
-        run("cpu", 5, 22),
-        named(run("cpu", 5, 22), "run-of-1b"),
-    ]);
+    let mut world = with_copy("run-of-1b");
     assert!(!page(&world, "scenario/memory.html").contains("against the model’s size"));
     large(&mut world, 1);
     for log in &mut world.runs[1].launches {

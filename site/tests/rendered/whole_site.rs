@@ -1,13 +1,13 @@
 //! What holds for the site as a whole: its five destinations, search and feed; and facts about
 //! engines beyond what runs measure.
 
-use crate::common::{render, run, world};
+use crate::common::{render, run, usual_site, world};
 use crate::html::{html_of, texts};
 
 #[test]
 fn what_is_known_of_an_engine_beyond_speed_stands_with_its_source() {
-    let pages = render(&world(vec![run("cpu", 5, 22)]));
-    let text = |path: &str| html_of(&pages, path);
+    let pages = usual_site();
+    let text = |path: &str| html_of(pages, path);
     let page = text("engine/candle.html");
     assert!(page.contains("It brings no server (synthetic)."));
     assert!(page.contains("href=\"https://example.org/\""));
@@ -50,8 +50,8 @@ fn how_old_a_version_was_on_the_day_of_the_run_stands_beside_it() {
 
 #[test]
 fn every_page_belongs_to_one_of_five_destinations() {
-    let pages = render(&world(vec![run("cpu", 5, 22)]));
-    for (path, html) in texts(&pages) {
+    let pages = usual_site();
+    for (path, html) in texts(pages) {
         let (_, rest) = html.split_once("<nav aria-label=\"Site\">").expect(path);
         let (top, _) = rest.split_once("</nav>").expect(path);
         assert_eq!(top.matches("<li>").count(), 5, "{path}");
@@ -61,8 +61,8 @@ fn every_page_belongs_to_one_of_five_destinations() {
 
 #[test]
 fn whatever_can_be_looked_for_stands_in_one_table() {
-    let pages = render(&world(vec![run("cpu", 5, 22)]));
-    let search = html_of(&pages, "search.html");
+    let pages = usual_site();
+    let search = html_of(pages, "search.html");
     for kind in [
         "comparison",
         "scenario",
@@ -77,7 +77,7 @@ fn whatever_can_be_looked_for_stands_in_one_table() {
     }
     let pair = "<a href=\"compare/lmrs.cpu.q8_0.html#pytorch.cpu.f32\">lmrs.cpu.q8_0 against pytorch.cpu.f32</a>";
     assert!(search.contains(pair));
-    for (path, html) in texts(&pages) {
+    for (path, html) in texts(pages) {
         assert!(html.contains("search.html\">Search</a>"), "{path}");
     }
 }

@@ -2,7 +2,8 @@
 //! more, no run is presented as advice that it can't give, and no page claims an origin that its
 //! numbers don't have.
 
-use crate::common::{self, World, render, run, world};
+use crate::common::provenance::add_limits;
+use crate::common::{World, run, usual, usual_site, world};
 use crate::html::{html_of, page, words};
 use schema::profile::Slo;
 use schema::run::Run;
@@ -67,7 +68,7 @@ fn nobody_leads_where_each_target_has_a_load_of_its_own() {
     assert!(!pair.contains("% of its own capacity"), "{pair}");
     let engine = words(&world, "engine/candle.html");
     assert!(engine.contains("Single request – ") && !engine.contains("Sustained load – "));
-    let closed = words(&common::world(vec![run("cpu", 5, 22)]), "index.html");
+    let closed = words(&usual(), "index.html");
     assert!(closed.contains("of 5 ranked scenarios"), "{closed}");
 }
 
@@ -86,7 +87,7 @@ fn who_was_measured_alone_is_not_the_best_of_many() {
 
 #[test]
 fn a_run_that_may_carry_no_recommendation_says_so_before_it_names_a_leader() {
-    let mut world = world(vec![run("cpu", 5, 22)]);
+    let mut world = usual();
     let cant = "The run on this page can’t say: its model has 1\u{202f}234\u{202f}567 parameters, \
                 and a choice rests on none under 1\u{a0}B. In it ";
     assert!(page(&world, "index.html").contains(cant));
@@ -96,7 +97,7 @@ fn a_run_that_may_carry_no_recommendation_says_so_before_it_names_a_leader() {
 
 #[test]
 fn an_engine_of_our_own_is_called_ours_where_it_leads() {
-    let mut world = world(vec![run("cpu", 5, 22)]);
+    let mut world = usual();
     let ours = "(this project’s own engine)";
     assert!(!words(&world, "index.html").contains(ours));
     for engine in &mut world.registry.engines {
@@ -111,7 +112,7 @@ fn an_engine_of_our_own_is_called_ours_where_it_leads() {
 fn the_index_says_which_size_it_shows() {
     let said = "at the size that the most targets had time for, the largest if several tie";
     let smallest = "; here that is the smallest size of every scenario";
-    let mut world = world(vec![run("cpu", 5, 22)]);
+    let mut world = usual();
     let index = words(&world, "index.html");
     assert!(index.contains(said) && !index.contains(smallest), "{index}");
     let places = [
@@ -171,7 +172,7 @@ fn a_pair_of_a_disturbed_launch_is_counted_beside_the_answer() {
 
 #[test]
 fn a_run_of_an_older_scenario_has_no_ranks_there() {
-    let mut world = world(vec![run("cpu", 5, 22)]);
+    let mut world = usual();
     let text = world.scenarios.iter_mut().find(|s| s.id == OPEN).unwrap();
     text.version += 1;
     let page = words(&world, &format!("scenario/{OPEN}.html"));
@@ -183,20 +184,20 @@ fn a_run_of_an_older_scenario_has_no_ranks_there() {
 
 #[test]
 fn what_no_run_gave_claims_no_run() {
-    let pages = render(&world(vec![run("cpu", 5, 22)]));
+    let pages = usual_site();
     let claim = "very number on this page comes from run";
     for path in ["methodology.html", "glossary.html", "changelog.html"] {
-        assert!(!html_of(&pages, path).contains(claim), "{path}");
+        assert!(!html_of(pages, path).contains(claim), "{path}");
     }
-    assert!(html_of(&pages, "index.html").contains(claim));
-    let methodology = html_of(&pages, "methodology.html");
+    assert!(html_of(pages, "index.html").contains(claim));
+    let methodology = html_of(pages, "methodology.html");
     assert!(methodology.contains("data/parity.toml</code>, not from a run"));
 }
 
 #[test]
 fn an_interval_that_reaches_under_zero_is_explained_where_it_stands() {
     let note = "An interval that reaches under 0 says";
-    let mut world = world(vec![run("cpu", 5, 22)]);
+    let mut world = usual();
     assert!(!words(&world, "scenario/single_request.html").contains(note));
     // One launch waits a thousand times as long for its first tokens as the others.
     let logs = world.runs[0].launches.iter_mut();
@@ -226,7 +227,7 @@ fn an_interval_that_reaches_under_zero_is_explained_where_it_stands() {
 
 #[test]
 fn arithmetic_alone_says_nothing_of_where_time_is_left() {
-    let mut world = world(vec![run("cpu", 5, 22)]);
+    let mut world = usual();
     let roadmap = words(&world, "roadmap.html");
     for said in [
         "No limit of this machine was measured in this run",
@@ -238,13 +239,13 @@ fn arithmetic_alone_says_nothing_of_where_time_is_left() {
         assert!(roadmap.contains(said), "{said}: {roadmap}");
     }
     assert!(!roadmap.contains("it may not be reachable"));
-    common::provenance::add_limits(&mut world.runs[0]);
+    add_limits(&mut world.runs[0]);
     assert!(words(&world, "roadmap.html").contains("it may not be reachable"));
 }
 
 #[test]
 fn the_most_telling_cell_of_a_prediction_stands_first() {
-    let world = world(vec![run("cpu", 5, 22)]);
+    let world = usual();
     let text = page(&world, "hypotheses.html");
     assert!(text.contains("Within, corrected") && !text.contains(">Alone<"));
     let of = "The cells behind “Synthetic prediction narrow.”";

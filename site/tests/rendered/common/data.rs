@@ -14,17 +14,18 @@ use schema::simulation::{
 use std::collections::BTreeMap;
 
 pub fn registry() -> Registry {
+    let entry = |backend: &str, precision: &str| TargetEntry {
+        variant: String::new(),
+        backend: backend.into(),
+        precision: precision.into(),
+        weights: "model.safetensors".into(),
+        architectures: Vec::new(),
+        hidden: false,
+        seen_by: Vec::new(),
+    };
     let mut engines: Vec<Engine> = Vec::new();
     for target in targets() {
-        let entry = TargetEntry {
-            variant: String::new(),
-            backend: target.backend,
-            precision: target.precision,
-            weights: target.weights,
-            architectures: Vec::new(),
-            hidden: false,
-            seen_by: Vec::new(),
-        };
+        let entry = entry(&target.backend, &target.precision);
         match engines.iter_mut().find(|engine| engine.id == target.engine) {
             Some(engine) => engine.targets.push(entry),
             None => engines.push(Engine {
@@ -48,15 +49,7 @@ pub fn registry() -> Registry {
             }),
         }
     }
-    engines[0].targets.push(TargetEntry {
-        variant: String::new(),
-        backend: "cuda".into(),
-        precision: "bf16".into(),
-        weights: "model.safetensors".into(),
-        architectures: Vec::new(),
-        hidden: false,
-        seen_by: Vec::new(),
-    });
+    engines[0].targets.push(entry("cuda", "bf16"));
     Registry {
         baseline: "pytorch.cpu.f32".into(),
         reference: "pytorch.cpu.f32".into(),
@@ -325,7 +318,6 @@ pub fn simulation() -> Simulation {
                 gave_up: 0.0,
                 coverage: 0.94,
                 coverage_widest: 0.9,
-
                 power: Some(0.83),
             },
         }],

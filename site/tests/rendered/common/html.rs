@@ -209,6 +209,13 @@ pub fn texts(pages: &Pages) -> impl Iterator<Item = (&str, &str)> {
         .map(|(path, bytes)| (path.as_str(), std::str::from_utf8(bytes).expect("UTF-8")))
 }
 
+/// Render the world's site, and check everything that must hold for any.
+pub fn checked(world: &World) -> Pages {
+    let pages = render(world);
+    check(&pages);
+    pages
+}
+
 /// Check everything that must hold for any site.
 pub fn check(pages: &Pages) {
     let words = ["NaN", "nan", "inf", "Infinity", "undefined", "None", "null"];

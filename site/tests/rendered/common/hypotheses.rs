@@ -38,11 +38,6 @@ pub fn hypotheses() -> Hypotheses {
         min: Some(min),
         max: Some(max),
     };
-    let among = Selector::default;
-    let of = |mut h: Hypothesis, target: &str| {
-        h.of.targets = vec![target.into()];
-        h
-    };
     let ratio = Claim::Ratio {
         against: vec!["pytorch.cpu.f32".into()],
         min: Some(2.0),
@@ -51,67 +46,33 @@ pub fn hypotheses() -> Hypotheses {
     let never = Claim::Unmeasured {
         why: "Nobody times it.".into(),
     };
+    let linear = Claim::Linear { min: 0.9 };
+    let among = Selector::default;
+    let lowest = Claim::Lowest { among: among() };
+    let highest = Claim::Highest { among: among() };
+    let steadiest = Claim::LeastVariation { among: among() };
+    let candle = |id: &str, metric: &str, scenario: &str, claim| {
+        let mut hypothesis = says(id, "here", metric, scenario, claim);
+        hypothesis.of.targets = vec!["candle.cpu.f32".into()];
+        hypothesis
+    };
+    let single = "single_request";
     Hypotheses {
         places: vec![
             place("here", &[], None),
             place("gpu", &["cuda"], Some(1_000_000_000)),
         ],
         hypotheses: vec![
-            says(
-                "wide",
-                "here",
-                "ttft_ns",
-                "single_request",
-                range(0.0, 1e15),
-            ),
-            says(
-                "narrow",
-                "here",
-                "ttft_ns",
-                "single_request",
-                range(1.0, 2.0),
-            ),
-            says("twice", "here", "e2e_ns", "single_request", ratio),
+            says("wide", "here", "ttft_ns", single, range(0.0, 1e15)),
+            says("narrow", "here", "ttft_ns", single, range(1.0, 2.0)),
+            says("twice", "here", "e2e_ns", single, ratio),
             says("steady", "here", "", "", Claim::Variation { max: 0.05 }),
             says("many", "here", "", "", Claim::Samples { min: 100 }),
-            says(
-                "linear",
-                "here",
-                "output_tok_per_s",
-                "concurrent",
-                Claim::Linear { min: 0.9 },
-            ),
-            of(
-                says(
-                    "first",
-                    "here",
-                    "ttft_ns",
-                    "single_request",
-                    Claim::Lowest { among: among() },
-                ),
-                "candle.cpu.f32",
-            ),
-            of(
-                says(
-                    "most",
-                    "here",
-                    "output_tok_per_s",
-                    "sustained",
-                    Claim::Highest { among: among() },
-                ),
-                "candle.cpu.f32",
-            ),
-            of(
-                says(
-                    "calm",
-                    "here",
-                    "ttft_ns",
-                    "",
-                    Claim::LeastVariation { among: among() },
-                ),
-                "candle.cpu.f32",
-            ),
-            says("gpu", "gpu", "ttft_ns", "single_request", range(1.0, 2.0)),
+            says("linear", "here", "output_tok_per_s", "concurrent", linear),
+            candle("first", "ttft_ns", single, lowest),
+            candle("most", "output_tok_per_s", "sustained", highest),
+            candle("calm", "ttft_ns", "", steadiest),
+            says("gpu", "gpu", "ttft_ns", single, range(1.0, 2.0)),
             says("never", "gpu", "", "", never),
         ],
     }

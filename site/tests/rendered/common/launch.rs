@@ -88,15 +88,13 @@ pub fn launch(
             target: target.into(),
             scenario: scenario.id.clone(),
             invocation,
-            attempt: 0,
             cases: cases.iter().map(|case| case.id.clone()).collect(),
             argv: vec![format!(
                 "target/release/{}-bench",
                 target.split('.').next()?
             )],
-            isa_limit: None,
             start_ns,
-            reused: false,
+            ..LaunchRecord::default()
         },
         ready: Some(Ready {
             version: "0.0.0-synthetic".into(),
@@ -109,11 +107,7 @@ pub fn launch(
             weight_bytes: (weights_mib * 1048576.0) as u64,
             kv_bytes_per_token: 4096,
         }),
-        requests: Vec::new(),
-        unanswered: Vec::new(),
-        telemetry: Vec::new(),
-        case_ends: Vec::new(),
-        end: None,
+        ..LaunchLog::default()
     };
     let mut now = start_ns + 2_000_000 + load_ns;
     if let Some((status, reason)) = failure {
@@ -160,7 +154,7 @@ pub fn launch(
                     token_ns,
                     batch: if batches { case.concurrency } else { 1 },
                     output_ids: vec![1; case.new_tokens as usize],
-                    output_text: None,
+                    ..RequestRecord::default()
                 });
                 id += 1;
                 last = last.max(end + 100_000);
@@ -175,8 +169,7 @@ pub fn launch(
             peak_rss_bytes: Some(
                 ((weights_mib * 1.15 * noise.factor(0.01)) * 1048576.0 + kv * 9.0) as u64,
             ),
-            witnessed: None,
-            canary: vec![],
+            ..CaseEnd::default()
         });
         now += 1_000_000;
     }

@@ -1,6 +1,6 @@
-//! A synthetic run for tests and the preview: invented numbers in the shape of real ones, with
+//! A synthetic run for tests and an example: invented numbers in the shape of real ones, with
 //! failures of several kinds. Every name in it says that it is synthetic.
-#![allow(dead_code)] // Each test program uses its own part.
+#![allow(dead_code)] // Each program uses its own part.
 
 pub mod data;
 mod hypotheses;
@@ -24,12 +24,13 @@ use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::prices::Prices;
 use schema::profile::Profile;
 use schema::record::{CheckRecord, Status, VerifyRecord};
-use schema::registry::Registry;
+use schema::registry::{Registry, Target};
 use schema::run::{FORMAT, Run, RunHeader};
 use schema::scenario::{Axis, LoadShape, Scenario};
 use schema::simulation::Simulation;
 use schema::train::{Shipped, Stories, Training, Written};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// Everything that a site is made from.
 pub struct World {
@@ -168,6 +169,32 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
     }
 }
 
+/// Plan and measure a variant of every target of `all` in the run too: the gate's judgement and the
+/// launches are copies under another name.
+pub fn add_variants(run: &mut Run, all: &Run, variant: &str) {
+    let rename = |id: &str| id.replacen('.', &format!("+{variant}."), 1);
+    for target in &all.header.plan.targets {
+        let mut judged = all.verify[&target.id].clone();
+        judged.target = rename(&target.id);
+        run.header.plan.targets.push(Target {
+            id: judged.target.clone(),
+            ..target.clone()
+        });
+        run.verify.insert(judged.target.clone(), judged);
+    }
+    for launch in &all.header.plan.launches {
+        run.header.plan.launches.push(Launch {
+            target: rename(&launch.target),
+            ..launch.clone()
+        });
+    }
+    for log in &all.launches {
+        let mut log = log.clone();
+        log.launch.target = rename(&log.launch.target);
+        run.launches.push(log);
+    }
+}
+
 fn verify() -> BTreeMap<String, VerifyRecord> {
     SPEEDS
         .iter()
@@ -271,6 +298,17 @@ fn claims() -> Claims {
 /// Render the world's site: its files, by path.
 pub fn render(world: &World) -> BTreeMap<String, Vec<u8>> {
     site::render(&world.input()).expect("renders")
+}
+
+/// The usual world: one run of all targets, in five blocks.
+pub fn usual() -> World {
+    world(vec![run("cpu", 5, 22)])
+}
+
+/// The usual world's site, rendered once for all tests.
+pub fn usual_site() -> &'static BTreeMap<String, Vec<u8>> {
+    static SITE: OnceLock<BTreeMap<String, Vec<u8>>> = OnceLock::new();
+    SITE.get_or_init(|| render(&usual()))
 }
 
 /// Make the whole world around the given runs.
