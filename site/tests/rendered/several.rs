@@ -48,6 +48,14 @@ fn with_copy(id: &str) -> World {
     world
 }
 
+/// Take a scenario out of a run.
+fn without(run: &mut Run, scenario: &str) {
+    let plan = &mut run.header.plan;
+    plan.scenarios.retain(|s| s.id != scenario);
+    plan.launches.retain(|l| l.scenario != scenario);
+    run.launches.retain(|log| log.launch.scenario != scenario);
+}
+
 /// A run of a tiny model, and the same of a large one.
 fn with_a_run_of_1b() -> World {
     let mut world = with_copy("run-of-1b");
@@ -327,12 +335,6 @@ fn work_that_the_broadest_run_lacks_is_taken_from_another_of_its_kind() {
     let mut world = with_copy("older");
     large(&mut world, 0);
     large(&mut world, 1);
-    let without = |run: &mut Run, scenario: &str| {
-        let plan = &mut run.header.plan;
-        plan.scenarios.retain(|s| s.id != scenario);
-        plan.launches.retain(|l| l.scenario != scenario);
-        run.launches.retain(|log| log.launch.scenario != scenario);
-    };
     without(&mut world.runs[0], "memory");
     for scenario in ["single_request", "concurrent", "long_context"] {
         without(&mut world.runs[1], scenario);
@@ -344,6 +346,23 @@ fn work_that_the_broadest_run_lacks_is_taken_from_another_of_its_kind() {
         !guide.contains("id=\"batch-older\""),
         "fewer cells don't speak"
     );
+}
+
+#[test]
+fn the_best_of_the_targets_that_only_another_run_has_stands_beside_the_choice() {
+    let mut world = with_copy("of-others");
+    large(&mut world, 0);
+    large(&mut world, 1);
+    without(&mut world.runs[1], "memory");
+    without(&mut world.runs[1], "long_context");
+    let said = "another run of this place has candle.";
+    assert!(!page(&world, "guide.html").contains(said), "none is lacking");
+    let planned = &mut world.runs[0].header.plan.targets;
+    planned.retain(|target| target.engine != "candle");
+    let guide = page(&world, "guide.html");
+    assert!(guide.contains(said), "{guide}");
+    let index = page(&world, "index.html");
+    assert!(index.contains("in another run: candle."), "{index}");
 }
 
 #[test]
