@@ -52,7 +52,7 @@ const SERIES_COLORS: [[&str; SERIES]; 2] = [
 fn properties(theme: usize) -> String {
     let colors = COLORS.iter();
     let colors = colors.map(|(name, pair)| format!("--{name}:{};", pair[theme]));
-    let series = SERIES_COLORS[theme].iter().enumerate();
+    let series = SERIES_COLORS[theme].into_iter().enumerate();
     let series = series.map(|(index, color)| format!("--s{index}:{color};"));
     colors.chain(series).collect()
 }

@@ -185,8 +185,8 @@ impl Work {
 /// token after a long prompt is more work. Of several lengths the one with the most cells counts,
 /// the longer prompt where equal. Left out are serial cells (one user is served) and batches that
 /// wait for each other, because a service doesn't run like that, and prompts of mixed lengths,
-/// which have no single price. A cell that several of these scenarios show counts once, in the one
-/// that measured it.
+/// which have no single price. A cell that several of these scenarios show counts once: in the one
+/// that measured it, or else in the first that shows it.
 pub fn work(plan: &Plan, analysis: &Analysis, slo: Option<&Slo>) -> Work {
     let served = |s: &&PlannedScenario| s.load == LoadShape::ClosedLoop || s.load.is_open();
     let mut sizes: BTreeMap<(u32, u32), Vec<Point>> = BTreeMap::new();

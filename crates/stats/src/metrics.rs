@@ -243,8 +243,8 @@ pub fn validate(scenarios: &[Scenario]) -> Vec<String> {
     let known = MetricId::ALL.map(|id| id.describe().name).join(", ");
     let mut wrong = Vec::new();
     for scenario in scenarios {
-        let unknown = scenario.reports.iter();
-        for name in unknown.filter(|name| MetricId::from_id(name).is_none()) {
+        let reports = scenario.reports.iter();
+        for name in reports.filter(|name| MetricId::from_id(name).is_none()) {
             wrong.push(format!(
                 "scenario {:?} reports {name:?}, which is no metric: use one of {known}",
                 scenario.id

@@ -95,7 +95,9 @@ pub fn measured(
     if baseline == Some(cell.target.as_str()) {
         view.ratio = "1×".into();
         view.verdict = "the baseline".into();
-    } else if let Some(c) = analysis.comparison(&cell.key(), Role::Baseline) {
+    } else if baseline.is_some()
+        && let Some(c) = analysis.comparison(&cell.key(), Role::Baseline)
+    {
         let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
         view.ratio = ratio;
         view.ratio_interval = interval.unwrap_or_default();

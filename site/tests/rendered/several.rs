@@ -356,13 +356,13 @@ fn the_best_of_the_targets_that_only_another_run_has_stands_beside_the_choice() 
     without(&mut world.runs[1], "memory");
     without(&mut world.runs[1], "long_context");
     let said = "another run of this place has candle.";
-    assert!(!page(&world, "guide.html").contains(said), "none is lacking");
+    assert!(!html::words(&world, "guide.html").contains(said), "none is lacking");
     let planned = &mut world.runs[0].header.plan.targets;
     planned.retain(|target| target.engine != "candle");
-    let guide = page(&world, "guide.html");
+    let guide = html::words(&world, "guide.html");
     assert!(guide.contains(said), "{guide}");
-    let index = page(&world, "index.html");
-    assert!(index.contains("in another run: candle."), "{index}");
+    let index = html::words(&world, "index.html");
+    assert!(index.contains("in another run : candle."), "{index}");
 }
 
 #[test]

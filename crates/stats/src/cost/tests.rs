@@ -245,12 +245,7 @@ fn a_cell_that_several_scenarios_show_counts_once() {
             cell("a", "loop", "c1", 50.0, 10.0, 100.0),
             cell("a", "loop", "c4", 90.0, 10.0, 100.0),
         ],
-        comparisons: vec![],
-        scalings: vec![],
-        noise: vec![],
-        exceeded: vec![],
-        unfelt: vec![],
-        matters: 1.02,
+        ..Analysis::default()
     };
     let work = super::work(&plan, &analysis, None);
     let cases: Vec<&str> = work.points.iter().map(|p| p.case.as_str()).collect();

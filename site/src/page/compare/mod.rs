@@ -10,12 +10,13 @@ use crate::view::frame::Frame;
 use crate::view::paths;
 use crate::view::{Shown, case_label};
 use crate::words::{lower_first, plural};
+use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use schema::registry::Target;
 use serde::Serialize;
 use stats::analysis::{MetricId, Verdict};
 use stats::pairs::{Compared, NotComparable, Pair, pairs};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of targets with a page of their own and a place in the overview. Its matrix has
 /// two cells per pair, and from some hundred targets on it would take a megabyte. The overview
@@ -37,15 +38,13 @@ pub struct CasePairs<'a> {
     pub metric: MetricId,
     /// Whether the case stands for its scenario in charts.
     pub headline: bool,
+    /// Whether the case counts. One that another of these cases measures doesn't: its cells count
+    /// there.
+    pub counted: bool,
     by_targets: BTreeMap<(String, String), Result<Compared, NotComparable>>,
 }
 
 impl CasePairs<'_> {
-    /// Whether the case counts. One that another scenario measures doesn't: its cells count there.
-    pub fn is_counted(&self) -> bool {
-        self.case.measured_by.is_none()
-    }
-
     /// The comparison of `target` with `other`, in either order of the plan; `None` where the case
     /// lacks one of the two.
     pub fn seen_from(&self, target: &str, other: &str) -> Option<Result<Compared, NotComparable>> {
@@ -140,9 +139,16 @@ impl<'a> AllPairs<'a> {
                     case,
                     metric,
                     headline: headline == Some(case.id.as_str()),
+                    counted: true,
                     by_targets: all.into_iter().map(keyed).collect(),
                 });
             }
+        }
+        let key = |pairs: &CasePairs| pairs.scenario.case_key(pairs.case);
+        let keys: BTreeSet<CaseKey> = cases.iter().map(key).collect();
+        for pairs in &mut cases {
+            let measuring = pairs.case.measured_by.as_ref();
+            pairs.counted = measuring.is_none_or(|other| !keys.contains(other));
         }
         Self {
             cases,
@@ -162,7 +168,7 @@ impl<'a> AllPairs<'a> {
 
     /// Count the verdicts on a pair, each measured cell once.
     pub fn counted(&self, target: &str, other: &str) -> Tally {
-        self.tally(target, other, |case| case.is_counted())
+        self.tally(target, other, |case| case.counted)
     }
 
     fn tally(&self, target: &str, other: &str, is_wanted: fn(&CasePairs) -> bool) -> Tally {
@@ -320,7 +326,7 @@ fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
     let mut widest: Option<(&CasePairs, &str, &str, Compared)> = None;
     for case in &pairs.cases {
         for ((a, b), outcome) in &case.by_targets {
-            if case.is_counted() {
+            if case.counted {
                 all.add(outcome);
             }
             let Ok(compared) = outcome else { continue };
@@ -404,7 +410,7 @@ fn family(pairs: &AllPairs) -> String {
 
 /// Say which cases don't count, where there are any.
 pub fn counted_once(pairs: &AllPairs) -> &'static str {
-    match pairs.cases.iter().all(CasePairs::is_counted) {
+    match pairs.cases.iter().all(|case| case.counted) {
         true => "",
         false => {
             " A load that several scenarios list was measured once, and counts once, in the \
