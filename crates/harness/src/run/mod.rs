@@ -5,9 +5,10 @@
 //! load (`load`, `closed_loop`, `open_loop`), `case_prompts` cuts its prompts; `launch` runs one
 //! process from start to end, `watched` observes it meanwhile, `residents` keeps processes for the
 //! next launch, `turns` alternates between several, as many as `memory` has room for; `pending`
-//! lists the launches left to make, `expected` their estimated times; `weights` checks that the
-//! model's files stay the same, `told` reports progress, `check` judges the timed outputs
-//! afterwards, and `trace` records the kernels of CUDA targets in launches that aren't timed.
+//! says what has become of each planned launch, `expected` how long those that are left take;
+//! `weights` checks that the model's files stay the same, `told` reports progress, `check` judges
+//! the timed outputs afterwards, and `trace` records the kernels of CUDA targets in launches that
+//! aren't timed.
 
 pub mod audit;
 pub mod capacity;

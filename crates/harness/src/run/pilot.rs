@@ -186,6 +186,7 @@ fn rounds(
 fn round(session: &mut Session, texts: &[Vec<u32>], new_tokens: u32) -> Result<f64, EngineFailure> {
     let start_ns = now_ns();
     for text in texts {
+        // Each by itself: no batch waits for the others.
         session.send_one_of(1, text.clone(), new_tokens)?;
     }
     for _ in texts {

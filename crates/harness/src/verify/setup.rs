@@ -75,8 +75,9 @@ fn judge_generated(
     prompt: &GoldenPrompt,
 ) -> Result<PromptJudgement, EngineFailure> {
     let positions = prompt.output_ids.len();
-    let judged = match session.generate(prompt.prompt_ids.clone(), positions as u32) {
-        Ok((done, ..)) => {
+    session.send_one_of(1, prompt.prompt_ids.clone(), positions as u32)?;
+    let judged = match session.next_done() {
+        Ok((done, _)) => {
             output::judge(prompt, &Output::from(done), limit.tie_width_nats, tokenizer)
         }
         // Where the target can't take a prompt, nothing is known of it.

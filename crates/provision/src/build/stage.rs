@@ -182,8 +182,13 @@ impl<'a> Stage<'a> {
                     && let Some(at) = longest.map(|(at, _)| at)
                 {
                     let job = self.jobs.remove(at);
+                    let alone = order::next(&self.jobs, Some(&job)).is_none();
                     let (id, how) = (job.id.clone(), job.how.clone());
-                    let work = move || python::beside(|| make(repo, registry, &id, &how));
+                    let work = move || match alone {
+                        true => make(repo, registry, &id, &how),
+                        // The main thread shows what it compiles meanwhile.
+                        false => python::beside(|| make(repo, registry, &id, &how)),
+                    };
                     beside = Some((job, scope.spawn(work)));
                 }
                 let running = beside.as_ref().map(|(job, _)| job);

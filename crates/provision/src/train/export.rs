@@ -13,10 +13,13 @@ use models::training::{Job, Point, RunDir, Split, Windows, opening};
 use models::{Corpus, ModelFile, ModelSpec, Origin, Trained, stories};
 use schema::model::Source;
 use schema::train::Training;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The name of the model's directory, inside the run's.
 const MODEL: &str = "model";
+/// The name that it has until it is complete.
+const STAGING: &str = ".model";
 /// Number of story openings that the model is given, and the most that it may write on each
 /// (tokens).
 const STORIES: u64 = 20;
@@ -48,9 +51,14 @@ pub fn export(spec: &ModelSpec, job: &Job, run: &RunDir) -> Result<Made> {
         Point::Validation { .. } => None,
     });
     let trained = Trained::load(spec, &run.weights())?;
-    let dir = run.0.join(MODEL);
-    models::generate(spec, Origin::Trained(&trained), &dir, &mut |_, _| ())
-        .with_context(|| format!("can't make the model in {}", dir.display()))?;
+    let (dir, staging) = (run.0.join(MODEL), run.0.join(STAGING));
+    for old in [&staging, &dir].into_iter().filter(|old| old.exists()) {
+        fs::remove_dir_all(old).with_context(|| format!("can't clear {}", old.display()))?;
+    }
+    models::generate(spec, Origin::Trained(&trained), &staging, &mut |_, _| ())
+        .with_context(|| format!("can't make the model in {}", staging.display()))?;
+    fs::rename(&staging, &dir)
+        .with_context(|| format!("can't put the model into {}", dir.display()))?;
 
     let reference = Reference::with_origin(spec, Origin::Trained(&trained), ModelFile::Safetensors);
     let windows = Windows::new(spec, job.context)?;
