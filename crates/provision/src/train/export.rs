@@ -126,9 +126,9 @@ pub fn install(repo: &Repo, job: &Job, run: &RunDir, made: &Made) -> Result<()> 
             job.model
         );
     };
-    std::fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
+    fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
     let put = |from: &Path, to: &Path| {
-        std::fs::copy(from, to)
+        fs::copy(from, to)
             .with_context(|| format!("can't copy {} to {}", from.display(), to.display()))
     };
     put(&made.dir.join(ModelFile::Safetensors.name()), weights)?;
@@ -145,7 +145,7 @@ pub fn install(repo: &Repo, job: &Job, run: &RunDir, made: &Made) -> Result<()> 
         last_loss_nats: made.last_loss_nats,
         perplexity: made.perplexity,
         perplexity_tokens: made.perplexity_tokens,
-        weights_sha256: schema::hash::sha256_hex(&std::fs::read(weights)?),
+        weights_sha256: schema::hash::sha256_hex(&fs::read(weights)?),
     };
     write_json(&dir.join(Training::FILE), &training)?;
 
