@@ -83,6 +83,9 @@ fn values<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f3
     chunks.iter().map(|chunk| read(*chunk)).collect()
 }
 
+/// A function that writes the row of a number into a slice of its length.
+pub type FillRow<'a> = Box<dyn Fn(usize, &mut [f32]) + Sync + 'a>;
+
 /// The source of a model's weights.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin<'a> {
@@ -93,13 +96,8 @@ pub enum Origin<'a> {
 }
 
 impl<'a> Origin<'a> {
-    /// A function that writes a row of the tensor `def` (in Hugging Face's order) into a slice,
-    /// whose length is the tensor's `cols`.
-    pub fn rows(
-        self,
-        spec: &ModelSpec,
-        def: &TensorDef,
-    ) -> Box<dyn Fn(usize, &mut [f32]) + Sync + 'a> {
+    /// The rows of the tensor `def`, in Hugging Face's order; each has the tensor's `cols` values.
+    pub fn rows(self, spec: &ModelSpec, def: &TensorDef) -> FillRow<'a> {
         match self {
             Self::Seed => {
                 let maker = RowMaker::new(spec, def);

@@ -45,7 +45,10 @@ fn own_loads(shown: &Shown, scenario: &PlannedScenario) -> String {
             let interval = interval.unwrap_or_else(|| "(a single launch)".into());
             let offered = fmt::quantity(Unit::RequestsPerS, offered.value);
             let words = format!("in {value} {interval} at {offered}");
-            Some((e2e.value, format!("{} answered {words} offered", cell.target)))
+            Some((
+                e2e.value,
+                format!("{} answered {words} offered", cell.target),
+            ))
         })
         .collect();
     found.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -356,7 +356,10 @@ fn the_best_of_the_targets_that_only_another_run_has_stands_beside_the_choice() 
     without(&mut world.runs[1], "memory");
     without(&mut world.runs[1], "long_context");
     let said = "another run of this place has candle.";
-    assert!(!html::words(&world, "guide.html").contains(said), "none is lacking");
+    assert!(
+        !html::words(&world, "guide.html").contains(said),
+        "none is lacking"
+    );
     let planned = &mut world.runs[0].header.plan.targets;
     planned.retain(|target| target.engine != "candle");
     let guide = html::words(&world, "guide.html");

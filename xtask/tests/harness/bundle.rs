@@ -111,7 +111,7 @@ fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
         );
     }
 
-    let said = ended(&bundle.run("bench-all", &["--profile", "smoke"]), 0);
+    ended(&bundle.run("bench-all", &["--profile", "smoke"]), 0);
     let results = bundle.top.join("runs");
     let run = runs::results::Results::at(&results)
         .find("latest")

@@ -122,10 +122,14 @@ impl Checkout {
         copy(&root().join("data"), &checkout.path("data"), &|path| {
             !path.ends_with("data/results") && !path.ends_with("data/models")
         });
-        copy(&root().join("engines"), &checkout.path("engines"), &|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "toml")
-        });
+        copy(
+            &root().join("engines"),
+            &checkout.path("engines"),
+            &|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "toml")
+            },
+        );
         checkout
     }
 

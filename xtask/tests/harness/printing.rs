@@ -117,7 +117,7 @@ fn log(checkout: &Checkout) -> String {
 fn a_run_has_a_log_that_says_where_each_launch_was() {
     let checkout = Checkout::with(&["crash"]);
     let output = checkout.xtask(&["bench", "--profile", "test", "-q"], &[]);
-    let said = ended(&output, 3);
+    ended(&output, 3);
     // stderr has only errors and warnings; the summary is on stdout.
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("error: fake+crash.cpu.f32"), "{stderr}");

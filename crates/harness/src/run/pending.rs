@@ -72,9 +72,9 @@ pub fn planned(run: &Run, logs: &[LaunchLog]) -> Vec<Planned> {
 /// through the engine's own fault is not tried again: its failure is the result. One that was
 /// interrupted, or whose harness was killed, is tried again.
 fn state(run: &Run, logs: &[LaunchLog], launch: &Launch) -> State {
-    let of_item = logs.iter().filter(|log| {
-        log.launch.target == launch.target && log.launch.scenario == launch.scenario
-    });
+    let of_item = logs
+        .iter()
+        .filter(|log| log.launch.target == launch.target && log.launch.scenario == launch.scenario);
     let ends = of_item.clone().filter_map(|log| log.end.as_ref());
     let mut failures = ends.filter(|end| !matches!(end.status, Status::Ok | Status::NotRun));
     if let Some(end) = failures.next() {

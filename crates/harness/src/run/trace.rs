@@ -117,7 +117,7 @@ pub fn of_target(
             scenario.id, case.id
         ))
     };
-    let (mut record, attempt) = Appender::create_next(0, &named)?;
+    let (mut record, attempt) = Appender::create_next(0, named)?;
     let mut traced = program.clone();
     let mut set = |name: &str, value: &Path| {
         traced.env.push((name.into(), value.display().to_string()));

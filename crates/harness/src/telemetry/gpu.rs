@@ -115,8 +115,8 @@ impl GpuCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::scripted::ScriptedDevice;
     use crate::gpu::GpuProcess;
+    use crate::gpu::scripted::ScriptedDevice;
 
     const ENGINE: u32 = 4711;
 

@@ -249,7 +249,11 @@ fn a_cell_that_several_scenarios_show_counts_once() {
     };
     let work = super::work(&plan, &analysis, None);
     let cases: Vec<&str> = work.points.iter().map(|p| p.case.as_str()).collect();
-    assert_eq!(cases, ["u1", "c4"], "a serial load is no cost's, a loop's is");
+    assert_eq!(
+        cases,
+        ["u1", "c4"],
+        "a serial load is no cost's, a loop's is"
+    );
 }
 
 #[test]

@@ -159,7 +159,9 @@ fn ranks_start_at_one_and_never_fall() {
     let mut prng = SplitMix64(8);
     for _ in 0..200 {
         let count = prng.below(12);
-        let ranks = tie_ranks(count, |_, rest| rest.map(|_| unit(&mut prng) < 0.4).collect());
+        let ranks = tie_ranks(count, |_, rest| {
+            rest.map(|_| unit(&mut prng) < 0.4).collect()
+        });
         assert_eq!(ranks.len(), count);
         assert!(ranks.is_sorted());
         for (place, rank) in ranks.iter().enumerate() {
