@@ -9,9 +9,11 @@ use serde::Serialize;
 use stats::analysis::Verdict;
 use stats::pairs::{Compared, pairs};
 
-/// The best target that the chosen run lacks.
-#[derive(Clone, Serialize)]
+/// The best target that the chosen run lacks; empty where there is none.
+#[derive(Clone, Default, Serialize)]
 pub(super) struct Elsewhere {
+    /// Id of the target where it is detectably better than the choice, else empty.
+    pub(super) ahead: String,
     /// The target with its value, and how it compares with the choice.
     words: String,
     /// Path of the run that has both.
@@ -26,7 +28,7 @@ pub(super) fn elsewhere(
     workload: &Workload,
     choice: &str,
     runs: &[&Shown],
-) -> Option<Elsewhere> {
+) -> Elsewhere {
     let same_place = |run: &&&Shown| place::place(run) == place::place(shown);
     let found = runs.iter().filter(same_place).filter_map(|run| {
         let there = workload.asked(run).filter(|there| is_same(asked, there))?;
@@ -38,11 +40,18 @@ pub(super) fn elsewhere(
             value_of(&there, &target),
             against(&compared, choice)
         );
-        let run_path = paths::run_path(&run.run.header.id);
-        Some((compared.ratio, Elsewhere { words, run_path }))
+        let found = Elsewhere {
+            ahead: match compared.verdict {
+                Verdict::Better => target,
+                _ => String::new(),
+            },
+            words,
+            run_path: paths::run_path(&run.run.header.id),
+        };
+        Some((compared.ratio, found))
     });
     let best = found.max_by(|a, b| a.0.total_cmp(&b.0));
-    best.map(|(_, elsewhere)| elsewhere)
+    best.map_or(Elsewhere::default(), |(_, found)| found)
 }
 
 /// Whether two runs asked the same of their engines.

@@ -23,8 +23,8 @@ pub(super) fn lead(workloads: &[WorkloadView]) -> String {
 }
 
 /// Say what stands beside these choices: the best engines in Rust and the best that come as crates,
-/// where others are taken, and where this project's own engine is ahead. The place is named only
-/// where there are several.
+/// where others are taken, and where a target of another run or this project's own engine is ahead.
+/// The place is named only where there are several.
 pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
     let places = by_place(workloads);
     let named = places.len() > 1;
@@ -46,6 +46,10 @@ pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
             sentence(
                 "Of engines that come as a crate, in any language",
                 of(|r| &r.of_crates.name),
+            ),
+            sentence(
+                "Ahead of the choice is a target that only another run has",
+                of(|r| &r.elsewhere.ahead),
             ),
             sentence(
                 "This project’s own engine, which has no server, tokeniser or sampling, is ahead",

@@ -83,7 +83,7 @@ struct Recommendation {
     /// it.
     of_crates: Narrower,
     /// The best of the targets that other runs of the place have beside the choice, and this one lacks.
-    elsewhere: Option<Elsewhere>,
+    elsewhere: Elsewhere,
     /// How far the choice was verified, where that is less than the run asked for; else empty.
     limit: String,
     candidates: Vec<Candidate>,
