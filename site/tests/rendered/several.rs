@@ -176,7 +176,7 @@ fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
     }
     assert!(html_of(&pages, "guide.html").contains("run/run-of-1b.html"));
     let index = text_of(&pages, "index.html");
-    let answers = part(&index, "Times better than", "Leader of each");
+    let answers = part(&index, "Of those that come as a crate", "Leader of each");
     for word in ["How sure", "5 launches each", "per M output tokens"] {
         assert!(answers.contains(word), "{word}: {answers}");
     }

@@ -110,7 +110,7 @@ impl Machine {
             ("FAKE_DECODE_US", "100"),
             // An answer may be late by a share of its request's time: a request beside 63 others
             // must take longer than reading 64 answers that arrive at once.
-            ("FAKE_ROW_US", "50"),
+            ("FAKE_ROW_US", "150"),
             ("FAKE_PREFILL_TOKEN_US", "1"),
         ];
         let output = self.checkout.xtask(arguments, &environment);

@@ -48,7 +48,7 @@ pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
                 of(|r| &r.of_crates.name),
             ),
             sentence(
-                "Ahead of the choice is a target that only another run has",
+                "Ahead of these choices, measured beside them in another run",
                 of(|r| &r.elsewhere.ahead),
             ),
             sentence(

@@ -84,6 +84,10 @@ struct Recommendation {
     of_crates: Narrower,
     /// The best of the targets that other runs of the place have beside the choice, and this one lacks.
     elsewhere: Elsewhere,
+    /// Whether the choice is written in Rust, and whether it, and `in_rust`, come as a crate.
+    is_in_rust: bool,
+    is_crate: bool,
+    in_rust_is_crate: bool,
     /// How far the choice was verified, where that is less than the run asked for; else empty.
     limit: String,
     candidates: Vec<Candidate>,
@@ -258,6 +262,9 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         own,
         comes_as: shown.comes_as(&target.id).unwrap_or_default(),
         metric: metric_name(&asked),
+        is_in_rust: shown.is_in_rust(choice),
+        is_crate: shown.is_crate(choice),
+        in_rust_is_crate: shown.is_crate(&in_rust.choice),
         in_rust,
         of_crates,
         elsewhere: elsewhere(shown, &asked, workload, &decision.choice, runs),

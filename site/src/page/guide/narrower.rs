@@ -2,7 +2,7 @@
 //! Rust, or to be had as a crate.
 
 use super::workload::Asked;
-use super::{decision, in_words, limit};
+use super::{ahead, decision, limit, tied_with, value_of};
 use crate::view::Shown;
 use serde::Serialize;
 
@@ -13,8 +13,10 @@ pub(super) struct Narrower {
     pub(super) choice: String,
     /// The target, and that its engine came as a Python package where it did.
     pub(super) name: String,
-    /// The target with its value, its lead and what limits it, in a few words.
-    pub(super) words: String,
+    /// The target with its value, and who is tied with it.
+    short: String,
+    /// Its lead and what limits it, each in a few words.
+    more: Vec<String>,
 }
 
 /// Decide among the engines of one kind that others maintain, where `choice` is not of it.
@@ -29,22 +31,16 @@ pub(super) fn narrower(
     let Some(found) = found else {
         return Narrower::default();
     };
-    let only = match found.measured {
-        1 => ", the only one with a number",
-        _ => "",
-    };
-    let (choice, mut words) = in_words(asked, found);
-    words.push_str(only);
-    match limit(shown, &choice) {
-        "" => {}
-        limit => words = format!("{words}; {limit}"),
-    }
+    let choice = found.choice.clone();
+    let only = (found.measured == 1).then(|| "the only one with a number".to_owned());
+    let limit = Some(limit(shown, &choice).to_owned()).filter(|limit| !limit.is_empty());
     Narrower {
         name: match shown.is_crate(&choice) {
             true => choice.clone(),
             false => format!("{choice} (a Python package)"),
         },
+        short: format!("{}{}", value_of(asked, &choice), tied_with(&found)),
+        more: [ahead(&found), only, limit].into_iter().flatten().collect(),
         choice,
-        words,
     }
 }
