@@ -86,6 +86,11 @@ fn an_engine_s_page_leads_to_the_other_runs_that_measured_it() {
     assert!(both.contains(link), "{both}");
     assert!(part_of(&both).contains("candle.cpu.f32"), "{both}");
     assert!(!both.contains("It was measured in"));
+    let launches = world.runs[1].launches.iter_mut();
+    for ready in launches.flat_map(|log| &mut log.ready) {
+        ready.build.insert("isa".into(), "avx2".into());
+    }
+    assert!(candle_page(&world).contains("avx2 (in run an-older-run)"));
     let planned = &mut world.runs[0].header.plan.targets;
     planned.retain(|target| target.engine != "candle");
     let only_older = candle_page(&world);

@@ -21,7 +21,8 @@ use schema::launch_log::LaunchLog;
 use schema::record::Status;
 use schema::registry::{Build, Target};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An engine's page.
 #[derive(Serialize)]
@@ -133,7 +134,7 @@ pub fn page(
                 .collect()
         }),
         notes: said(&|log| log.ready.iter().flat_map(|r| r.notes.clone()).collect()),
-        build_facts: build_facts(logs()),
+        build_facts: build_facts_of_all(shown, all, id),
         adoption: beyond::cost_table(shown, id),
         chart: ids
             .iter()
@@ -154,6 +155,31 @@ pub fn page(
             .collect(),
         other_runs: other_runs(shown, all, id),
     }
+}
+
+/// The facts that the engine's programs report in the run shown; where these lack one, those of the
+/// newest other run that has it, with its id.
+fn build_facts_of_all(shown: &Shown, all: &[Shown], engine: &str) -> Vec<(String, String)> {
+    let of = |run: &Shown| {
+        let targets = run
+            .targets()
+            .iter()
+            .filter(|target| target.engine == engine);
+        let ids: BTreeSet<&str> = targets.map(|target| target.id.as_str()).collect();
+        let launches = run.run.launches.iter();
+        build_facts(launches.filter(|log| ids.contains(log.launch.target.as_str())))
+    };
+    let mut facts: BTreeMap<String, String> = of(shown).into_iter().collect();
+    let mut others: Vec<&Shown> = all.iter().collect();
+    others.sort_by_key(|run| Reverse(&run.run.header.started));
+    for run in others {
+        for (fact, value) in of(run) {
+            let id = &run.run.header.id;
+            let elsewhere = || format!("{value} (in run {id})");
+            facts.entry(fact).or_insert_with(elsewhere);
+        }
+    }
+    facts.into_iter().collect()
 }
 
 /// List the other publishable runs in which a target of an engine has a measured cell, each with
