@@ -278,7 +278,7 @@ fn put_all(
         base::interrupt::check()?;
         let first = of_case[0];
         let planned = scenario(&run.header.plan, first.scenario);
-        let case = planned.cases.iter().find(|case| case.id == first.case);
+        let case = planned.case(first.case);
         let case = case.context("a record names a case that isn't planned")?;
         let cut = CellPrompts::new(&run.header.plan, prompts, planned, case)?;
         let requests = of_case.iter().map(|cell| &cell.requests);

@@ -96,7 +96,7 @@ impl<'a> Running<'a> {
         let cases = launch
             .cases
             .iter()
-            .filter_map(|id| scenario.cases.iter().find(|case| case.id == *id))
+            .filter_map(|id| scenario.case(id))
             .map(|case| {
                 Ok((
                     case,

@@ -280,17 +280,13 @@ pub fn positions(verify: &BTreeMap<String, VerifyRecord>, target: &str) -> u32 {
 
 /// The target of a launch, which a twin has in common with its original.
 fn target_of<'a>(plan: &'a Plan, launch: &Launch) -> &'a Target {
-    let id = original(&launch.target);
-    let target = plan.targets.iter().find(|target| target.id == id);
+    let target = plan.target(original(&launch.target));
     target.expect("the plan names its targets")
 }
 
 /// The scenario of the plan with this id.
 pub fn scenario<'a>(plan: &'a Plan, id: &str) -> &'a PlannedScenario {
-    plan.scenarios
-        .iter()
-        .find(|s| s.id == id)
-        .expect("the plan names its scenarios")
+    plan.scenario(id).expect("the plan names its scenarios")
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ fn state(run: &Run, logs: &[LaunchLog], launch: &Launch) -> State {
         .cases
         .iter()
         .filter(|id| {
-            let case = scenario.cases.iter().find(|case| case.id == **id);
+            let case = scenario.case(id);
             refused(case.expect("the plan names its cases")).is_none()
         })
         .cloned()

@@ -130,7 +130,7 @@ fn cases(log: &LaunchLog) -> impl Iterator<Item = &str> {
 }
 
 fn find<'a>(plan: &'a Plan, scenario: &str) -> Option<&'a PlannedScenario> {
-    plan.scenarios.iter().find(|planned| planned.id == scenario)
+    plan.scenario(scenario)
 }
 
 fn has_case(scenario: &PlannedScenario, case: &str) -> bool {

@@ -98,10 +98,7 @@ pub fn page(
         .filter(|target| target.engine == id)
         .collect();
     let ids: BTreeSet<&str> = planned.iter().map(|target| target.id.as_str()).collect();
-    let logs = || {
-        let launches = shown.run.launches.iter();
-        launches.filter(|log| ids.contains(log.launch.target.as_str()))
-    };
+    let logs = || logs_of(shown, id);
     let said = |what: &dyn Fn(&LaunchLog) -> Vec<String>| {
         let all: BTreeSet<String> = logs().flat_map(what).collect();
         all.into_iter().collect::<Vec<_>>()
@@ -157,18 +154,18 @@ pub fn page(
     }
 }
 
+/// The launches of an engine's targets.
+fn logs_of<'a>(run: &Shown<'a>, engine: &str) -> impl Iterator<Item = &'a LaunchLog> {
+    run.run.launches.iter().filter(move |log| {
+        let target = run.target(&log.launch.target);
+        target.is_some_and(|target| target.engine == engine)
+    })
+}
+
 /// The facts that the engine's programs report in the run shown; where these lack one, those of the
 /// newest other run that has it, with its id.
 fn build_facts_of_all(shown: &Shown, all: &[Shown], engine: &str) -> Vec<(String, String)> {
-    let of = |run: &Shown| {
-        let targets = run
-            .targets()
-            .iter()
-            .filter(|target| target.engine == engine);
-        let ids: BTreeSet<&str> = targets.map(|target| target.id.as_str()).collect();
-        let launches = run.run.launches.iter();
-        build_facts(launches.filter(|log| ids.contains(log.launch.target.as_str())))
-    };
+    let of = |run: &Shown| build_facts(logs_of(run, engine));
     let mut facts: BTreeMap<String, String> = of(shown).into_iter().collect();
     let mut others: Vec<&Shown> = all.iter().collect();
     others.sort_by_key(|run| Reverse(&run.run.header.started));

@@ -32,7 +32,7 @@ pub(super) fn elsewhere(
     let same_place = |run: &&&Shown| place::place(run) == place::place(shown);
     let found = runs.iter().filter(same_place).filter_map(|run| {
         let there = workload.asked(run).filter(|there| is_same(asked, there))?;
-        let is_new = |id: &str| !shown.targets().iter().any(|t| t.id == id) && !run.is_ours(id);
+        let is_new = |id: &str| shown.target(id).is_none() && !run.is_ours(id);
         let target = decision(run, &there, is_new)?.choice;
         let compared = compare(run, &there, &target, choice, is_new)?;
         let words = format!(

@@ -121,9 +121,10 @@ pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
     };
     let mut others = place::publishable(shown);
     others.retain(|run| fit.iter().any(|known| is_another(known, run)));
+    let runs = [fit.as_slice(), &others].concat();
     let workloads: Vec<WorkloadView> = WORKLOADS
         .iter()
-        .map(|workload| workload_view(input, &fit, &others, workload))
+        .map(|workload| workload_view(input, &runs, workload))
         .collect();
     let mut chosen = place::representative_runs(shown);
     others.retain(|run| {
@@ -180,23 +181,17 @@ impl GuidePage {
     }
 }
 
-/// Make one recommendation for each machine, model and profile: from the run in `fit`, or from one
-/// of `others` where that run allows none.
-fn workload_view(
-    input: &Input,
-    fit: &[&Shown],
-    others: &[&Shown],
-    workload: &Workload,
-) -> WorkloadView {
+/// Make one recommendation for each machine, model and profile: from the first of `runs` that
+/// allows one.
+fn workload_view(input: &Input, runs: &[&Shown], workload: &Workload) -> WorkloadView {
     let mut recommendations: Vec<Recommendation> = Vec::new();
     let mut covered: BTreeSet<&str> = BTreeSet::new();
-    let runs: Vec<&Shown> = fit.iter().chain(others).copied().collect();
-    for shown in &runs {
+    for shown in runs {
         let place = place::place(shown);
         if recommendations.iter().any(|r| r.place == place) {
             continue;
         }
-        let Some(found) = recommend(shown, workload, &runs) else {
+        let Some(found) = recommend(shown, workload, runs) else {
             continue;
         };
         recommendations.push(found);
