@@ -220,6 +220,18 @@ fn what_the_statistics_can_do_is_said_with_its_numbers() {
 }
 
 #[test]
+fn each_row_of_the_adapters_costs_says_how_many_pairs_it_rests_on() {
+    let mut world = world(vec![]);
+    world.adapters.rows[1].pairs = 15;
+    let pages = render(&world);
+    let methodology = html_of(&pages, "methodology.html");
+    let (_, table) = methodology.split_once("id=\"adapters\"").unwrap();
+    let (table, _) = table.split_once("</table>").unwrap();
+    assert_eq!(table.matches("<td>10</td>").count(), 2, "{table}");
+    assert_eq!(table.matches("<td>15</td>").count(), 1, "{table}");
+}
+
+#[test]
 fn many_targets_still_fit_on_a_page() {
     let all = run("cpu", 5, 22);
     let mut twice = all.clone();

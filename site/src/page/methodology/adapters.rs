@@ -1,7 +1,6 @@
 //! A table of the methodology page: what the adapters cost their engines.
 
 use crate::fmt::{self, Unit};
-use crate::words::plural;
 use schema::adapters::{AdapterCost, AdapterCosts, Work};
 use serde::Serialize;
 
@@ -21,6 +20,8 @@ struct Row {
     adapter: String,
     direct: String,
     tool: Option<String>,
+    /// Number of pairs of processes.
+    pairs: u32,
     ratio: String,
     interval: String,
     other_tokens: String,
@@ -29,15 +30,13 @@ struct Row {
 /// Make the table of measured costs.
 pub fn table(costs: &AdapterCosts) -> Table {
     let machine = costs.cpu_model.as_deref().unwrap_or("an unknown processor");
-    let pairs = costs.rows.iter().map(|row| u64::from(row.pairs)).min();
     Table {
         about: format!(
             "Each engine was timed through its adapter and driven directly, by a program that \
-             does what the engine’s own benchmark does: {} of processes on one file, one after \
-             the other by turns, on {machine} with {}. A ratio below 1 is what the adapter costs. \
-             Where a row names a benchmark of the engine itself, the installed program of that \
-             name was run in place of ours.",
-            plural(pairs.unwrap_or(0), "pair", "pairs"),
+             does what the engine’s own benchmark does: pairs of processes on one file, one \
+             after the other by turns, on {machine} with {}. A ratio below 1 is what the adapter \
+             costs. Where a row names a benchmark of the engine itself, the installed program of \
+             that name was run in place of ours.",
             costs.model,
         ),
         rows: costs.rows.iter().map(row).collect(),
@@ -61,6 +60,7 @@ fn row(row: &AdapterCost) -> Row {
         adapter: rate(row.adapter_tok_per_s),
         direct: rate(row.direct_tok_per_s),
         tool: row.tool.clone(),
+        pairs: row.pairs,
         ratio,
         interval: interval.unwrap_or_else(|| fmt::NONE.into()),
         other_tokens: row.other_tokens.clone(),
