@@ -1,9 +1,11 @@
 //! How old the measured versions of an engine were on the day of the run.
 
 use crate::view::Shown;
+use crate::view::reported::logs_of;
 use crate::words::plural;
-use schema::maturity::Release;
-use std::collections::BTreeSet;
+use schema::launch_log::LaunchLog;
+use schema::maturity::{Dossier, Release};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A release with its date.
 pub fn of_date(release: &Release) -> String {
@@ -11,7 +13,7 @@ pub fn of_date(release: &Release) -> String {
 }
 
 /// A release with its date, and its age at the start of a run.
-pub fn aged(release: &Release, started: &str) -> String {
+fn aged(release: &Release, started: &str) -> String {
     let words = of_date(release);
     match release.age_days(started) {
         Some(days) => format!(
@@ -22,23 +24,107 @@ pub fn aged(release: &Release, started: &str) -> String {
     }
 }
 
-/// The versions that an engine reported in the run, with date and age where known; `None` where it was
-/// not started.
-pub fn measured(shown: &Shown, engine: &str) -> Option<String> {
-    let planned = shown.targets().iter();
-    let planned = planned.filter(|target| target.engine == engine);
-    let ids: BTreeSet<&str> = planned.map(|target| target.id.as_str()).collect();
-    let launches = shown.run.launches.iter();
-    let logs = launches.filter(|log| ids.contains(log.launch.target.as_str()));
-    let said = logs.flat_map(|log| log.ready.iter().map(|ready| ready.version.as_str()));
-    let said: BTreeSet<&str> = said.collect();
-    let dossier = shown.input.maturity.and_then(|all| all.dossier(engine));
-    let word = |said: &&str| match dossier.and_then(|dossier| dossier.release_of(said)) {
-        Some(release) => aged(release, &shown.run.header.started),
-        None => (*said).to_owned(),
+/// A version that an engine reported, and the release that it is of.
+#[derive(Clone, Copy, PartialEq)]
+struct Version<'a> {
+    /// The version, as the engine reports it.
+    said: &'a str,
+    /// The package that `release` is of, where only the facts of the build name that release.
+    package: Option<&'a str>,
+    release: Option<&'a Release>,
+}
+
+impl<'a> Version<'a> {
+    /// Find the release of a reported version or, where it is of another library than the package
+    /// whose releases are known, that of this package.
+    fn new(dossier: Option<&'a Dossier>, said: &'a str, build: &BTreeMap<String, String>) -> Self {
+        let unknown = Self {
+            said,
+            package: None,
+            release: None,
+        };
+        let Some(dossier) = dossier else {
+            return unknown;
+        };
+        if let Some(release) = dossier.release_of(said) {
+            return Self {
+                release: Some(release),
+                ..unknown
+            };
+        }
+        match of_package(dossier, build) {
+            Some(release) => Self {
+                said,
+                package: Some(dossier.package.as_str()),
+                release: Some(release),
+            },
+            None => unknown,
+        }
+    }
+
+    /// The version with date and age, where they are known.
+    fn in_words(&self, started: &str) -> String {
+        let Some(release) = self.release else {
+            return self.said.to_owned();
+        };
+        let words = aged(release, started);
+        match self.package {
+            Some(package) => format!("{} ({package} {words})", self.said),
+            None => words,
+        }
+    }
+}
+
+/// The release of a dossier's package that a program was built with, by the facts of its build:
+/// `crate`, which is a package and its version, or the fact that has the package's name.
+fn of_package<'a>(dossier: &'a Dossier, build: &BTreeMap<String, String>) -> Option<&'a Release> {
+    let package = dossier.package.as_str();
+    let both = build.get("crate").and_then(|both| both.split_once(' '));
+    let version = match both {
+        Some((name, version)) if name == package => version,
+        _ => build.get(package)?.as_str(),
     };
-    let words: Vec<String> = said.iter().map(word).collect();
+    dossier.release_of(version)
+}
+
+/// The versions that an engine reported in these launches of its targets, each once.
+fn reported<'a>(
+    shown: &'a Shown,
+    engine: &str,
+    logs: impl Iterator<Item = &'a LaunchLog>,
+) -> Vec<Version<'a>> {
+    let dossier = shown.input.maturity.and_then(|all| all.dossier(engine));
+    let ready = logs.flat_map(|log| log.ready.iter());
+    let said: BTreeSet<(&str, &BTreeMap<String, String>)> = ready
+        .map(|ready| (ready.version.as_str(), &ready.build))
+        .collect();
+    let mut versions: Vec<Version> = Vec::new();
+    for (said, build) in said {
+        let version = Version::new(dossier, said, build);
+        if !versions.contains(&version) {
+            versions.push(version);
+        }
+    }
+    versions
+}
+
+/// The versions that an engine reported in these launches of its targets, with date and age where
+/// known; `None` where it was not started.
+pub fn of_launches<'a>(
+    shown: &'a Shown,
+    engine: &str,
+    logs: impl Iterator<Item = &'a LaunchLog>,
+) -> Option<String> {
+    let started = &shown.run.header.started;
+    let versions = reported(shown, engine, logs);
+    let words: Vec<String> = versions.iter().map(|v| v.in_words(started)).collect();
     (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// The versions that an engine reported in the run, with date and age where known; `None` where it
+/// was not started.
+pub fn measured(shown: &Shown, engine: &str) -> Option<String> {
+    of_launches(shown, engine, logs_of(shown, engine))
 }
 
 /// The same in words, to stand beside ratios; empty where the engine was not started.

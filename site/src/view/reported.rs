@@ -7,6 +7,18 @@ use schema::launch_log::LaunchLog;
 use schema::record::{IsaLimit, Status, VerifyRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The launches of an engine's targets.
+pub fn logs_of<'a>(
+    shown: &Shown<'a>,
+    engine: &str,
+) -> impl Iterator<Item = &'a LaunchLog> + use<'a> {
+    let planned = shown.targets().iter();
+    let planned = planned.filter(|target| target.engine == engine);
+    let ids: BTreeSet<&str> = planned.map(|target| target.id.as_str()).collect();
+    let launches = shown.run.launches.iter();
+    launches.filter(move |log| ids.contains(log.launch.target.as_str()))
+}
+
 /// The build facts that launches report; where they differ, every value.
 pub fn build_facts<'a>(logs: impl Iterator<Item = &'a LaunchLog>) -> Vec<(String, String)> {
     let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

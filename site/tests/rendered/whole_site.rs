@@ -3,6 +3,7 @@
 
 use crate::common::{render, run, usual_site, world};
 use crate::html::{html_of, texts};
+use schema::run::Run;
 
 #[test]
 fn what_is_known_of_an_engine_beyond_speed_stands_with_its_source() {
@@ -24,17 +25,25 @@ fn what_is_known_of_an_engine_beyond_speed_stands_with_its_source() {
     );
 }
 
-#[test]
-fn how_old_a_version_was_on_the_day_of_the_run_stands_beside_it() {
+/// A run whose Candle reports this version and fact of its build, 23 days after a release of its
+/// package.
+fn run_of_candle(version: &str, (fact, value): (&str, &str)) -> Run {
     let mut run = run("cpu", 5, 22);
     run.header.started = "2026-01-24T03:04:05Z".into();
     for log in &mut run.launches {
         if let Some(ready) = &mut log.ready
             && log.launch.target.starts_with("candle.")
         {
-            ready.version = "0.11.1 (synthetic)".into();
+            ready.version = version.into();
+            ready.build.insert(fact.into(), value.into());
         }
     }
+    run
+}
+
+#[test]
+fn how_old_a_version_was_on_the_day_of_the_run_stands_beside_it() {
+    let run = run_of_candle("0.11.1 (synthetic)", ("profile", "release"));
     let pages = render(&world(vec![run]));
     let text = |path: &str| html_of(&pages, path);
     let words = "0.11.1 of 2026-01-01, 23 days old on the day of the run";
@@ -46,6 +55,25 @@ fn how_old_a_version_was_on_the_day_of_the_run_stands_beside_it() {
         other.contains(&format!("; version {words}</span>")),
         "{other}"
     );
+}
+
+#[test]
+fn a_version_of_another_library_stands_with_that_of_the_package() {
+    let age = "0.11.1 of 2026-01-01, 23 days old on the day of the run";
+    let of_package = format!("2.9.0 (candle-core {age})");
+    for (fact, value, words) in [
+        ("crate", "candle-core 0.11.1", of_package.as_str()),
+        ("candle-core", "0.11.1", of_package.as_str()),
+        ("crate", "another 0.11.1", "2.9.0"),
+    ] {
+        let pages = render(&world(vec![run_of_candle("2.9.0", (fact, value))]));
+        let pair = html_of(&pages, "compare/candle.cpu.f32.html");
+        let said = format!("Measured: version {words}.");
+        assert!(pair.contains(&said), "{fact} {value}: {pair}");
+        let engine = html_of(&pages, "engine/candle.html");
+        assert!(engine.contains(&format!("Measured here: {words}.")));
+        assert!(html_of(&pages, "engines.html").contains(&format!("<td>{words}</td>")));
+    }
 }
 
 #[test]

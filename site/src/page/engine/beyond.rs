@@ -5,7 +5,7 @@
 use crate::chart::Table;
 use crate::fmt::{NONE, Unit, count, quantity};
 use crate::view::Shown;
-use crate::view::maturity::{aged, of_date};
+use crate::view::maturity::{measured, of_date};
 use crate::words::plural;
 use schema::adoption::Adoption;
 use schema::maturity::{Dossier, Fact};
@@ -36,9 +36,8 @@ struct FactView {
     source: String,
 }
 
-/// Make the section of an engine that was measured in `versions`; `None` where the file was not
-/// read or says nothing of the engine.
-pub fn of_engine(shown: &Shown, engine: &str, versions: &[String]) -> Option<Beyond> {
+/// Make the section of an engine; `None` where the file was not read or says nothing of the engine.
+pub fn of_engine(shown: &Shown, engine: &str) -> Option<Beyond> {
     let all = shown.input.maturity?;
     let dossier = all.dossier(engine)?;
     let mut facts: Vec<&Fact> = dossier.facts.iter().collect();
@@ -50,7 +49,7 @@ pub fn of_engine(shown: &Shown, engine: &str, versions: &[String]) -> Option<Bey
     };
     Some(Beyond {
         read: all.read.clone(),
-        releases: releases(dossier, versions, &shown.run.header.started),
+        releases: releases(dossier, measured(shown, engine)),
         releases_source: dossier.releases_source.clone(),
         facts: facts.into_iter().map(fact).collect(),
         programs: programs(shown, engine),
@@ -84,9 +83,8 @@ fn programs(shown: &Shown, engine: &str) -> Vec<Program> {
     }
 }
 
-/// Say how old an engine is, how often it is released, and how old the measured version was on the
-/// day of the run.
-fn releases(dossier: &Dossier, versions: &[String], started: &str) -> String {
+/// Say how old an engine is, how often it is released, and which version was measured.
+fn releases(dossier: &Dossier, measured: Option<String>) -> String {
     let (Some(first), Some(latest)) = (&dossier.first, dossier.latest()) else {
         return String::new();
     };
@@ -104,10 +102,8 @@ fn releases(dossier: &Dossier, versions: &[String], started: &str) -> String {
             "stable releases"
         )
     );
-    let measured = versions.iter().filter_map(|said| dossier.release_of(said));
-    let measured: Vec<String> = measured.map(|release| aged(release, started)).collect();
-    if !measured.is_empty() {
-        words += &format!(" Measured here: {}.", measured.join("; "));
+    if let Some(measured) = measured {
+        words += &format!(" Measured here: {measured}.");
     }
     words
 }

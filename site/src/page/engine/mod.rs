@@ -13,7 +13,9 @@ use crate::view::cells::{CellView, swatch, view};
 use crate::view::frame::Frame;
 use crate::view::paths::{engine_path, scenario_path};
 use crate::view::place::{RunLine, publishable};
-use crate::view::reported::{batching_words, build_facts, instruction_limits_of, verified_scope};
+use crate::view::reported::{
+    batching_words, build_facts, instruction_limits_of, logs_of, verified_scope,
+};
 use crate::view::speed_up::speed_up;
 use crate::view::{Shown, case_label};
 use crate::words::join;
@@ -121,7 +123,7 @@ pub fn page(
             Some(Build::Prebuilt { path, .. }) => format!("the program {path}, as found"),
             None => "not in the registry any more".into(),
         },
-        beyond: beyond::of_engine(shown, id, &versions),
+        beyond: beyond::of_engine(shown, id),
         claims: claims::of_engine(shown, all, id),
         versions,
         batching: said(&|log| {
@@ -152,14 +154,6 @@ pub fn page(
             .collect(),
         other_runs: other_runs(shown, all, id),
     }
-}
-
-/// The launches of an engine's targets.
-fn logs_of<'a>(run: &Shown<'a>, engine: &str) -> impl Iterator<Item = &'a LaunchLog> {
-    run.run.launches.iter().filter(move |log| {
-        let target = run.target(&log.launch.target);
-        target.is_some_and(|target| target.engine == engine)
-    })
 }
 
 /// The facts that the engine's programs report in the run shown; where these lack one, those of the
