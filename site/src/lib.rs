@@ -194,7 +194,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         site.page(path, "scenario.html", &page)?;
     }
     site.report_pages(newest, below, downloads)?;
-    site.top(paths::ENGINES, &page::index::engines::page(newest))?;
+    site.top(paths::ENGINES, &page::index::engines::page(newest, &shown))?;
     for id in view::nav::engines_of(input, newest.run) {
         let page = page::engine::page(newest, &shown, below, guide.taken(&id), &id);
         site.page(engine_path(&id), "engine.html", &page)?;

@@ -1,7 +1,7 @@
 //! How old the measured versions of an engine were on the day of the run.
 
 use crate::view::Shown;
-use crate::view::reported::logs_of;
+use crate::view::reported::{in_run, logs_of, reporting_run};
 use crate::words::plural;
 use schema::launch_log::LaunchLog;
 use schema::maturity::{Dossier, Release};
@@ -127,7 +127,14 @@ pub fn measured(shown: &Shown, engine: &str) -> Option<String> {
     of_launches(shown, engine, logs_of(shown, engine))
 }
 
-/// The same in words, to stand beside ratios; empty where the engine was not started.
+/// The same of the run by which the engine is described, with its id where it is another than the
+/// one shown; `None` where no run of `all` started the engine.
+pub fn measured_in_any(shown: &Shown, all: &[Shown], engine: &str) -> Option<String> {
+    let run = reporting_run(shown, all, engine)?;
+    Some(measured(run, engine)? + &in_run(shown, run))
+}
+
+/// What the run measured in words, to stand beside ratios; empty where the engine was not started.
 pub fn versions(shown: &Shown, engine: &str) -> String {
     match measured(shown, engine) {
         Some(words) => format!("version {words}"),

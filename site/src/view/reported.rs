@@ -1,10 +1,12 @@
-//! What an engine's program reports of itself, in words: its build and how it batches; up to where
-//! its outputs were verified; and which instructions of the processor its library was kept from.
+//! What an engine's program reports of itself, in words: its build and how it batches, and in which
+//! run; up to where its outputs were verified; and which instructions of the processor its library
+//! was kept from.
 
 use crate::view::Shown;
 use crate::view::cells::status_words;
 use schema::launch_log::LaunchLog;
 use schema::record::{IsaLimit, Status, VerifyRecord};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The launches of an engine's targets.
@@ -17,6 +19,28 @@ pub fn logs_of<'a>(
     let ids: BTreeSet<&str> = planned.map(|target| target.id.as_str()).collect();
     let launches = shown.run.launches.iter();
     launches.filter(move |log| ids.contains(log.launch.target.as_str()))
+}
+
+/// The run by which an engine is described: the one shown or, where that did not start the engine,
+/// the newest of `all` that did; `None` where none did.
+pub fn reporting_run<'s, 'a>(
+    shown: &'s Shown<'a>,
+    all: &'s [Shown<'a>],
+    engine: &str,
+) -> Option<&'s Shown<'a>> {
+    let mut others: Vec<&Shown> = all.iter().collect();
+    others.sort_by_key(|run| Reverse(&run.run.header.started));
+    let started = |run: &&Shown| logs_of(run, engine).any(|log| log.ready.is_some());
+    std::iter::once(shown).chain(others).find(started)
+}
+
+/// Words that name a run, to stand behind what is of it; empty where it is the run shown.
+pub fn in_run(shown: &Shown, run: &Shown) -> String {
+    let id = &run.run.header.id;
+    match *id == shown.run.header.id {
+        true => String::new(),
+        false => format!(" (in run {id})"),
+    }
 }
 
 /// The build facts that launches report; where they differ, every value.

@@ -40,7 +40,7 @@ pub(crate) fn large(world: &mut World, index: usize) {
 }
 
 /// A run, and a copy of it with this id.
-fn with_copy(id: &str) -> World {
+pub(crate) fn with_copy(id: &str) -> World {
     let mut world = usual();
     let mut copy = world.runs[0].clone();
     copy.header.id = id.into();

@@ -3,6 +3,7 @@
 
 use crate::common::{render, run, usual_site, world};
 use crate::html::{html_of, texts};
+use crate::several::with_copy;
 use schema::run::Run;
 
 #[test]
@@ -55,6 +56,36 @@ fn how_old_a_version_was_on_the_day_of_the_run_stands_beside_it() {
         other.contains(&format!("; version {words}</span>")),
         "{other}"
     );
+}
+
+#[test]
+fn what_an_engine_reports_of_itself_is_another_run_s_where_the_run_shown_lacks_the_engine() {
+    let mut world = with_copy("an-older-run");
+    let older = &mut world.runs[1];
+    older.header.started = "2026-01-24T03:04:05Z".into();
+    for ready in older.launches.iter_mut().flat_map(|log| &mut log.ready) {
+        ready.version = "0.11.1".into();
+    }
+    let elsewhere = "(in run an-older-run)";
+    let pages = render(&world);
+    assert!(!html_of(&pages, "engine/candle.html").contains(elsewhere));
+    let planned = &mut world.runs[0].header.plan.targets;
+    planned.retain(|target| target.engine != "candle");
+    let pages = render(&world);
+    let candle = html_of(&pages, "engine/candle.html");
+    let age = "0.11.1 of 2026-01-01, 23 days old on the day of the run";
+    for said in [
+        format!("<dd>0.11.1 {elsewhere}</dd>"),
+        format!("<dd>one request at a time; others wait {elsewhere}</dd>"),
+        format!("own words {elsewhere}:</p>"),
+        "<li>candle.cpu.f32: an invented engine says this of itself.</li>".into(),
+        format!("Measured here: {age} {elsewhere}."),
+    ] {
+        assert!(candle.contains(&said), "{said}: {candle}");
+    }
+    let all = html_of(&pages, "engines.html");
+    assert!(all.contains(&format!("<td>{age} {elsewhere}</td>")), "{all}");
+    assert!(!html_of(&pages, "engine/lmrs.html").contains(elsewhere));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use crate::chart::Table;
 use crate::fmt::{NONE, Unit, count, quantity};
 use crate::view::Shown;
-use crate::view::maturity::{measured, of_date};
+use crate::view::maturity::{measured_in_any, of_date};
 use crate::words::plural;
 use schema::adoption::Adoption;
 use schema::maturity::{Dossier, Fact};
@@ -37,9 +37,10 @@ struct FactView {
 }
 
 /// Make the section of an engine; `None` where the file was not read or says nothing of the engine.
-pub fn of_engine(shown: &Shown, engine: &str) -> Option<Beyond> {
-    let all = shown.input.maturity?;
-    let dossier = all.dossier(engine)?;
+/// The measured version may be that of another run in `all`.
+pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Beyond> {
+    let known = shown.input.maturity?;
+    let dossier = known.dossier(engine)?;
     let mut facts: Vec<&Fact> = dossier.facts.iter().collect();
     facts.sort_by_key(|fact| fact.topic);
     let fact = |fact: &Fact| FactView {
@@ -48,8 +49,8 @@ pub fn of_engine(shown: &Shown, engine: &str) -> Option<Beyond> {
         source: fact.source.clone(),
     };
     Some(Beyond {
-        read: all.read.clone(),
-        releases: releases(dossier, measured(shown, engine)),
+        read: known.read.clone(),
+        releases: releases(dossier, measured_in_any(shown, all, engine)),
         releases_source: dossier.releases_source.clone(),
         facts: facts.into_iter().map(fact).collect(),
         programs: programs(shown, engine),

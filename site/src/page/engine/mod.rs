@@ -14,13 +14,13 @@ use crate::view::frame::Frame;
 use crate::view::paths::{engine_path, scenario_path};
 use crate::view::place::{RunLine, publishable};
 use crate::view::reported::{
-    batching_words, build_facts, instruction_limits_of, logs_of, verified_scope,
+    batching_words, build_facts, in_run, instruction_limits_of, logs_of, reporting_run,
+    verified_scope,
 };
 use crate::view::speed_up::speed_up;
 use crate::view::{Shown, case_label};
 use crate::words::join;
-use schema::launch_log::LaunchLog;
-use schema::record::Status;
+use schema::record::{Ready, Status};
 use schema::registry::{Build, Target};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -40,6 +40,8 @@ pub struct EnginePage {
     versions: Vec<String>,
     batching: Vec<String>,
     notes: Vec<String>,
+    /// The run that versions, batching and notes are of, in words; empty: the run shown.
+    reported_in: String,
     build_facts: Vec<(String, String)>,
     adoption: Option<Table>,
     beyond: Option<beyond::Beyond>,
@@ -100,12 +102,13 @@ pub fn page(
         .filter(|target| target.engine == id)
         .collect();
     let ids: BTreeSet<&str> = planned.iter().map(|target| target.id.as_str()).collect();
-    let logs = || logs_of(shown, id);
-    let said = |what: &dyn Fn(&LaunchLog) -> Vec<String>| {
-        let all: BTreeSet<String> = logs().flat_map(what).collect();
-        all.into_iter().collect::<Vec<_>>()
+    let reporting = reporting_run(shown, all, id);
+    let said = |what: &dyn Fn(&Ready) -> Vec<String>| {
+        let logs = reporting.into_iter().flat_map(|run| logs_of(run, id));
+        let ready = logs.flat_map(|log| log.ready.iter());
+        let distinct: BTreeSet<String> = ready.flat_map(what).collect();
+        distinct.into_iter().collect::<Vec<_>>()
     };
-    let versions = said(&|log| log.ready.iter().map(|r| r.version.clone()).collect());
     EnginePage {
         frame: shown.frame(&engine_path(id), name, &about),
         taken,
@@ -123,16 +126,12 @@ pub fn page(
             Some(Build::Prebuilt { path, .. }) => format!("the program {path}, as found"),
             None => "not in the registry any more".into(),
         },
-        beyond: beyond::of_engine(shown, id),
+        beyond: beyond::of_engine(shown, all, id),
         claims: claims::of_engine(shown, all, id),
-        versions,
-        batching: said(&|log| {
-            let ready = log.ready.iter();
-            ready
-                .map(|r| batching_words(&r.batching).to_owned())
-                .collect()
-        }),
-        notes: said(&|log| log.ready.iter().flat_map(|r| r.notes.clone()).collect()),
+        versions: said(&|ready| vec![ready.version.clone()]),
+        batching: said(&|ready| vec![batching_words(&ready.batching).to_owned()]),
+        notes: said(&|ready| ready.notes.clone()),
+        reported_in: reporting.map_or_else(String::new, |run| in_run(shown, run)),
         build_facts: build_facts_of_all(shown, all, id),
         adoption: beyond::cost_table(shown, id),
         chart: ids
@@ -165,8 +164,7 @@ fn build_facts_of_all(shown: &Shown, all: &[Shown], engine: &str) -> Vec<(String
     others.sort_by_key(|run| Reverse(&run.run.header.started));
     for run in others {
         for (fact, value) in of(run) {
-            let id = &run.run.header.id;
-            let elsewhere = || format!("{value} (in run {id})");
+            let elsewhere = || value + &in_run(shown, run);
             facts.entry(fact).or_insert_with(elsewhere);
         }
     }

@@ -6,7 +6,7 @@ use crate::chart::Table;
 use crate::fmt::NONE;
 use crate::view::Shown;
 use crate::view::frame::Frame;
-use crate::view::maturity::measured;
+use crate::view::maturity::measured_in_any;
 use crate::view::nav::engines_of;
 use crate::view::paths::ENGINES;
 use schema::maturity::{NotMeasured, Release};
@@ -22,8 +22,9 @@ pub struct Engines {
     not_measured: Vec<Other>,
 }
 
-/// Make the page that links to every engine's page.
-pub fn page(shown: &Shown) -> Engines {
+/// Make the page that links to every engine's page. Versions that the run shown lacks are those of
+/// other runs in `all`.
+pub fn page(shown: &Shown, all: &[Shown]) -> Engines {
     let about = "What each engine is, how it was built, within which scope its outputs are \
                  verified, and all of its results.";
     Engines {
@@ -35,7 +36,7 @@ pub fn page(shown: &Shown) -> Engines {
             .map(|m| m.read.clone())
             .unwrap_or_default(),
         not_measured: not_measured(shown),
-        beyond: table(shown, &engines_of(shown.input, shown.run)),
+        beyond: table(shown, all, &engines_of(shown.input, shown.run)),
     }
 }
 
@@ -68,10 +69,10 @@ fn dated(release: Option<&Release>) -> String {
 }
 
 /// Make a table of all engines about which something is known; `None` where there are none.
-fn table(shown: &Shown, engines: &[String]) -> Option<Table> {
-    let all = shown.input.maturity?;
+fn table(shown: &Shown, all: &[Shown], engines: &[String]) -> Option<Table> {
+    let known = shown.input.maturity?;
     let row = |id: &String| {
-        let dossier = all.dossier(id)?;
+        let dossier = known.dossier(id)?;
         let name = shown.input.registry.engine(id).map(|engine| &engine.name);
         Some(vec![
             name.unwrap_or(id).clone(),
@@ -86,7 +87,7 @@ fn table(shown: &Shown, engines: &[String]) -> Option<Table> {
                 Some(_) => dossier.releases_last_year.to_string(),
                 None => NONE.into(),
             },
-            measured(shown, id).unwrap_or_else(|| NONE.into()),
+            measured_in_any(shown, all, id).unwrap_or_else(|| NONE.into()),
         ])
     };
     let rows: Vec<Vec<String>> = engines.iter().filter_map(row).collect();
@@ -95,7 +96,7 @@ fn table(shown: &Shown, engines: &[String]) -> Option<Table> {
         "First release",
         "Newest",
         "Releases in a year",
-        "Measured in this run",
+        "Measured",
     ];
     (!rows.is_empty()).then(|| Table::new(head, rows))
 }
