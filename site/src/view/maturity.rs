@@ -1,10 +1,13 @@
-//! How old the measured versions of an engine were on the day of the run.
+//! How old the measured versions of engines were on the day of the run.
 
+use crate::chart::Table;
+use crate::fmt::NONE;
 use crate::view::Shown;
 use crate::view::reported::{in_run, logs_of, reporting_run};
 use crate::words::plural;
 use schema::launch_log::LaunchLog;
 use schema::maturity::{Dossier, Release};
+use schema::registry::Target;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A release with its date.
@@ -59,6 +62,17 @@ impl<'a> Version<'a> {
                 release: Some(release),
             },
             None => unknown,
+        }
+    }
+
+    /// The version without a date.
+    fn name(&self) -> String {
+        match (self.package, self.release) {
+            (Some(package), Some(release)) => {
+                format!("{} ({package} {})", self.said, release.version)
+            }
+            (None, Some(release)) => release.version.clone(),
+            _ => self.said.to_owned(),
         }
     }
 
@@ -140,4 +154,39 @@ pub fn versions(shown: &Shown, engine: &str) -> String {
         Some(words) => format!("version {words}"),
         None => String::new(),
     }
+}
+
+/// Make the table of the versions that a page's ratios compare: of each engine that has a target
+/// for which `is_in` holds, with date and age where known. `None` where the run started none.
+pub fn compared(shown: &Shown, is_in: impl Fn(&Target) -> bool) -> Option<Table> {
+    let mut engines: Vec<&str> = Vec::new();
+    for target in shown.targets() {
+        if is_in(target) && !engines.contains(&target.engine.as_str()) {
+            engines.push(target.engine.as_str());
+        }
+    }
+    let mut rows = Vec::new();
+    for engine in engines {
+        let known = shown.input.registry.engine(engine);
+        let name = known.map_or(engine, |known| known.name.as_str());
+        for version in reported(shown, engine, logs_of(shown, engine)) {
+            let date = version.release.map(|release| release.date.clone());
+            let started = &shown.run.header.started;
+            let days = version.release.and_then(|r| r.age_days(started));
+            let age = days.map(|days| plural(days, "day", "days"));
+            rows.push(vec![
+                name.to_owned(),
+                version.name(),
+                date.unwrap_or_else(|| NONE.into()),
+                age.unwrap_or_else(|| NONE.into()),
+            ]);
+        }
+    }
+    let head = [
+        "Engine",
+        "Version",
+        "Released",
+        "Age on the day of the run",
+    ];
+    (!rows.is_empty()).then(|| Table::new(head, rows))
 }

@@ -51,6 +51,17 @@ fn how_old_a_version_was_on_the_day_of_the_run_stands_beside_it() {
     assert!(text("engine/candle.html").contains(&format!("Measured here: {words}.")));
     assert!(text("compare/candle.cpu.f32.html").contains(&format!("Measured: version {words}.")));
     assert!(text("engines.html").contains(&format!("<td>{words}</td>")));
+    let row = |cells: [&str; 3]| format!("<td>{}</td></tr>", cells.join("</td><td>"));
+    let dated = row(["0.11.1", "2026-01-01", "23 days"]);
+    let candle = format!("<tr><th scope=\"row\">candle (synthetic)</th>{dated}");
+    let undated = row(["0.0.0-synthetic", "—", "—"]);
+    let of = |name: &str| format!("<tr><th scope=\"row\">{name} (synthetic)</th>{undated}");
+    for path in ["scenario/memory.html", "engine/candle.html"] {
+        assert_eq!(text(path).matches(&candle).count(), 1, "{path}");
+        assert_eq!(text(path).matches(&of("pytorch")).count(), 1, "{path}");
+        let all = path.starts_with("scenario");
+        assert_eq!(text(path).contains(&of("lmrs")), all, "{path}");
+    }
     let other = text("compare/lmrs.cpu.q8_0.html");
     assert!(
         other.contains(&format!("; version {words}</span>")),

@@ -18,7 +18,7 @@ use crate::view::reported::{
     verified_scope,
 };
 use crate::view::speed_up::speed_up;
-use crate::view::{Shown, case_label};
+use crate::view::{Shown, case_label, maturity};
 use crate::words::join;
 use schema::record::{Ready, Status};
 use schema::registry::{Build, Target};
@@ -47,6 +47,8 @@ pub struct EnginePage {
     beyond: Option<beyond::Beyond>,
     claims: Option<claims::Said>,
     chart: Option<Figure>,
+    /// The versions of the engine and of the baseline's.
+    compared: Option<Table>,
     targets: Vec<TargetView>,
     /// Whether a target has a number in this run.
     measured: bool,
@@ -138,6 +140,9 @@ pub fn page(
             .iter()
             .any(|target| *target != shown.baseline())
             .then(|| speed_up(shown, Some(id))),
+        compared: maturity::compared(shown, |target| {
+            target.engine == id || target.id == shown.baseline()
+        }),
         measured: ids.iter().any(|id| has_numbers(shown, id)),
         targets: planned
             .iter()

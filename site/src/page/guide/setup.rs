@@ -7,7 +7,7 @@ use crate::page::cost::loads::UTILISATION;
 use crate::page::cost::prices::{Machine, dollars, with_interval};
 use crate::view::cells::{flag, status_words};
 use crate::view::reported::{batching_words, build_facts, verified_scope};
-use crate::view::{Shown, case_label};
+use crate::view::{Shown, case_label, maturity};
 use crate::words::{by_key, plural};
 use schema::adoption::Adoption;
 use schema::launch_log::LaunchLog;
@@ -82,8 +82,9 @@ pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, Str
         let all: BTreeSet<String> = ready().map(what).filter(|text| !text.is_empty()).collect();
         all.into_iter().collect::<Vec<_>>().join(" | ")
     };
+    let version = maturity::of_launches(shown, &target.engine, logs(shown, target));
     let mut all = vec![
-        own("Version", said(&|ready| ready.version.clone())),
+        own("Version", version.unwrap_or_default()),
         own("Backend", target.backend.clone()),
         own("Precision", target.precision.clone()),
         own("Weight file", target.weights.clone()),

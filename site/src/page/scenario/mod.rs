@@ -10,12 +10,12 @@ mod reuse;
 mod roofline;
 mod tables;
 
-use crate::chart::Figure;
+use crate::chart::{Figure, Table};
 use crate::html::slug;
 use crate::view::frame::Frame;
 use crate::view::paths::{chart_prefix, scenario_path};
 use crate::view::primary::{LegendEntry, legend};
-use crate::view::{Shown, case_label, noise, standing};
+use crate::view::{Shown, case_label, maturity, noise, standing};
 use crate::{fmt, markdown};
 use figures::{along_axis, distribution};
 use fits::ScalingTable;
@@ -44,6 +44,8 @@ pub struct ScenarioPage {
     prompts: String,
     load: &'static str,
     axis: &'static str,
+    /// The versions of the engines that have a target here.
+    versions: Option<Table>,
     metrics: Vec<MetricWords>,
     legend: Vec<LegendEntry>,
     alone: String,
@@ -172,6 +174,13 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
             }
         },
         axis: scenario.axis.label(),
+        versions: maturity::compared(shown, |target| {
+            let mut cases = scenario.cases.iter();
+            cases.any(|case| {
+                let key = scenario.cell_key(case, &target.id);
+                shown.cell(&key).is_some()
+            })
+        }),
         legend: legend(shown),
         alone: chart_prefix(&scenario_path(&scenario.id)),
         figures: exhibits::memory(shown, scenario)
