@@ -110,8 +110,21 @@ pub struct Fact {
     pub topic: Topic,
     /// Text of the statement, a sentence or two.
     pub says: String,
+    /// The statement in a few words, without a full stop; empty where only the whole is shown.
+    #[serde(default)]
+    pub short: String,
     /// Address of the page that it was read from; empty: this repository.
     pub source: String,
+}
+
+impl Fact {
+    /// The statement in a few words, else all of it; without a full stop.
+    pub fn in_short(&self) -> &str {
+        match self.short.as_str() {
+            "" => self.says.trim_end_matches('.'),
+            short => short,
+        }
+    }
 }
 
 /// The topics of statements, in the order of the page.
@@ -338,6 +351,11 @@ mod tests {
                 dossier.id
             );
             assert!(!dossier.facts.is_empty(), "{}", dossier.id);
+            let beside = [Topic::Server, Topic::Batching, Topic::Devices];
+            for fact in dossier.facts.iter().filter(|f| beside.contains(&f.topic)) {
+                let words = fact.short.chars().count();
+                assert!((1..=80).contains(&words), "{}: {:?}", dossier.id, fact.topic);
+            }
         }
     }
 }

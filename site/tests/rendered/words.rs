@@ -4,7 +4,9 @@
 
 use crate::common::provenance::add_limits;
 use crate::common::{World, run, usual, usual_site, world};
-use crate::html::{html_of, page, words};
+use crate::html::{checked, html_of, page, text_of, words};
+use crate::several::large;
+use schema::maturity::Dossier;
 use schema::profile::Slo;
 use schema::run::Run;
 use schema::scenario::{Axis, LoadShape};
@@ -168,6 +170,42 @@ fn a_pair_of_a_disturbed_launch_is_counted_beside_the_answer() {
     }];
     let index = words(&world(vec![run]), "index.html");
     assert!(index.contains("⚠ 1 comparison disturbed"), "{index}");
+}
+
+#[test]
+fn what_engines_offer_beyond_speed_stands_beside_a_choice_and_changes_none() {
+    let mut world = usual();
+    large(&mut world, 0);
+    let known = world.maturity.engines.remove(0);
+    let bare = words(&world, "guide.html");
+    let engines = world.registry.engines.iter();
+    let dossiers = engines.map(|engine| Dossier {
+        id: engine.id.clone(),
+        ..known.clone()
+    });
+    world.maturity.engines = dossiers.collect();
+    let pages = checked(&world);
+    let guide = text_of(&pages, "guide.html");
+    let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = "newest release candle-core 0.11.1 of 2026-01-01, 7 stable releases in the year \
+                before 2026-01-02; server: none (synthetic); nothing was read on batching and \
+                devices.";
+    let taken = |guide: &str| -> Vec<String> {
+        let after = guide.split(" Take ").skip(1);
+        let target = |after: &str| after.split(' ').next().unwrap_or_default().to_owned();
+        after.map(target).collect()
+    };
+    let choices = taken(&guide);
+    assert!(!choices.is_empty() && taken(&bare) == choices, "{guide}");
+    // Without a word on any engine, nothing stands beside the choices.
+    assert!(!bare.contains("Beyond speed") && !bare.contains("runner-up"));
+    assert_eq!(guide.matches("(the choice): newest").count(), choices.len());
+    assert_eq!(guide.matches(said).count(), 2 * choices.len(), "{guide}");
+    for (choice, after) in choices.iter().zip(guide.split("(runner-up ").skip(1)) {
+        let of = |target: &str| target.split(['.', '+']).next().unwrap().to_owned();
+        assert_ne!(of(after), of(choice), "{after}");
+    }
+    assert!(guide.contains("does not change the choice"), "{guide}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! recommendation, and words it. Where the data allow none, the page names the command that would
 //! measure what is missing.
 
+mod beyond;
 mod candidates;
 mod elsewhere;
 mod lead;
@@ -21,6 +22,7 @@ use crate::view::paths;
 use crate::view::place::{self, RunLine, case_path};
 use crate::view::{Shown, case_label};
 use crate::words::join;
+use beyond::{Offer, beyond};
 use candidates::{Candidate, candidates};
 use elsewhere::{Elsewhere, elsewhere};
 use narrower::{Narrower, narrower};
@@ -84,6 +86,8 @@ struct Recommendation {
     of_crates: Narrower,
     /// The best of the targets that other runs of the place have beside the choice, and this one lacks.
     elsewhere: Elsewhere,
+    /// What the choice's engine and the runner-up's offer beyond speed.
+    beyond: Vec<Offer>,
     /// Whether the choice is written in Rust, and whether it, and `in_rust`, come as a crate.
     is_in_rust: bool,
     is_crate: bool,
@@ -263,6 +267,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         in_rust,
         of_crates,
         elsewhere: elsewhere(shown, &asked, workload, &decision.choice, runs),
+        beyond: beyond(shown, &asked, &decision.choice),
         limit: limit(shown, &target.id).to_owned(),
         candidates: candidates(shown, &asked, &decision),
         costs: setup::costs(shown, &target.id, cell),

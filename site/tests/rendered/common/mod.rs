@@ -263,6 +263,7 @@ fn maturity() -> Maturity {
             facts: vec![Fact {
                 topic: Topic::Server,
                 says: "It brings no server (synthetic).".into(),
+                short: "none (synthetic)".into(),
                 source: "https://example.org/".into(),
             }],
         }],
