@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 pub fn shapes(plan: &Plan) -> Vec<Round> {
     let mut shapes: Vec<Round> = Vec::new();
     for case in plan.scenarios.iter().flat_map(|s| &s.cases) {
-        if !shapes.iter().any(|round| same(round, case)) {
+        if !shapes.iter().any(|round| case.is_timed_by(round)) {
             shapes.push(Round {
                 prompt_tokens: case.prompt_tokens_usual(),
                 new_tokens: case.new_tokens,
@@ -29,14 +29,6 @@ pub fn shapes(plan: &Plan) -> Vec<Round> {
     }
     shapes.sort_by_key(|r| (r.prompt_tokens + r.new_tokens) * r.concurrency);
     shapes
-}
-
-/// Whether a round that was timed has the request shape of `case`.
-pub fn same(round: &Round, case: &Case) -> bool {
-    round.mixed == case.has_mixed_lengths()
-        && round.prompt_tokens == case.prompt_tokens_usual()
-        && round.new_tokens == case.new_tokens
-        && round.concurrency == case.concurrency
 }
 
 /// Time that all cells of the plan would take the pilot's target (s); `None` where its pilot
@@ -161,7 +153,7 @@ pub(crate) fn launch_s(
     scenario: &PlannedScenario,
     case: &Case,
 ) -> Option<f64> {
-    let round = pilot.rounds.iter().find(|round| same(round, case))?;
+    let round = pilot.rounds.iter().find(|round| case.is_timed_by(round))?;
     Some(case_s(scenario, case, plan.warmup_requests, round.round_s))
 }
 
@@ -210,7 +202,7 @@ fn total_s(plan: &Plan, pilot: &Pilot, cells: &[CellCost]) -> f64 {
 /// Time of the capacity stage that open loops need (s): a process for each shape.
 fn capacity_s(pilot: &Pilot, cells: &[CellCost]) -> f64 {
     let open = || cells.iter().filter(|cell| cell.scenario.load.is_open());
-    let needed = |round: &&Round| open().any(|cell| same(round, cell.case));
+    let needed = |round: &&Round| open().any(|cell| cell.case.is_timed_by(round));
     let shapes = pilot.rounds.iter().filter(needed);
     shapes
         .map(|round| pilot.load_s + pace::capacity_s(round.round_s))

@@ -2,6 +2,7 @@
 //! scenarios, profile, registry and seed. It stands in `run.json`, and `--resume` needs nothing
 //! else.
 
+use crate::budget::Round;
 use crate::key::{CaseKey, CellKey};
 use crate::micro::MicroPlan;
 use crate::own_prompts::OwnPrompts;
@@ -293,6 +294,14 @@ impl Case {
     /// Whether its prompts may differ in length, so that `prompt_tokens` is only an upper bound.
     pub fn has_mixed_lengths(&self) -> bool {
         self.prompt_tokens_mean.is_some()
+    }
+
+    /// Whether a round that the pilot timed has its shape of requests.
+    pub fn is_timed_by(&self, round: &Round) -> bool {
+        round.mixed == self.has_mixed_lengths()
+            && round.prompt_tokens == self.prompt_tokens_usual()
+            && round.new_tokens == self.new_tokens
+            && round.concurrency == self.concurrency
     }
 
     /// Number of tokens that all of its prompts have in common on purpose, from the beginning.

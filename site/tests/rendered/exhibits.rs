@@ -7,6 +7,7 @@ use crate::common::provenance::{add_facts, add_limits};
 use crate::common::{World, run, usual, usual_site, world};
 use crate::html::{html_of, page, words};
 use crate::several::large;
+use schema::budget::{Budget, Pilot, Round};
 use schema::run::Run;
 use schema::scenario::Axis;
 
@@ -125,6 +126,50 @@ fn the_map_of_coverage_has_a_sign_for_every_cell() {
     let map = text.split("id=\"fig-coverage\"").nth(1).unwrap();
     let map = map.split("</svg>").next().unwrap();
     assert_eq!(map.matches("h-").count(), cells);
+}
+
+#[test]
+fn a_cell_that_was_not_planned_has_the_pilot_s_estimate_where_there_is_one() {
+    let mut run = run("cpu", 5, 22);
+    let (slow, scenario) = ("candle.cpu.f32", "long_context");
+    let plan = &mut run.header.plan;
+    let ids = plan.targets.iter().map(|target| target.id.clone());
+    let others: Vec<String> = ids.filter(|id| id != slow).collect();
+    for planned in plan.scenarios.iter_mut().filter(|s| s.id == scenario) {
+        planned.targets = others.clone();
+    }
+    plan.launches
+        .retain(|l| l.target != slow || l.scenario != scenario);
+    run.launches
+        .retain(|log| log.launch.target != slow || log.launch.scenario != scenario);
+    let said = "the profile has this scenario for other targets";
+    let text = of(vec![run.clone()], "coverage.html");
+    assert_eq!(text.matches(said).count(), 3, "one for each case");
+    assert!(!text.contains("by the pilot"));
+    let round = Round {
+        prompt_tokens: 512,
+        new_tokens: 16,
+        concurrency: 1,
+        mixed: false,
+        round_s: 70.5,
+    };
+    let pilot = |target: &str| Pilot {
+        target: target.into(),
+        rounds: vec![round],
+        ..Pilot::default()
+    };
+    run.budget = Some(Budget {
+        pilots: vec![pilot("candle.cpu.q8_0"), pilot(slow)],
+        ..Budget::default()
+    });
+    let text = of(vec![run], "coverage.html");
+    assert_eq!(text.matches(said).count(), 3);
+    let estimate = format!(
+        "{said}; by the pilot, which took 70.5 s for 1 request, its 110 requests would take about \
+         7755 s"
+    );
+    assert_eq!(text.matches(&estimate).count(), 1, "{text}");
+    assert_eq!(text.matches("by the pilot").count(), 1);
 }
 
 #[test]

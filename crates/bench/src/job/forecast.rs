@@ -3,15 +3,15 @@
 
 use super::Options;
 use anyhow::{Result, bail};
+use harness::micro;
 use harness::run::check::stands;
 use harness::run::expected;
 use harness::run::pending::Pending;
-use harness::{budget, micro};
 use schema::budget::{Budget, Pilot};
 use schema::key::CellKey;
 use schema::launch_log::{LaunchLog, timed};
 use schema::micro::MicroLog;
-use schema::plan::Plan;
+use schema::plan::{Case, Plan};
 use schema::profile::Profile;
 use schema::record::CheckRecord;
 use std::collections::{BTreeMap, BTreeSet};
@@ -199,11 +199,11 @@ fn check_at_pace_s(plan: &Plan, pilot: &Pilot, judging: &Judging) -> f64 {
     let mut all_s = 0.0;
     for scenario in &plan.scenarios {
         for case in &scenario.cases {
-            let alone = schema::plan::Case {
+            let alone = Case {
                 concurrency: 1,
                 ..case.clone()
             };
-            let find = |case| pilot.rounds.iter().find(|r| budget::same(r, case));
+            let find = |case: &Case| pilot.rounds.iter().find(|r| case.is_timed_by(r));
             // Without a round of one request, take each request's share of a concurrent round.
             let Some(request_s) = find(&alone)
                 .map(|round| round.round_s)

@@ -62,7 +62,7 @@ pub fn run(stage: &Stage, baseline: &str) -> Result<Budget> {
         let mut shapes = budget::shapes(plan);
         let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
         let cases = cases.filter(|case| case.prompt_tokens + case.new_tokens <= positions);
-        shapes.retain(|round| cases.clone().any(|case| budget::same(round, case)));
+        shapes.retain(|round| cases.clone().any(|case| case.is_timed_by(round)));
         let load = load_for_cases(target, stage.model_dir, plan.threads, cases);
         let timeouts = Timeouts::new(plan, stage.control);
         let result = Session::open(program, &load, &timeouts).and_then(|mut session| {

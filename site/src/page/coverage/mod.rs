@@ -165,9 +165,12 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
     for (scenario, case) in shown.cases() {
         for target in shown.targets() {
             let cell = shown.cell(&scenario.cell_key(case, &target.id));
-            let Some((status, reason)) = gap(cell, shown.leading(scenario)) else {
+            let Some((status, mut reason)) = gap(cell, shown.leading(scenario)) else {
                 continue;
             };
+            if cell.is_none() {
+                reason.push_str(&by_pilot(shown, case, &target.id));
+            }
             reasons.push(Reason {
                 anchor: reason_id(&scenario.cell_key(case, &target.id)),
                 target: target.id.clone(),
@@ -184,6 +187,28 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
         }
     }
     reasons
+}
+
+/// Say how long a case that isn't planned for a target would have taken it, by the run's pilot; empty
+/// where the pilot timed no such request, where another scenario measures the case, or where its load
+/// is a share of the target's capacity.
+fn by_pilot(shown: &Shown, case: &Case, target: &str) -> String {
+    let mut pilots = shown.run.budget.iter().flat_map(|budget| &budget.pilots);
+    let pilot = pilots.find(|pilot| pilot.target == target);
+    let round = pilot.and_then(|pilot| pilot.rounds.iter().find(|round| case.is_timed_by(round)));
+    let is_own = case.measured_by.is_none() && case.load_percent.is_none();
+    let Some(round) = round.filter(|_| is_own) else {
+        return String::new();
+    };
+    let requests = shown.run.header.plan.requests(case);
+    let rounds = requests as f64 / f64::from(case.concurrency.max(1));
+    format!(
+        "; by the pilot, which took {:.1} s for {}, its {} would take about {:.0} s",
+        round.round_s,
+        plural(u64::from(case.concurrency), "request", "requests"),
+        plural(requests, "request", "requests"),
+        rounds * round.round_s
+    )
 }
 
 /// The last lines of standard error of a cell's launch: the first launch that has any.
