@@ -7,6 +7,7 @@ use crate::common::{World, run, usual, usual_site, world};
 use crate::html::{checked, html_of, page, text_of, words};
 use crate::several::large;
 use schema::maturity::Dossier;
+use schema::origin::Stopped;
 use schema::profile::Slo;
 use schema::run::Run;
 use schema::scenario::{Axis, LoadShape};
@@ -206,6 +207,29 @@ fn what_engines_offer_beyond_speed_stands_beside_a_choice_and_changes_none() {
         assert_ne!(of(after), of(choice), "{after}");
     }
     assert!(guide.contains("does not change the choice"), "{guide}");
+}
+
+#[test]
+fn the_index_says_which_runs_are_not_publishable_and_that_none_measured_a_gpu() {
+    let said = "No run that may be published has measured a GPU yet.";
+    let marked = "profile smoke; not publishable: ";
+    let mut world = world(vec![run("cpu", 5, 22), run("smoke", 1, 5)]);
+    assert!(words(&world, "index.html").contains(said));
+    let backends = &mut world.registry.backends;
+    backends.insert("flex".into(), Vec::new());
+    let index = words(&world, "index.html");
+    assert!(!index.contains(said), "it is a device of its own now");
+    let few = format!("{marked}too few samples");
+    assert!(index.contains(&few), "{index}");
+    // Such a target counts only where it has a number, in a run that may be published.
+    let launches = &mut world.runs[0].launches;
+    launches.retain(|log| !log.launch.target.contains("flex"));
+    let (whole, planned) = (3, 5);
+    world.runs[1].header.origin.stopped = Some(Stopped { whole, planned });
+    let index = words(&world, "index.html");
+    assert!(index.contains(said), "{index}");
+    let stopped = format!("{marked}stopped after 3 of 5 blocks, too few samples");
+    assert!(index.contains(&stopped), "{index}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::view::cells::{CellView, status_words, swatch, view};
 use crate::view::frame::Frame;
 use crate::view::nav::engines_of;
 use crate::view::paths::{INDEX, chart_prefix, engine_path, run_path, scenario_path};
-use crate::view::place::{RunLine, machine, target_path};
+use crate::view::place::{RunLine, machine, publishable, target_path};
 use crate::view::primary::{LegendEntry, legend};
 use crate::view::speed_up::speed_up;
 use crate::view::{Shown, case_label, standing};
@@ -36,6 +36,8 @@ pub struct Index {
     /// What the run of this page says, where the answer rests on other runs; else empty.
     of_this_run: String,
     workloads: Vec<WorkloadView>,
+    /// Whether no publishable run has a number of a GPU.
+    lacks_gpu: bool,
     answers: Vec<Answer>,
     sizes: String,
     unranked: Vec<Card>,
@@ -159,6 +161,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         beside: guide.beside(),
         of_this_run,
         workloads: guide.workloads().to_vec(),
+        lacks_gpu: lacks_gpu(all),
         sizes: sizes(shown),
         unranked: unranked(shown),
         own_engine: own_engine(shown, &answers),
@@ -194,8 +197,35 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         other_runs: all
             .iter()
             .skip(1)
-            .map(|run| RunLine::new(run, String::new()))
+            .map(|run| RunLine::new(run, not_publishable(run)))
             .collect(),
+    }
+}
+
+/// Whether no publishable run has a number of a backend that needs a device beside the processor.
+fn lacks_gpu(all: &[Shown]) -> bool {
+    let has_one = |run: &Shown| {
+        let on_gpu = run.targets().iter().filter(|target| {
+            let needed = &run.input.registry.backends;
+            needed.contains_key(&target.backend)
+        });
+        let ids: BTreeSet<&str> = on_gpu.map(|target| target.id.as_str()).collect();
+        let mut cells = run.analysis.cells.iter();
+        cells.any(|cell| cell.status == Status::Ok && ids.contains(cell.target.as_str()))
+    };
+    !publishable(all).into_iter().any(has_one)
+}
+
+/// Why a run may not be published, as a remark in a list; empty where it may.
+fn not_publishable(shown: &Shown) -> String {
+    let header = &shown.run.header;
+    match (header.plan.publishable, header.origin.stopped) {
+        (true, _) => String::new(),
+        (false, None) => "not publishable: too few samples".into(),
+        (false, Some(stopped)) => format!(
+            "not publishable: stopped after {} of {} blocks, too few samples",
+            stopped.whole, stopped.planned
+        ),
     }
 }
 
