@@ -152,6 +152,7 @@ fn row(shown: &[&Shown], all: &Hypotheses, hypothesis: &Hypothesis) -> (Verdict,
     let why = match (verdict, &unmeasured, judged.first()) {
         (Verdict::NotMeasured, Some(why), _) => why.clone(),
         (Verdict::NotMeasured, None, Some(first)) => format!("Of the run shown: {}.", first.why),
+        (Verdict::Inconclusive, ..) => why_open(&judged),
         _ => String::new(),
     };
     let (words, tone) = words(verdict);
@@ -176,6 +177,28 @@ fn row(shown: &[&Shown], all: &Hypotheses, hypothesis: &Hypothesis) -> (Verdict,
             .collect(),
     };
     (verdict, row)
+}
+
+/// Say what keeps a prediction open, over all runs: numbers whose intervals allow either verdict,
+/// and cells without a number.
+fn why_open(findings: &[Finding]) -> String {
+    let all = || findings.iter().flat_map(|finding| &finding.evidence);
+    let open = || all().filter(|e| e.verdict == Verdict::Inconclusive);
+    let (numbers, undecided) = (all().count() as u64, open().count());
+    let mut parts: Vec<String> = Vec::new();
+    if undecided > 0 {
+        parts.push(format!(
+            "the intervals of {} of {} allow either ({} within by value alone), and more launches would narrow them",
+            fmt::count(undecided as u64),
+            plural(numbers, "number", "numbers"),
+            fmt::count(open().filter(|e| e.beyond <= 1.0).count() as u64)
+        ));
+    }
+    let missing: u64 = findings.iter().map(|f| u64::from(f.missing)).sum();
+    if missing > 0 {
+        parts.push(format!("without a number: {}", plural(missing, "cell", "cells")));
+    }
+    format!("It stays open: {}.", parts.join("; "))
 }
 
 /// A verdict in words, and its CSS class.
@@ -352,4 +375,47 @@ fn number(evidence: &Evidence) -> (String, String) {
         _ => NONE.into(),
     });
     (format!("{text}{what}"), interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_a_prediction_open_is_counted_over_all_runs() {
+        let number = |verdict, beyond| Evidence {
+            target: "a".into(),
+            against: None,
+            scenario: "s".into(),
+            case: "c".into(),
+            measure: Measure::Requests,
+            value: 1.0,
+            ci95: None,
+            beyond,
+            verdict,
+        };
+        let finding = |evidence, missing| Finding {
+            verdict: Verdict::Inconclusive,
+            evidence,
+            missing,
+            why: String::new(),
+        };
+        let open = Verdict::Inconclusive;
+        let first = vec![
+            number(Verdict::Confirmed, 0.5),
+            number(open, 0.9),
+            number(open, 1.2),
+        ];
+        let all = [finding(first, 0), finding(vec![number(open, 0.8)], 2)];
+        assert_eq!(
+            why_open(&all),
+            "It stays open: the intervals of 3 of 4 numbers allow either (2 within by value \
+             alone), and more launches would narrow them; without a number: 2 cells."
+        );
+        let within = vec![number(Verdict::Confirmed, 0.5)];
+        assert_eq!(
+            why_open(&[finding(within, 1)]),
+            "It stays open: without a number: 1 cell."
+        );
+    }
 }

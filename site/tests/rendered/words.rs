@@ -6,11 +6,13 @@ use crate::common::provenance::add_limits;
 use crate::common::{World, run, usual, usual_site, world};
 use crate::html::{checked, html_of, page, text_of, words};
 use crate::several::large;
+use schema::hypothesis::{CaseSelector, Claim};
 use schema::maturity::Dossier;
 use schema::origin::Stopped;
 use schema::profile::Slo;
 use schema::run::Run;
 use schema::scenario::{Axis, LoadShape};
+use stats::analysis::MetricId;
 
 const OPEN: &str = "sustained";
 
@@ -303,6 +305,32 @@ fn arithmetic_alone_says_nothing_of_where_time_is_left() {
     assert!(!roadmap.contains("it may not be reachable"));
     add_limits(&mut world.runs[0]);
     assert!(words(&world, "roadmap.html").contains("it may not be reachable"));
+}
+
+#[test]
+fn an_open_prediction_says_what_keeps_it_open() {
+    let mut world = usual();
+    let target = "candle.cpu.f32";
+    let analysis = stats::analyse(&world.runs[0], &world.scenarios, &world.registry.baseline);
+    let mut cells = analysis.cells.iter();
+    let of = |scenario: &str, case: &str| scenario == "single_request" && case == "p10";
+    let cell = cells.find(|c| of(&c.scenario, &c.case) && c.target == target);
+    let seen = cell.and_then(|c| c.metric(MetricId::TtftNs)).unwrap().value;
+    let wide = &mut world.hypotheses.hypotheses[0];
+    assert_eq!(wide.metric.as_deref(), Some("ttft_ns"));
+    wide.of.targets = vec![target.into()];
+    wide.at = CaseSelector::Value(10);
+    // The interval lies on both sides of the bound, and the value just within.
+    wide.claim = Claim::Range {
+        min: Some(0.9999 * seen),
+        max: None,
+    };
+    let text = words(&world, "hypotheses.html");
+    let said = "It stays open: the intervals of 1 of 1 number allow either (1 within by value \
+                alone), and more launches would narrow them.";
+    assert!(text.contains(said), "{text}");
+    let (open, said) = ("? inconclusive", "It stays open: ");
+    assert_eq!(text.matches(said).count(), text.matches(open).count());
 }
 
 #[test]

@@ -189,9 +189,9 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
     reasons
 }
 
-/// Say how long a case that isn't planned for a target would have taken it, by the run's pilot; empty
-/// where the pilot timed no such request, where another scenario measures the case, or where its load
-/// is a share of the target's capacity.
+/// Say how long a case that isn't planned for a target would have taken it, by the run's pilot;
+/// empty where the pilot timed no such request, where another scenario measures the case, or where
+/// its load is a share of the target's capacity.
 fn by_pilot(shown: &Shown, case: &Case, target: &str) -> String {
     let mut pilots = shown.run.budget.iter().flat_map(|budget| &budget.pilots);
     let pilot = pilots.find(|pilot| pilot.target == target);
