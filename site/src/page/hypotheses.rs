@@ -196,7 +196,8 @@ fn why_open(findings: &[Finding]) -> String {
     }
     let missing: u64 = findings.iter().map(|f| u64::from(f.missing)).sum();
     if missing > 0 {
-        parts.push(format!("without a number: {}", plural(missing, "cell", "cells")));
+        let cells = plural(missing, "cell", "cells");
+        parts.push(format!("without a number: {cells}"));
     }
     format!("It stays open: {}.", parts.join("; "))
 }

@@ -315,14 +315,14 @@ fn an_open_prediction_says_what_keeps_it_open() {
     let mut cells = analysis.cells.iter();
     let of = |scenario: &str, case: &str| scenario == "single_request" && case == "p10";
     let cell = cells.find(|c| of(&c.scenario, &c.case) && c.target == target);
-    let seen = cell.and_then(|c| c.metric(MetricId::TtftNs)).unwrap().value;
+    let seen = cell.and_then(|c| c.metric(MetricId::TtftNs)).unwrap();
     let wide = &mut world.hypotheses.hypotheses[0];
     assert_eq!(wide.metric.as_deref(), Some("ttft_ns"));
     wide.of.targets = vec![target.into()];
     wide.at = CaseSelector::Value(10);
     // The interval lies on both sides of the bound, and the value just within.
     wide.claim = Claim::Range {
-        min: Some(0.9999 * seen),
+        min: Some(0.9999 * seen.value),
         max: None,
     };
     let text = words(&world, "hypotheses.html");
