@@ -14,7 +14,7 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Maturity {
-    /// Date on which all of it was read, `YYYY-MM-DD`.
+    /// Date on which all of it was read that names no later one, `YYYY-MM-DD`.
     pub read: String,
     /// The dossier of each engine.
     #[serde(rename = "engine")]
@@ -37,6 +37,9 @@ pub struct NotMeasured {
     pub why: String,
     /// Address of its page.
     pub source: String,
+    /// Date on which it was read, `YYYY-MM-DD`, if later than the file's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<String>,
 }
 
 /// Facts about one engine.
@@ -45,6 +48,9 @@ pub struct NotMeasured {
 pub struct Dossier {
     /// Engine id.
     pub id: String,
+    /// Date on which the dossier was read, `YYYY-MM-DD`, if later than the file's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<String>,
     /// The package whose releases are listed; empty where there is none.
     #[serde(default)]
     pub package: String,
@@ -115,6 +121,9 @@ pub struct Fact {
     pub short: String,
     /// Address of the page that it was read from; empty: this repository.
     pub source: String,
+    /// Date on which it was read, `YYYY-MM-DD`, if later than the dossier's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<String>,
 }
 
 impl Fact {
@@ -201,7 +210,8 @@ impl Maturity {
             return Some(format!("read = {:?} is no date YYYY-MM-DD", self.read));
         }
         let wrong = |other: &&NotMeasured| {
-            let dated = other.latest.iter().all(|release| is_date(&release.date));
+            let dates = other.latest.iter().map(|release| &release.date);
+            let dated = dates.chain(&other.read).all(|date| is_date(date));
             !dated || !other.source.starts_with("https://")
         };
         if let Some(other) = self.not_measured.iter().find(wrong) {
@@ -244,10 +254,12 @@ impl Dossier {
 
     fn fault(&self) -> Option<String> {
         let named = self.first.iter().chain(&self.releases);
-        if let Some(wrong) = named
+        let read = self.facts.iter().filter_map(|fact| fact.read.as_ref());
+        let mut dates = named
             .map(|release| &release.date)
-            .find(|date| !is_date(date))
-        {
+            .chain(read)
+            .chain(&self.read);
+        if let Some(wrong) = dates.find(|date| !is_date(date)) {
             return Some(format!("{wrong:?} is no date YYYY-MM-DD"));
         }
         if !self.releases.is_sorted_by(|a, b| a.date >= b.date) {
@@ -279,6 +291,7 @@ mod tests {
         topic = "server"
         says = "It brings none."
         source = "https://example.org/a"
+        read = "2026-11-29"
     "#;
 
     fn fault(text: &str) -> Option<String> {
@@ -293,6 +306,7 @@ mod tests {
             ("\"2026-11-23\"", "\"today\"", "no date"),
             ("\"candle\"", "\"nothing\"", "no engine \"nothing\""),
             ("2026-02-01", "2025-02-01", "newest first"),
+            ("2026-11-29", "later", "no date"),
             ("https://", "http://", "no https:// address"),
         ] {
             let said = fault(&FILE.replace(good, bad)).unwrap();

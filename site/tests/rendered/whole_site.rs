@@ -12,12 +12,14 @@ fn what_is_known_of_an_engine_beyond_speed_stands_with_its_source() {
     let text = |path: &str| html_of(pages, path);
     let page = text("engine/candle.html");
     assert!(page.contains("It brings no server (synthetic)."));
+    assert!(page.contains("but read on 2026-01-02") && page.contains(">read on 2026-01-04<"));
     assert!(page.contains("href=\"https://example.org/\""));
     assert!(page.contains("candle-core: first 0.1.0 of 2023-08-10, newest 0.11.1"));
     let all = text("engines.html");
     assert!(all.contains("0.11.1, 2026-01-01") && all.contains("2026-01-02"));
     assert!(all.contains("href=\"https://prices.example/\""));
     assert!(all.contains("1.0.0, 2025-12-31") && all.contains("No adapter is written."));
+    assert!(all.contains(">Read on 2026-01-05.<"));
     assert!(!text("engine/burn.html").contains("Beyond speed"));
     let pair = text("compare/candle.cpu.f32.html");
     assert!(

@@ -34,6 +34,8 @@ struct FactView {
     title: &'static str,
     says: String,
     source: String,
+    /// Date on which it was read, if later than the rest.
+    read: Option<String>,
 }
 
 /// Make the section of an engine; `None` where the file was not read or says nothing of the engine.
@@ -47,9 +49,10 @@ pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Beyond> {
         title: fact.topic.title(),
         says: fact.says.clone(),
         source: fact.source.clone(),
+        read: fact.read.clone(),
     };
     Some(Beyond {
-        read: known.read.clone(),
+        read: dossier.read.as_ref().unwrap_or(&known.read).clone(),
         releases: releases(dossier, measured_in_any(shown, all, engine)),
         releases_source: dossier.releases_source.clone(),
         facts: facts.into_iter().map(fact).collect(),

@@ -47,6 +47,8 @@ struct Other {
     latest: String,
     why: String,
     source: String,
+    /// Date on which it was read, if later than the rest.
+    read: Option<String>,
 }
 
 /// The known engines that are not measured.
@@ -56,6 +58,7 @@ fn not_measured(shown: &Shown) -> Vec<Other> {
         latest: dated(other.latest.as_ref()),
         why: other.why.clone(),
         source: other.source.clone(),
+        read: other.read.clone(),
     };
     let all = shown.input.maturity.iter();
     all.flat_map(|all| &all.not_measured).map(other).collect()

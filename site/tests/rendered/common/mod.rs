@@ -253,6 +253,7 @@ fn maturity() -> Maturity {
         read: "2026-01-02".into(),
         engines: vec![Dossier {
             id: "candle".into(),
+            read: None,
             package: "candle-core".into(),
             releases_source: "https://example.org/".into(),
             first: Some(release("0.1.0", "2023-08-10")),
@@ -265,6 +266,7 @@ fn maturity() -> Maturity {
                 says: "It brings no server (synthetic).".into(),
                 short: "none (synthetic)".into(),
                 source: "https://example.org/".into(),
+                read: Some("2026-01-04".into()),
             }],
         }],
         not_measured: vec![NotMeasured {
@@ -272,6 +274,7 @@ fn maturity() -> Maturity {
             latest: Some(release("1.0.0", "2025-12-31")),
             why: "No adapter is written.".into(),
             source: "https://prices.example/".into(),
+            read: Some("2026-01-05".into()),
         }],
     }
 }
