@@ -65,10 +65,9 @@ impl Backend {
     pub fn open(load: &Load, product_threads: u32) -> Result<Self, EngineError> {
         let kind = kind(&load.backend)?;
         let dtype = dtype(&load.precision)?;
-        if matches!(kind, Kind::Flex | Kind::NdArray) && dtype != DType::F32 {
+        if let Some(why) = refused(kind, dtype) {
             return Err(EngineError::unsupported(format!(
-                "{} on Burn's {} backend: its half precision converts to f32 and back in every \
-                 operation; use f32",
+                "{} on Burn's {} backend: {why}; use f32",
                 load.precision, load.backend
             )));
         }
@@ -108,6 +107,21 @@ fn set_threads(kind: Kind, threads: u32, product_threads: u32) {
         _ => {
             let _ = threads;
         }
+    }
+}
+
+/// Why an implementation in Rust isn't run in `dtype`, by its source (0.22.1); `None` if it is.
+fn refused(kind: Kind, dtype: DType) -> Option<&'static str> {
+    match (kind, dtype) {
+        (Kind::NdArray, DType::F16 | DType::BF16) => Some("it has no half precision"),
+        (Kind::Flex, DType::F16) => Some(
+            "on x86-64 its products convert f16 to f32 as they read it, and whether that is \
+             faster than f32 was not tried",
+        ),
+        (Kind::Flex, DType::BF16) => {
+            Some("every product converts both matrices to f32, and its result back")
+        }
+        _ => None,
     }
 }
 

@@ -241,6 +241,27 @@ fn what_is_not_computed_is_refused_by_name() {
 }
 
 #[test]
+fn half_precision_is_refused_where_burn_computes_in_rust() {
+    if WITH_LIBTORCH {
+        return;
+    }
+    let dir = Tiny::new(json!({})).write();
+    for backend in backends() {
+        let [f16, bf16] = ["f16", "bf16"].map(|precision| {
+            let err = refusal(dir.path(), |load| {
+                load.backend = backend.to_string();
+                load.precision = precision.to_string();
+            });
+            assert_eq!(err.kind, FailureKind::Unsupported, "{err}");
+            err.message
+        });
+        assert!(f16.ends_with("; use f32"), "{f16}");
+        let same = f16.strip_prefix("f16") == bf16.strip_prefix("bf16");
+        assert_eq!(same, *backend == "ndarray", "{f16} / {bf16}");
+    }
+}
+
+#[test]
 fn a_missing_device_is_unavailable() {
     let dir = Tiny::new(json!({})).write();
     let mut absent = vec!["metal"];
