@@ -311,6 +311,10 @@ fn a_claim_whose_targets_were_not_measured_together_says_so() {
     let page = page(&world, "engine/candle.html");
     assert!(page.contains("Twice as fast (synthetic)."));
     assert!(page.contains("Not measured together."), "{page}");
+    world.claims.claims[0].here.clear();
+    let of_a_rate = crate::html::page(&world, "engine/candle.html");
+    assert!(of_a_rate.contains("No laptop here (synthetic)."));
+    assert!(!of_a_rate.contains("Not measured together."));
 }
 
 #[test]

@@ -25,6 +25,8 @@ struct ClaimView {
     condition: String,
     source: String,
     differs: String,
+    /// Whether the claim names comparisons of ours; one of a rate alone names none.
+    compares: bool,
     here: Vec<Found>,
 }
 
@@ -63,6 +65,7 @@ fn view(runs: &[&Shown], claim: &Claim) -> ClaimView {
         condition: claim.condition.clone(),
         source: claim.source.clone(),
         differs: claim.differs.clone(),
+        compares: !claim.here.is_empty(),
         here: here(runs, &claim.here),
     }
 }
