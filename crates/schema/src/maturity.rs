@@ -146,6 +146,8 @@ pub enum Topic {
     Batching,
     /// Number formats that it supports.
     Quantisation,
+    /// What its source says of its kernels, where that bears on its speed.
+    Kernels,
     /// Processors and accelerators that it supports.
     Devices,
     /// Families of models that it supports.
@@ -165,6 +167,7 @@ impl Topic {
             Self::Server => "Server",
             Self::Batching => "Batching",
             Self::Quantisation => "Quantisation",
+            Self::Kernels => "Kernels",
             Self::Devices => "Devices",
             Self::Models => "Models",
             Self::Api => "API changes",
