@@ -1,25 +1,31 @@
-"""Which engines have a newer release than the one that is measured, and how an engine's pin is
-moved to it. For versions.yml; by hand: `python3 .github/versions/versions.py behind`.
+"""Which engines have a newer release than the one that is measured, by how much they are behind,
+and how an engine's pin is moved to it. For versions.yml; by hand:
+`python3 .github/versions/versions.py behind`.
 
 What an engine's package is called stands in data/maturity.toml, how it is built in
-engines/engines.toml. Registries are asked by their own clients, pip and Cargo. Engines that come by
-git revision, and those without a package, are left out.
+engines/engines.toml. Registries are asked by their own clients, pip and Cargo. An engine that comes
+by git revision and the crates of the tokenizer suite are listed, and moved by hand. Engines without
+a package are left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
 import tomllib
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PYTHON, CARGO = "python", "cargo"
+# What the tokenizer suite compares, of the root's lock.
+TOKENIZERS = ("tokenizers", "tiktoken-rs", "bpe")
 # The words above a lock: what it is, and the command that made it.
 HEADER_LINES = 4
 
@@ -33,6 +39,15 @@ class Pin(NamedTuple):
     # The folder of requirements.lock or of Cargo.lock.
     directory: Path
     version: str
+
+
+class Revision(NamedTuple):
+    """An engine's package that comes from a git repository."""
+
+    engine: str
+    package: str
+    url: str
+    commit: str
 
 
 def toml(path: str) -> dict[str, Any]:
@@ -62,6 +77,39 @@ def pins() -> list[Pin]:
     return found
 
 
+def tokenizers() -> list[Pin]:
+    """The crates that the tokenizer suite compares."""
+    lock = (ROOT / "Cargo.lock").read_text()
+    locked = [(package, locked_by_cargo(lock, package)) for package in TOKENIZERS]
+    suite = "tokenizer suite"
+    return [Pin(suite, package, CARGO, ROOT, version) for package, version in locked if version]
+
+
+def revisions() -> list[Revision]:
+    """All engines whose package comes from a git repository."""
+    known = toml("data/maturity.toml")["engine"]
+    packages = {engine["id"]: engine.get("package") for engine in known}
+    found = []
+    for engine in toml("engines/engines.toml")["engine"]:
+        package, build = packages.get(engine["id"]), engine["build"]
+        if not package or build["kind"] != CARGO:
+            continue
+        lock = (ROOT / build.get("manifest", "Cargo.toml")).parent / "Cargo.lock"
+        source = locked_by_git(lock.read_text(), package)
+        if source:
+            found.append(Revision(engine["id"], package, *source))
+    return found
+
+
+def days_known() -> dict[str, dict[str, str]]:
+    """The days of releases in data/maturity.toml, by package and version."""
+    days: dict[str, dict[str, str]] = {}
+    for engine in toml("data/maturity.toml")["engine"]:
+        of_package = days.setdefault(engine.get("package", ""), {})
+        of_package.update({release["version"]: release["date"] for release in engine["releases"]})
+    return days
+
+
 def locked_by_pip(lock: str, package: str) -> str | None:
     """The version that a lock pins."""
     found = re.search(rf"^{re.escape(package)}==([^ ;\\\n]+)", lock, re.MULTILINE)
@@ -69,14 +117,23 @@ def locked_by_pip(lock: str, package: str) -> str | None:
 
 
 def locked_by_cargo(lock: str, package: str) -> str | None:
-    """The highest version of a package that comes from a registry."""
+    """The highest version of a package that comes from a registry; stable ones come first."""
     entries = tomllib.loads(lock).get("package", [])
     versions = [
         entry["version"]
         for entry in entries
         if entry["name"] == package and entry.get("source", "").startswith("registry+")
     ]
-    return max(versions, key=order, default=None)
+    return max(versions, key=lambda version: ("-" not in version, order(version)), default=None)
+
+
+def locked_by_git(lock: str, package: str) -> tuple[str, str] | None:
+    """The address and the commit of a package that comes from a git repository."""
+    for entry in tomllib.loads(lock).get("package", []):
+        source = re.match(r"git\+([^?#]+)[^#]*#([0-9a-f]+)$", entry.get("source", ""))
+        if source and entry["name"] == package:
+            return source[1], source[2]
+    return None
 
 
 def order(version: str) -> list[int]:
@@ -84,14 +141,36 @@ def order(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version.split("-")[0].split("+")[0])]
 
 
-def newest(pin: Pin) -> list[str]:
-    """Releases that the registry has, the newest first; of a crate the newest alone."""
+def releases(pin: Pin) -> dict[str, str]:
+    """Releases that the registry has, the newest first, each with its day; empty where the client
+    does not say it."""
     if pin.kind == PYTHON:
         said = ask([sys.executable, "-m", "pip", "index", "versions", pin.package])
-        return listed_by_pip(said)
+        return dict.fromkeys(listed_by_pip(said), "")
     # Outside of the workspace: inside, Cargo speaks of the version that is locked.
     with tempfile.TemporaryDirectory() as elsewhere:
-        return listed_by_cargo(ask(["cargo", "info", pin.package], elsewhere))
+        newest = listed_by_cargo(ask(["cargo", "info", pin.package], elsewhere))
+    return up_to(newest, listed_in_index(index_entry(pin.package)))
+
+
+def up_to(newest: list[str], listed: dict[str, str]) -> dict[str, str]:
+    """`newest` and the older ones of `listed`, the newest first: a release that asks for a newer
+    Rust than ours is not one that we could take."""
+    found = dict.fromkeys(newest, "")
+    for version, day in listed.items():
+        if newest and order(version) <= order(newest[0]):
+            found[version] = day
+    return dict(sorted(found.items(), key=lambda release: order(release[0]), reverse=True))
+
+
+def index_entry(package: str) -> bytes:
+    """Cargo's copy of what the registry's index says of a crate; empty where there is none."""
+    name = package.lower()
+    folders = {1: "1", 2: "2", 3: f"3/{name[:1]}"}.get(len(name), f"{name[:2]}/{name[2:4]}")
+    home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    copies = (home / "registry/index").glob(f"*/.cache/{folders}/{name}")
+    newest = max(copies, key=lambda copy: copy.stat().st_mtime, default=None)
+    return newest.read_bytes() if newest else b""
 
 
 def ask(command: list[str], directory: str | Path = ROOT) -> str:
@@ -114,22 +193,64 @@ def listed_by_cargo(said: str) -> list[str]:
     return [found[1]] if found else []
 
 
+def listed_in_index(entry: bytes) -> dict[str, str]:
+    """Out of Cargo's copy of the index: stable releases that were not withdrawn, each with its day;
+    empty where the index does not say it. What is not understood is left out."""
+    found = {}
+    for part in entry.split(b"\0"):
+        if part.startswith(b'{"'):
+            release = json.loads(part)
+            version = release["vers"]
+            if not release["yanked"] and "-" not in version.split("+")[0]:
+                found[version] = (release.get("pubtime") or "")[:10]
+    return found
+
+
+def amount(version: str, found: dict[str, str], days: dict[str, str]) -> tuple[str, str]:
+    """How many of the releases `found` are newer than `version`, and how many days lie between it
+    and the newest, in words. `days`: those of releases that `found` gives no day."""
+    newer = [other for other in found if order(other) > order(version)]
+    if not found:
+        return "could not be asked", "—"
+    if not newer:
+        return "none", "0"
+    newest = next(iter(found))
+    first = found.get(version) or days.get(version)
+    last = found[newest] or days.get(newest)
+    apart = "—"
+    if first and last:
+        apart = str((date.fromisoformat(last) - date.fromisoformat(first)).days)
+    # Where the newest alone is known, there may be others between.
+    return (f"{len(newer)} newer" if len(found) > 1 else "newer"), apart
+
+
 def behind(summary: Path | None) -> list[dict[str, str]]:
-    """The engines that are behind; all of them, as Markdown, into `summary`."""
+    """The engines that are behind and can be moved; all that is pinned, as Markdown, into
+    `summary`."""
     rows, late = [], []
-    for pin in pins():
-        releases = newest(pin)
-        to = releases[0] if releases else ""
-        newer = [version for version in releases if order(version) > order(pin.version)]
-        words = "could not be asked" if not to else "none"
-        if newer:
-            words = f"{len(newer)} newer" if pin.kind == PYTHON else "newer"
+    movable, days = pins(), days_known()
+    for pin in [*movable, *tokenizers()]:
+        found = releases(pin)
+        to = next(iter(found), "")
+        words, apart = amount(pin.version, found, days.get(pin.package, {}))
+        if pin in movable and to and order(to) > order(pin.version):
             late.append(
                 {"engine": pin.engine, "package": pin.package, "from": pin.version, "to": to}
             )
-        rows.append(f"| {pin.engine} | {pin.package} | {pin.version} | {to or '—'} | {words} |")
+        row = (pin.engine, pin.package, pin.version, to or "—", words, apart)
+        rows.append(f"| {' | '.join(row)} |")
+    for at in revisions():
+        said = ask(["git", "ls-remote", at.url, "HEAD"]).split()
+        words = "could not be asked" if not said else "none"
+        if said and said[0] != at.commit:
+            words = "other commits"
+        row = (at.engine, at.package, at.commit[:7], said[0][:7] if said else "—", words, "—")
+        rows.append(f"| {' | '.join(row)} |")
     if summary:
-        head = ["| Engine | Package | Measured | Newest | Releases |", "|---|---|---|---|---|"]
+        head = [
+            "| Engine | Package | Measured | Newest | Releases | Days between |",
+            "|---|---|---|---|---|---|",
+        ]
         with summary.open("a") as file:
             file.write("\n".join([*head, *rows]) + "\n")
     return late
