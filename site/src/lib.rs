@@ -193,7 +193,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         site.charts(newest, &path, page.figures())?;
         site.page(path, "scenario.html", &page)?;
     }
-    site.report_pages(newest, below, downloads)?;
+    site.report_pages(newest, &shown, below, downloads)?;
     site.top(paths::ENGINES, &page::index::engines::page(newest, &shown))?;
     for id in view::nav::engines_of(input, newest.run) {
         let page = page::engine::page(newest, &shown, below, guide.taken(&id), &id);
@@ -218,19 +218,21 @@ impl Site {
         self.top(paths::ROADMAP, &roadmap::page(input, shown))
     }
 
-    /// Add comparison and cost of the run that is shown, and the data of all runs.
+    /// Add comparison and cost of the run that is shown, and the data of all runs (`shown`).
     fn report_pages(
         &mut self,
         newest: &Shown,
+        shown: &[Shown],
         below: Option<&Shown>,
         downloads: Vec<Vec<Download>>,
     ) -> Result<()> {
         let pairs = page::compare::AllPairs::new(newest);
         self.top(paths::COMPARE, &page::compare::overview(newest, &pairs))?;
         self.top(paths::SEARCH, &page::search::page(newest, &pairs))?;
+        let others = page::compare::others::OtherRuns::new(newest, shown);
         for target in pairs.paged() {
             let path = page::compare::target_page_path(&target.id);
-            let page = page::compare::target::page(newest, &pairs, target);
+            let page = page::compare::target::page(newest, &pairs, &others, target);
             self.page(path, "compare_target.html", &page)?;
         }
         self.top(paths::COST, &page::cost::page(newest))?;

@@ -23,6 +23,7 @@ use schema::simulation::Simulation;
 use serde::de::DeserializeOwned;
 use site::Publishing;
 use site::authored::Authored;
+use site::view::place::coverage_rank;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -175,24 +176,6 @@ fn choose(repo: &Repo, results: &Results, run: Option<&str>) -> Result<Vec<Run>>
 fn before_others(results: &Results, first: Run) -> Vec<Run> {
     let others = load_all(results, Some(&first.header.id));
     std::iter::once(first).chain(others).collect()
-}
-
-/// Return how much of the benchmark a run covers: whether it may be published, its number of
-/// scenarios that rank targets, its model's number of parameters, and its number of scenarios. A run
-/// of one scenario must not hide a run of all, nor a tiny model's run a large model's with as many
-/// scenarios.
-fn coverage_rank(run: &Run, models: &Models) -> (bool, usize, u64, usize) {
-    let header = &run.header;
-    let brought = header.provenance.model.as_ref();
-    let model = brought.or_else(|| models.get(&header.plan.model));
-    let scenarios = header.plan.scenarios.iter();
-    let ranking = scenarios.filter(|scenario| !scenario.has_own_loads());
-    (
-        header.plan.publishable,
-        ranking.count(),
-        model.map_or(0, |model| model.parameters),
-        header.plan.scenarios.len(),
-    )
 }
 
 /// Render the site with `first` as the run shown first; return the path of the index page.

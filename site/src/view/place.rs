@@ -1,6 +1,6 @@
-//! Helps pages that are about several runs: names the place of each run (machine, model, profile),
-//! and makes the links into it. Only the run that the report shows has a page for every scenario;
-//! the others have one page.
+//! Helps pages that are about several runs: ranks runs, names the place of each (machine, model,
+//! profile), and makes the links into it. Only the run that the report shows has a page for every
+//! scenario; the others have one page.
 
 use crate::html::slug;
 use crate::view::Shown;
@@ -10,6 +10,7 @@ use crate::words::plural;
 use crate::{Input, fmt};
 use schema::key::CaseKey;
 use schema::micro::{PlannedSuite, scenario_id};
+use schema::model::Models;
 use schema::processor;
 use schema::record::Status;
 use schema::run::Run;
@@ -75,6 +76,24 @@ pub fn publishable<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
 fn measured(run: &Shown) -> usize {
     let cells = run.analysis.cells.iter();
     cells.filter(|cell| cell.status == Status::Ok).count()
+}
+
+/// Return how much of the benchmark a run covers: whether it may be published, its number of
+/// scenarios that rank targets, its model's number of parameters, and its number of scenarios. A run
+/// of one scenario must not hide a run of all, nor a tiny model's run a large model's with as many
+/// scenarios.
+pub fn coverage_rank(run: &Run, models: &Models) -> (bool, usize, u64, usize) {
+    let header = &run.header;
+    let brought = header.provenance.model.as_ref();
+    let model = brought.or_else(|| models.get(&header.plan.model));
+    let scenarios = header.plan.scenarios.iter();
+    let ranking = scenarios.filter(|scenario| !scenario.has_own_loads());
+    (
+        header.plan.publishable,
+        ranking.count(),
+        model.map_or(0, |model| model.parameters),
+        header.plan.scenarios.len(),
+    )
 }
 
 /// List all runs, each with a remark: the chosen ones (`chosen`) with what `of_chosen` says,

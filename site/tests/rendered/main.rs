@@ -9,6 +9,7 @@ mod hostile;
 mod html;
 mod instrument;
 mod micro;
+mod other_runs;
 mod pages;
 mod report;
 mod run_page;

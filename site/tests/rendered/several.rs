@@ -49,7 +49,7 @@ pub(crate) fn with_copy(id: &str) -> World {
 }
 
 /// Take a scenario out of a run.
-fn without(run: &mut Run, scenario: &str) {
+pub(crate) fn without(run: &mut Run, scenario: &str) {
     let plan = &mut run.header.plan;
     plan.scenarios.retain(|s| s.id != scenario);
     plan.launches.retain(|l| l.scenario != scenario);

@@ -1,6 +1,7 @@
 //! The comparison of every pair of targets: the counts in the overview's matrix, and the page of
 //! each target. `stats` decides what a pair's verdict is.
 
+pub mod others;
 pub mod target;
 
 use crate::fmt;
@@ -226,7 +227,7 @@ pub fn overview(shown: &Shown, pairs: &AllPairs) -> ComparePage {
     ComparePage {
         frame: shown.frame(paths::COMPARE, "Every target against every other", &answer),
         answer,
-        not_shown: not_shown(shown),
+        not_shown: not_shown(shown, ""),
         family: family(pairs),
         heads: paged
             .iter()
@@ -372,8 +373,8 @@ fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
     text
 }
 
-/// Say what the comparison pages don't show.
-pub fn not_shown(shown: &Shown) -> String {
+/// Say what a comparison page doesn't show; `except` names the rows that may be of another model.
+pub fn not_shown(shown: &Shown, except: &str) -> String {
     let plan = &shown.run.header.plan;
     let own: Vec<String> = plan
         .scenarios
@@ -389,10 +390,10 @@ pub fn not_shown(shown: &Shown) -> String {
         ),
     };
     format!(
-        "What this does not show: another machine or another model than {} (a small one fits in \
-         caches that a large one does not), any metric but the one that leads each scenario, and \
-         equality where it says “undecided”: that is no evidence against it, not proof of it. Targets \
-         of different precision do not do equal work.{own}",
+        "What this does not show: another machine or another model than {}{except} (a small one \
+         fits in caches that a large one does not), any metric but the one that leads each \
+         scenario, and equality where it says “undecided”: that is no evidence against it, not \
+         proof of it. Targets of different precision do not do equal work.{own}",
         plan.model
     )
 }

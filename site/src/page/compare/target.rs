@@ -1,6 +1,8 @@
 //! The page of one target against every other: a forest plot of the cases that stand for their
-//! scenarios, and below it every case of every pair with its verdict.
+//! scenarios, and below it every case of every pair with its verdict; of cases that the run shown
+//! doesn't compare, that of another run.
 
+use super::others::{OfRun, OtherRuns};
 use super::{AllPairs, CasePairs, counted_once, not_shown, target_page_path};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::{Estimate, Figure};
@@ -21,6 +23,9 @@ use stats::pairs::{Compared, NotComparable};
 /// Maximum number of rows on a page. Beyond it, only the headline case of each scenario is listed,
 /// and where these are still too many, only some of the targets.
 const ROWS_MAX: usize = 600;
+
+/// The number of rows of the run shown that are about as long as one of another run.
+const ROWS_PER_OTHER: usize = 3;
 
 /// The comparison page of one target.
 #[derive(Serialize)]
@@ -55,17 +60,20 @@ struct PairRow {
     verdict: String,
     tone: &'static str,
     disturbed: String,
+    /// The run, where it isn't the run shown.
+    of: Option<OfRun>,
 }
 
-/// Make the page of one target.
-pub fn page(shown: &Shown, pairs: &AllPairs, target: &Target) -> TargetPage {
+/// Make the page of one target; `runs` are the other runs, for cases that the run shown lacks.
+pub fn page(shown: &Shown, pairs: &AllPairs, runs: &OtherRuns, target: &Target) -> TargetPage {
     let others: Vec<&Target> = pairs
         .paged()
         .iter()
         .filter(|other| other.id != target.id)
         .collect();
     let answer = sentence(shown, pairs, target, &others);
-    let every = others.len() * pairs.cases.len() <= ROWS_MAX;
+    let rows_in_all = others.len() * pairs.cases.len();
+    let every = rows_in_all <= ROWS_MAX;
     let listed: Vec<&CasePairs> = pairs
         .cases
         .iter()
@@ -83,6 +91,55 @@ pub fn page(shown: &Shown, pairs: &AllPairs, target: &Target) -> TargetPage {
         let more = plural((others.len() - fitting) as u64, "target is", "targets are");
         notes.push(format!("{more} left out for length."));
     }
+    // Each pair gets an equal part of the room for rows of other runs.
+    let room = ROWS_MAX.saturating_sub(rows_in_all) / ROWS_PER_OTHER / others.len().max(1);
+    let (mut listed_of_others, mut unlisted) = (0, 0);
+    let mut groups = Vec::new();
+    for (index, other) in others.iter().enumerate() {
+        let mut group = PairGroup {
+            id: slug(&other.id),
+            swatch: swatch(shown, &other.id),
+            target: other.id.clone(),
+            path: target_page_path(&other.id),
+            summary: summary(pairs, target, other),
+            version: maturity::versions(shown, &other.engine),
+            rows: match index < fitting {
+                true => rows(shown, &listed, target, other),
+                false => Vec::new(),
+            },
+        };
+        let found = runs.find(shown, pairs, &target.id, &other.id);
+        let fits = found.len().min(room);
+        listed_of_others += fits;
+        unlisted += found.len() - fits;
+        let found = found.into_iter().take(fits);
+        group.rows.extend(found.map(|found| PairRow {
+            of: Some(found.of),
+            ..row(found.case, found.metric, Ok(found.compared))
+        }));
+        groups.push(group);
+    }
+    if listed_of_others > 0 {
+        notes.push(
+            "A row that names a run is a comparison within that run, in a case in which the run \
+             shown doesn’t compare the two; it counts in no total."
+                .to_owned(),
+        );
+    }
+    if unlisted > 0 {
+        let of_others = plural(
+            unlisted as u64,
+            "comparison that only another run has is",
+            "comparisons that only other runs have are",
+        );
+        notes.push(format!(
+            "{of_others} left out for length; the data page has all numbers of every run."
+        ));
+    }
+    let except = match listed_of_others {
+        0 => "",
+        _ => ", but in rows that name their run",
+    };
     TargetPage {
         frame: shown.frame(
             &target_page_path(&target.id),
@@ -92,24 +149,9 @@ pub fn page(shown: &Shown, pairs: &AllPairs, target: &Target) -> TargetPage {
         engine_path: target_path(shown, &target.id),
         answer,
         version: maturity::versions(shown, &target.engine),
-        not_shown: not_shown(shown),
+        not_shown: not_shown(shown, except),
         chart: chart(shown, pairs, target, &others),
-        groups: others
-            .iter()
-            .enumerate()
-            .map(|(index, other)| PairGroup {
-                id: slug(&other.id),
-                swatch: swatch(shown, &other.id),
-                target: other.id.clone(),
-                path: target_page_path(&other.id),
-                summary: summary(pairs, target, other),
-                version: maturity::versions(shown, &other.engine),
-                rows: match index < fitting {
-                    true => rows(shown, &listed, target, other),
-                    false => Vec::new(),
-                },
-            })
-            .collect(),
+        groups,
         left_out: format!("{}{}", notes.join(" "), counted_once(pairs))
             .trim_start()
             .to_owned(),
@@ -155,6 +197,7 @@ fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>)
                 verdict,
                 tone,
                 disturbed: pair_flag(&compared.disturbed),
+                of: None,
             }
         }
         Err(why) => PairRow {
@@ -165,6 +208,7 @@ fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>)
             verdict: format!("not comparable: {}", reason(&why)),
             tone: "even",
             disturbed: String::new(),
+            of: None,
         },
     }
 }

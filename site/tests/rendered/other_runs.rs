@@ -1,0 +1,65 @@
+//! What pages take from runs other than the one that they show, where that one has no such number.
+
+use crate::common::World;
+use crate::html::{self, html_of};
+use crate::report::rows;
+use crate::several::{large, with_copy, without};
+
+/// The rows about memory on a target's comparison page that have a ratio: the pair's heading and
+/// the row's cells.
+fn memory_ratios(page: &str) -> Vec<(String, Vec<String>)> {
+    let table = page.split("<table class=\"comparisons\">").nth(1).unwrap();
+    let mut heading = String::new();
+    let mut found = Vec::new();
+    for row in rows(table.split("</table>").next().unwrap()) {
+        if row.len() == 1 {
+            heading = row[0].clone();
+        } else if row[0].starts_with("Memory, ") && !row[4].starts_with("not comparable") {
+            found.push((heading.clone(), row));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_case_that_only_another_run_has_stands_below_its_pair() {
+    const PATH: &str = "compare/candle.cpu.f32.html";
+    const ANOTHER_MODEL: &str = "another model than that of the run shown";
+    let link = |id: &str| format!("href=\"../run/{id}.html\"");
+    let mut world = with_copy("of-others");
+    let page = |world: &World| html_of(&html::checked(world), PATH).to_owned();
+    let none_lacks = page(&world);
+    assert!(!none_lacks.contains("A row that names a run"));
+    assert!(!none_lacks.contains(&link("of-others")));
+    let expected = memory_ratios(&none_lacks);
+
+    without(&mut world.runs[0], "memory");
+    let same_model = page(&world);
+    assert!(same_model.contains("A row that names a run is a comparison within that run"));
+    assert!(same_model.contains(", but in rows that name their run"));
+    assert!(!same_model.contains(ANOTHER_MODEL), "{same_model}");
+    let found = memory_ratios(&same_model);
+    // Three sizes against all but itself and Burn, which has no number.
+    assert_eq!((found.len(), expected.len()), (18, 18), "{found:?}");
+    for ((of, row), (of_expected, expected)) in found.iter().zip(&expected) {
+        let named = "run of-others, Tiny Llama (synthetic): 50 prompt and 16 output tokens";
+        assert_eq!(row[0], format!("{}{named}", expected[0]));
+        assert_eq!(row[1..], expected[1..], "as in that run");
+        let other = |heading: &str| heading.split("better in").next().map(str::to_owned);
+        assert_eq!(other(of), other(of_expected));
+    }
+
+    large(&mut world, 0);
+    let small = page(&world);
+    let warning = format!("⚠ {ANOTHER_MODEL}, so small that most of a request is overhead");
+    assert_eq!(small.matches(&warning).count(), found.len());
+    // A run of the same model comes first, though the other has as many scenarios and one more.
+    let mut of_the_same = world.runs[1].clone();
+    of_the_same.header.id = "of-the-same".into();
+    without(&mut of_the_same, "long_context");
+    world.runs.push(of_the_same);
+    large(&mut world, 2);
+    let both = page(&world);
+    assert_eq!(both.matches(&link("of-the-same")).count(), found.len());
+    assert!(!both.contains(&link("of-others")) && !both.contains(ANOTHER_MODEL));
+}
