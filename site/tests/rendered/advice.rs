@@ -1,15 +1,15 @@
-//! The guide's advice on the published runs, recomputed from their numbers by the rule that the
-//! page prints. Written against `results.json`, with a t distribution of its own, so that a
-//! mistake in the guide or in the decision behind it isn't made twice.
+//! The guide's advice on the published runs, and what stands beside it, recomputed from their
+//! numbers by the rule that the page prints. Written against `results.json`, with a t distribution
+//! of its own, so that a mistake in the guide or in the decision behind it isn't made twice.
 
 use schema::model::Models;
-use schema::registry::Registry;
+use schema::registry::{Build, Registry};
 use schema::run::Run;
 use schema::run_files::SUFFIX;
 use schema::scenario::Scenario;
 use serde_json::Value;
 use site::page::guide;
-use site::view::Shown;
+use site::view::{Shown, paths, place};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -61,7 +61,28 @@ const RULES: [Rule; 5] = [
     },
 ];
 
+/// Whether a target is a candidate.
+type Admits<'f> = &'f dyn Fn(&str) -> bool;
+
+/// A run with its published numbers.
+struct Read<'r> {
+    run: &'r Run,
+    results: Value,
+    /// Its machine, model and profile.
+    place: String,
+}
+
+/// The deciding case of a run.
+struct Deciding {
+    metric: &'static str,
+    /// Its value on the scenario's axis.
+    size: i64,
+    /// Its cells with a number.
+    cells: Vec<Measured>,
+}
+
 /// A cell of the deciding case.
+#[derive(Clone)]
 struct Measured {
     target: String,
     value: f64,
@@ -103,24 +124,39 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
         .map(|(run, analysis)| Shown::new(&input, run, analysis))
         .collect();
     let page = serde_json::to_value(guide::page(&input, &shown)).unwrap();
+    let read = shown.iter().map(|shown| {
+        let text = site::results::results_json(shown.run, shown.analysis, &baseline(shown.run));
+        Read {
+            run: shown.run,
+            results: serde_json::from_str(&text.unwrap()).unwrap(),
+            place: place::place(shown),
+        }
+    });
+    let all: Vec<Read> = read.collect();
+    let engine = |target: &str| registry.engine(target.split(['.', '+']).next().unwrap());
+    let is_ours = |target: &str| engine(target).is_some_and(|engine| engine.ours);
+    let is_in_rust = |target: &str| engine(target).is_some_and(|engine| engine.in_rust);
+    let is_crate = |target: &str| {
+        let engine = engine(target);
+        engine.is_some_and(|engine| matches!(engine.build, Build::Cargo(_)))
+    };
 
-    let mut advised = 0;
+    let (mut advised, mut besides) = (0, 0);
     for rule in &RULES {
         let said = of_anchor(&page, rule.anchor);
         let mut answerable = BTreeSet::new();
-        for (run, analysis) in runs.iter().zip(&analyses) {
-            let text = site::results::results_json(run, analysis, &baseline(run)).unwrap();
-            let results: Value = serde_json::from_str(&text).unwrap();
-            let Some(cells) = deciding(&results, rule) else {
+        for read in &all {
+            let Some(asked) = deciding(&read.results, rule) else {
                 continue;
             };
-            let path = site::view::paths::run_path(&run.header.id);
+            let path = paths::run_path(&read.run.header.id);
             answerable.insert(path.clone());
             let Some(advice) = said.iter().find(|r| r["run_path"] == *path) else {
                 continue; // another run of this machine and model was chosen
             };
-            let tied = tied(&results, rule, without_our_own(&registry, cells));
-            let choice = cheapest(run, &tied);
+            let candidates = without_our_own(&registry, asked.cells.clone());
+            let tied = tied(&read.results, rule, candidates);
+            let choice = cheapest(read.run, &tied);
             let place = format!("{} of {path}", rule.anchor);
             assert_eq!(advice["choice"], *choice, "{place}");
             let grouped = |group: &str| -> BTreeSet<&str> {
@@ -133,6 +169,38 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
             let with_it: BTreeSet<&str> = with_it.map(String::as_str).collect();
             assert_eq!(grouped("chosen"), BTreeSet::from([&*choice]), "{place}");
             assert_eq!(grouped("tied with it"), with_it, "{place}");
+
+            let beside = |is_of_kind: Admits| {
+                let of = |target: &str| is_of_kind(target) && !is_ours(target);
+                elsewhere(&all, read, rule, &asked, &choice, &of)
+            };
+            // A target, and the path of the run that has it, empty for the run of the choice.
+            let narrower = |is_of_kind: Admits| {
+                let of = |target: &str| is_of_kind(target) && !is_ours(target);
+                if is_of_kind(&choice) {
+                    return None;
+                }
+                let here = take(read, rule, &asked.cells, &of);
+                let here = here.map(|target| (target, String::new()));
+                here.or_else(|| beside(is_of_kind))
+            };
+            let in_rust = narrower(&is_in_rust);
+            let of_crates = narrower(&is_crate);
+            let best_in_rust = in_rust.as_ref().map(|found| found.0.clone());
+            let of_crates = of_crates.filter(|found| Some(&found.0) != best_in_rust.as_ref());
+            let printed = |key: &str, of_target: &str| {
+                let text = |name: &str| advice[key][name].as_str().unwrap();
+                let target = text(of_target).split(' ').next().unwrap();
+                (target.to_owned(), text("run_path").to_owned())
+            };
+            let found = printed("in_rust", "choice");
+            assert_eq!(found, in_rust.unwrap_or_default(), "{place}");
+            let found = printed("of_crates", "choice");
+            assert_eq!(found, of_crates.unwrap_or_default(), "{place}");
+            let found = printed("elsewhere", "words");
+            let left_out = beside(&|_: &str| true);
+            besides += usize::from(left_out.is_some());
+            assert_eq!(found, left_out.unwrap_or_default(), "{place}");
             advised += 1;
         }
         let answers = said.iter().map(|r| r["run_path"].as_str().unwrap());
@@ -141,6 +209,7 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
         assert_eq!(answers.is_empty(), answerable.is_empty(), "{}", rule.anchor);
     }
     assert!(advised > 0, "no published run carries advice");
+    assert!(besides > 0, "no published run adds a target to another's");
 }
 
 /// The published runs that advice may rest on, newest first.
@@ -168,7 +237,7 @@ fn of_anchor<'v>(page: &'v Value, anchor: &str) -> Vec<&'v Value> {
 
 /// The cells with a number at the most extreme size at which at least half of the cells that have
 /// one at any size do; `None` where no case decides.
-fn deciding(results: &Value, rule: &Rule) -> Option<Vec<Measured>> {
+fn deciding(results: &Value, rule: &Rule) -> Option<Deciding> {
     for &metric in rule.metrics {
         let mut sizes: BTreeMap<i64, Vec<Measured>> = BTreeMap::new();
         for cell in results["cells"].as_array().unwrap() {
@@ -190,12 +259,92 @@ fn deciding(results: &Value, rule: &Rule) -> Option<Vec<Measured>> {
             true => sizes.pop_last(),
             false => sizes.pop_first(),
         };
-        if let Some((_, cells)) = chosen {
+        if let Some((size, cells)) = chosen {
             let one_launch = cells.iter().any(|cell| cell.launches.len() < 2);
-            return (cells.len() == 1 || !one_launch).then_some(cells);
+            return (cells.len() == 1 || !one_launch).then_some(Deciding {
+                metric,
+                size,
+                cells,
+            });
         }
     }
     None
+}
+
+/// The target to take of those cells that `of` admits, where there are any.
+fn take(read: &Read, rule: &Rule, of_case: &[Measured], of: Admits) -> Option<String> {
+    let admitted = of_case.iter().filter(|cell| of(&cell.target));
+    let admitted: Vec<Measured> = admitted.cloned().collect();
+    if admitted.is_empty() {
+        return None;
+    }
+    Some(cheapest(read.run, &tied(&read.results, rule, admitted)))
+}
+
+/// The target to take of those that a run left out and another of its place has beside the choice,
+/// and the path of that run: of several runs the one in which it compares best with the choice.
+fn elsewhere(
+    all: &[Read],
+    read: &Read,
+    rule: &Rule,
+    asked: &Deciding,
+    choice: &str,
+    of: Admits,
+) -> Option<(String, String)> {
+    let is_new = |target: &str| of(target) && is_left_out(&read.results, rule, asked, target);
+    let mut best: Option<(f64, String, String)> = None;
+    for other in all.iter().filter(|other| other.place == read.place) {
+        let Some(there) = deciding(&other.results, rule) else {
+            continue;
+        };
+        let is_same = there.metric == asked.metric
+            && load(other.run, rule, there.size) == load(read.run, rule, asked.size);
+        if !is_same {
+            continue;
+        }
+        let Some(target) = take(other, rule, &there.cells, &is_new) else {
+            continue;
+        };
+        let Some(ratio) = ratio(rule, &there.cells, &target, choice) else {
+            continue;
+        };
+        if best.as_ref().is_none_or(|best| ratio > best.0) {
+            best = Some((ratio, target, paths::run_path(&other.run.header.id)));
+        }
+    }
+    best.map(|(_, target, path)| (target, path))
+}
+
+/// Whether a run has no cell of a target in the deciding case, or had no time for it.
+fn is_left_out(results: &Value, rule: &Rule, asked: &Deciding, target: &str) -> bool {
+    let mut cells = results["cells"].as_array().unwrap().iter();
+    let cell = cells.find(|cell| {
+        cell["scenario"] == rule.scenario
+            && cell["axis_value"] == asked.size
+            && cell["target"] == target
+    });
+    cell.is_none_or(|cell| cell["status"] == "over_budget" || cell["status"] == "not_run")
+}
+
+/// The case of a size, with the lengths of its prompts and answers.
+fn load(run: &Run, rule: &Rule, size: i64) -> (String, u32, u32) {
+    let scenario = run.header.plan.scenario(rule.scenario).unwrap();
+    let mut cases = scenario.cases.iter();
+    let case = cases.find(|case| i64::from(case.axis_value(scenario.axis)) == size);
+    let case = case.unwrap();
+    (case.id.clone(), case.prompt_tokens, case.new_tokens)
+}
+
+/// How many times better a target is than another, launch by launch; `None` where one has no
+/// number.
+fn ratio(rule: &Rule, cells: &[Measured], target: &str, other: &str) -> Option<f64> {
+    let of = |target: &str| cells.iter().find(|cell| cell.target == target);
+    let (a, b) = (of(target)?, of(other)?);
+    assert_eq!(a.launches.len(), b.launches.len(), "whole blocks");
+    let logs = a.launches.iter().zip(&b.launches).map(|(a, b)| (a / b).ln());
+    let mean = logs.sum::<f64>() / a.launches.len() as f64;
+    let sign = if rule.more_is_better { 1.0 } else { -1.0 };
+    Some((sign * mean).exp())
 }
 
 /// The cells of engines that others maintain; all of them where there is none.

@@ -4,6 +4,8 @@ use crate::common::World;
 use crate::html::{self, html_of};
 use crate::report::rows;
 use crate::several::{large, with_copy, without};
+use schema::budget::{Budget, OverBudget};
+use schema::registry::Build;
 
 /// The rows about memory on a target's comparison page that have a ratio: the pair's heading and
 /// the row's cells.
@@ -62,4 +64,89 @@ fn a_case_that_only_another_run_has_stands_below_its_pair() {
     let both = page(&world);
     assert_eq!(both.matches(&link("of-the-same")).count(), found.len());
     assert!(!both.contains(&link("of-others")) && !both.contains(ANOTHER_MODEL));
+}
+
+/// A run of a large model in which Candle had no time for the longest prompts, and a smaller run of
+/// the same place in which it had.
+fn without_time_for_candle() -> World {
+    let mut world = with_copy("of-others");
+    large(&mut world, 0);
+    large(&mut world, 1);
+    for scenario in ["memory", "single_request", "sustained"] {
+        without(&mut world.runs[1], scenario);
+    }
+    let planned = world.runs[0].header.plan.targets.iter();
+    let over = |target: &str| OverBudget {
+        target: target.into(),
+        scenario: "long_context".into(),
+        case: "p512".into(),
+        estimate_s: 1.0,
+        reason: "no time".into(),
+    };
+    let over: Vec<OverBudget> = planned
+        .filter(|target| target.engine == "candle")
+        .map(|target| over(&target.id))
+        .collect();
+    world.runs[0].budget = Some(Budget {
+        over,
+        ..Budget::default()
+    });
+    world
+}
+
+#[test]
+fn the_guide_has_from_another_run_what_had_no_time_and_nothing_that_failed() {
+    let said = "Of targets without a number here, another run of this place has candle.cpu.";
+    let mut world = without_time_for_candle();
+    let guide = html::words(&world, "guide.html");
+    assert_eq!(guide.matches(said).count(), 1, "{guide}");
+    let index = html::words(&world, "index.html");
+    assert!(
+        index.contains("of targets without a number here, in another run : candle.cpu."),
+        "{index}"
+    );
+
+    world.runs[0].budget = None;
+    assert!(!html::words(&world, "guide.html").contains(said));
+    for record in world.runs[0].verify.values_mut() {
+        if record.target.starts_with("candle.") {
+            record.verified_positions = Some(300);
+        }
+    }
+    let guide = html::words(&world, "guide.html");
+    assert!(guide.contains("candle.cpu.f32 (not verified that far)"));
+    assert!(!guide.contains(said), "{guide}");
+}
+
+#[test]
+fn where_a_run_has_no_crate_that_of_another_run_stands_with_its_run() {
+    let mut world = without_time_for_candle();
+    for engine in &mut world.registry.engines {
+        if engine.id != "candle" {
+            engine.build = Build::Python {
+                script: "a.py".into(),
+                requirements: "a.lock".into(),
+                environment: "venv".into(),
+                modules: None,
+            };
+        }
+    }
+    let link = "in another run, <a href=\"run/of-others.html\">of-others</a>";
+    let guide = html::page(&world, "guide.html");
+    assert_eq!(guide.matches(link).count(), 1, "{guide}");
+    let index = html::page(&world, "index.html");
+    assert_eq!(index.matches(link).count(), 1, "{index}");
+    assert!(index.contains(" in another run for long documents"));
+    assert!(!index.contains("the one in Rust"));
+    // It stands once where it is also the engine in Rust.
+    for engine in &mut world.registry.engines {
+        engine.in_rust = engine.id == "candle";
+    }
+    let index = html::page(&world, "index.html");
+    assert_eq!(index.matches(link).count(), 1, "{index}");
+    assert!(index.contains("the one in Rust"));
+
+    world.runs.truncate(1);
+    let alone = html::page(&world, "index.html");
+    assert!(!alone.contains("in another run") && alone.contains("none measured"));
 }

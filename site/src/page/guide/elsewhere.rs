@@ -1,15 +1,18 @@
 //! What another run of the same place adds to a choice: the best of the targets that the chosen run
-//! lacks, compared with the choice in that other run, where both ran in the same blocks.
+//! had no plan or no time for, compared with the choice in that other run, where both ran in the
+//! same blocks.
 
 use super::workload::{Asked, Workload};
 use super::{decision, value_of};
 use crate::fmt;
 use crate::view::{Shown, paths, place};
+use schema::record::Status;
 use serde::Serialize;
 use stats::analysis::Verdict;
+use stats::decide::Decision;
 use stats::pairs::{Compared, pairs};
 
-/// The best target that the chosen run lacks; empty where there is none.
+/// The best target that the chosen run left out; empty where there is none.
 #[derive(Clone, Default, Serialize)]
 pub(super) struct Elsewhere {
     /// Id of the target where it is detectably better than the choice, else empty.
@@ -20,8 +23,19 @@ pub(super) struct Elsewhere {
     run_path: String,
 }
 
-/// Look among `runs` for targets that `shown` lacks, measured beside `choice` with the same load; of
-/// several runs take the one in which such a target compares best with the choice.
+/// A target that another run has beside the choice.
+pub(super) struct There<'s, 'a> {
+    /// The run that has both.
+    pub(super) run: &'s Shown<'a>,
+    /// The case that stands for the work there.
+    pub(super) asked: Asked<'a>,
+    /// The decision among the targets that the chosen run left out.
+    pub(super) found: Decision,
+    /// The comparison of that decision's target with the choice.
+    pub(super) compared: Compared,
+}
+
+/// Say which target that `shown` left out is the best beside `choice`.
 pub(super) fn elsewhere(
     shown: &Shown,
     asked: &Asked,
@@ -29,29 +43,58 @@ pub(super) fn elsewhere(
     choice: &str,
     runs: &[&Shown],
 ) -> Elsewhere {
-    let same_place = |run: &&&Shown| place::place(run) == place::place(shown);
-    let found = runs.iter().filter(same_place).filter_map(|run| {
-        let there = workload.asked(run).filter(|there| is_same(asked, there))?;
-        let is_new = |id: &str| shown.target(id).is_none() && !run.is_ours(id);
-        let target = decision(run, &there, is_new)?.choice;
-        let compared = compare(run, &there, &target, choice, is_new)?;
-        let words = format!(
+    let Some(there) = best(shown, asked, workload, choice, runs, |_, _| true) else {
+        return Elsewhere::default();
+    };
+    let target = &there.found.choice;
+    Elsewhere {
+        ahead: match there.compared.verdict {
+            Verdict::Better => target.clone(),
+            _ => String::new(),
+        },
+        words: format!(
             "{}, {}",
-            value_of(&there, &target),
-            against(&compared, choice)
-        );
-        let found = Elsewhere {
-            ahead: match compared.verdict {
-                Verdict::Better => target,
-                _ => String::new(),
-            },
-            words,
-            run_path: paths::run_path(&run.run.header.id),
+            value_of(&there.asked, target),
+            against(&there.compared, choice)
+        ),
+        run_path: paths::run_path(&there.run.run.header.id),
+    }
+}
+
+/// Look among `runs` for targets of a kind that `shown` left out, measured beside `choice` with the
+/// same load; of several runs take the one in which such a target compares best with the choice.
+pub(super) fn best<'s, 'a>(
+    shown: &Shown,
+    asked: &Asked,
+    workload: &Workload,
+    choice: &str,
+    runs: &[&'s Shown<'a>],
+    is_of_kind: impl Fn(&Shown, &str) -> bool,
+) -> Option<There<'s, 'a>> {
+    let all = runs.iter().copied();
+    let same_place = all.filter(|run| place::place(run) == place::place(shown));
+    let found = same_place.filter_map(|run| {
+        let there = workload.asked(run).filter(|there| is_same(asked, there))?;
+        let is_new = |id: &str| {
+            is_left_out(shown, asked, id) && !run.is_ours(id) && is_of_kind(run, id)
         };
-        Some((compared.ratio, found))
+        let found = decision(run, &there, is_new)?;
+        let compared = compare(run, &there, &found.choice, choice, is_new)?;
+        Some(There {
+            run,
+            asked: there,
+            found,
+            compared,
+        })
     });
-    let best = found.max_by(|a, b| a.0.total_cmp(&b.0));
-    best.map_or(Elsewhere::default(), |(_, found)| found)
+    found.max_by(|a, b| a.compared.ratio.total_cmp(&b.compared.ratio))
+}
+
+/// Whether a run has no number of a target because none was planned, or there was no time for it.
+/// One that failed there is not left out: its failure is what the run found.
+fn is_left_out(shown: &Shown, asked: &Asked, target: &str) -> bool {
+    let cell = shown.cell(&asked.scenario.cell_key(asked.case, target));
+    cell.is_none_or(|cell| matches!(cell.status, Status::OverBudget | Status::NotRun))
 }
 
 /// Whether two runs asked the same of their engines.
@@ -82,7 +125,7 @@ fn compare(
 }
 
 /// Word how a target compares with the choice.
-fn against(compared: &Compared, choice: &str) -> String {
+pub(super) fn against(compared: &Compared, choice: &str) -> String {
     let ratio = |compared: &Compared| fmt::joined(fmt::ratio(compared.ratio, compared.ci95));
     match compared.verdict {
         Verdict::Better => format!("{} over {choice}", ratio(compared)),

@@ -84,7 +84,8 @@ struct Recommendation {
     /// The target to take of engines that come as a crate, where neither the choice nor `in_rust` is
     /// it.
     of_crates: Narrower,
-    /// The best of the targets that other runs of the place have beside the choice, and this one lacks.
+    /// The best of the targets that other runs of the place have beside the choice, and this one left
+    /// out.
     elsewhere: Elsewhere,
     /// What the choice's engine and the runner-up's offer beyond speed.
     beyond: Vec<Offer>,
@@ -237,8 +238,12 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
     let (certain, certain_by) = sure::certainty_word(&asked, &decision);
     let (own_choice, own) = own.unwrap_or_default();
     let choice = decision.choice.as_str();
-    let in_rust = narrower(shown, &asked, choice, |target| shown.is_in_rust(target));
-    let mut of_crates = narrower(shown, &asked, choice, |target| shown.is_crate(target));
+    let in_rust = narrower(shown, &asked, workload, choice, runs, |run, target| {
+        run.is_in_rust(target)
+    });
+    let mut of_crates = narrower(shown, &asked, workload, choice, runs, |run, target| {
+        run.is_crate(target)
+    });
     if of_crates.choice == in_rust.choice {
         of_crates = Narrower::default();
     }
@@ -263,7 +268,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         metric: metric_name(&asked),
         is_in_rust: shown.is_in_rust(choice),
         is_crate: shown.is_crate(choice),
-        in_rust_is_crate: shown.is_crate(&in_rust.choice),
+        in_rust_is_crate: in_rust.is_crate,
         in_rust,
         of_crates,
         elsewhere: elsewhere(shown, &asked, workload, &decision.choice, runs),

@@ -1,46 +1,75 @@
 //! What to take among engines of one kind alone, to stand beside a choice of another kind: written in
 //! Rust, or to be had as a crate.
 
-use super::workload::Asked;
+use super::elsewhere::{against, best};
+use super::workload::{Asked, Workload};
 use super::{ahead, decision, limit, tied_with, value_of};
-use crate::view::Shown;
+use crate::view::{Shown, paths};
 use serde::Serialize;
+use stats::decide::Decision;
 
 /// The target to take among engines of one kind; empty where the choice is of that kind or none is.
 #[derive(Clone, Default, Serialize)]
 pub(super) struct Narrower {
     /// Id of the target.
     pub(super) choice: String,
-    /// The target, and that its engine came as a Python package where it did.
+    /// The target; that its engine came as a Python package where it did, and that another run has
+    /// it where that is so.
     pub(super) name: String,
+    /// Whether its engine comes as a crate.
+    pub(super) is_crate: bool,
     /// The target with its value, and who is tied with it.
     short: String,
     /// Its lead and what limits it, each in a few words.
     more: Vec<String>,
+    /// Id and path of the run that has it; empty where that is the run of the choice.
+    run: String,
+    run_path: String,
 }
 
-/// Decide among the engines of one kind that others maintain, where `choice` is not of it.
+/// Decide among the engines of one kind that others maintain, where `choice` is not of it. Where
+/// the run has no number of such an engine, take the best that one of `runs` has beside the choice.
 pub(super) fn narrower(
     shown: &Shown,
     asked: &Asked,
+    workload: &Workload,
     choice: &str,
-    is_of_kind: impl Fn(&str) -> bool,
+    runs: &[&Shown],
+    is_of_kind: impl Fn(&Shown, &str) -> bool,
 ) -> Narrower {
-    let of = |target: &str| is_of_kind(target) && !shown.is_ours(target);
-    let found = decision(shown, asked, of).filter(|_| !is_of_kind(choice));
-    let Some(found) = found else {
+    if is_of_kind(shown, choice) {
+        return Narrower::default();
+    }
+    let of = |target: &str| is_of_kind(shown, target) && !shown.is_ours(target);
+    if let Some(found) = decision(shown, asked, of) {
+        return view(shown, asked, &found);
+    }
+    let Some(there) = best(shown, asked, workload, choice, runs, is_of_kind) else {
         return Narrower::default();
     };
+    let mut found = view(there.run, &there.asked, &there.found);
+    found.name.push_str(" in another run");
+    found.more.insert(0, against(&there.compared, choice));
+    found.run = there.run.run.header.id.clone();
+    found.run_path = paths::run_path(&found.run);
+    found
+}
+
+/// Word a decision of a run.
+fn view(run: &Shown, asked: &Asked, found: &Decision) -> Narrower {
     let choice = found.choice.clone();
+    let is_crate = run.is_crate(&choice);
     let only = (found.measured == 1).then(|| "the only one with a number".to_owned());
-    let limit = Some(limit(shown, &choice).to_owned()).filter(|limit| !limit.is_empty());
+    let limit = Some(limit(run, &choice).to_owned()).filter(|limit| !limit.is_empty());
     Narrower {
-        name: match shown.is_crate(&choice) {
+        name: match is_crate {
             true => choice.clone(),
             false => format!("{choice} (a Python package)"),
         },
-        short: format!("{}{}", value_of(asked, &choice), tied_with(&found)),
-        more: [ahead(&found), only, limit].into_iter().flatten().collect(),
+        is_crate,
+        short: format!("{}{}", value_of(asked, &choice), tied_with(found)),
+        more: [ahead(found), only, limit].into_iter().flatten().collect(),
         choice,
+        ..Narrower::default()
     }
 }
