@@ -20,6 +20,8 @@ const PAIRS_MAX: usize = 300;
 #[derive(Serialize)]
 pub struct SearchPage {
     frame: Frame,
+    /// Searches that find a row.
+    examples: Vec<String>,
     entries: Vec<Entry>,
 }
 
@@ -63,8 +65,19 @@ pub fn page(shown: &Shown, pairs: &compare::AllPairs) -> SearchPage {
             "Search",
             "Every engine, target, scenario, comparison, metric and term of these pages.",
         ),
+        examples: examples(shown),
         entries,
     }
+}
+
+/// A target by two parts of its id, a case, and a word of the glossary.
+fn examples(shown: &Shown) -> Vec<String> {
+    let target = shown.targets().first();
+    let target = target.map(|target| format!("{} {}", target.engine, target.precision));
+    let case = shown.cases().last();
+    let case = case.map(|(scenario, case)| case_label(scenario, case));
+    let all = [target, case, Some("interval".to_owned())];
+    all.into_iter().flatten().collect()
 }
 
 impl Entry {

@@ -1,9 +1,10 @@
 //! What holds for the site as a whole: its five destinations, search and feed; and facts about
 //! engines beyond what runs measure.
 
-use crate::common::{render, run, usual_site, world};
+use crate::common::{render, run, usual, usual_site, world};
 use crate::html::{html_of, texts};
-use crate::several::with_copy;
+use crate::report::rows;
+use crate::several::{with_copy, without};
 use schema::run::Run;
 
 #[test]
@@ -151,6 +152,29 @@ fn whatever_can_be_looked_for_stands_in_one_table() {
     assert!(search.contains(pair));
     for (path, html) in texts(pages) {
         assert!(html.contains("search.html\">Search</a>"), "{path}");
+    }
+}
+
+#[test]
+fn every_example_of_a_search_finds_a_row() {
+    let mut world = usual();
+    for last in ["8 in flight", "200 prompt tokens"] {
+        let pages = render(&world);
+        let search = html_of(&pages, "search.html");
+        let (_, said) = search.split_once("Type into the filter: ").unwrap();
+        let (said, _) = said.split_once(". All words must occur").unwrap();
+        let quoted = said.split(", ");
+        let plain = quoted.map(|e| e.trim_start_matches('“').trim_end_matches('”'));
+        let examples: Vec<&str> = plain.collect();
+        assert_eq!(examples, ["pytorch f32", last, "interval"]);
+        let rows = rows(search).into_iter();
+        let rows: Vec<String> = rows.map(|row| row.concat().to_lowercase()).collect();
+        for example in examples {
+            // As the page's script filters.
+            let has_all = |row: &String| example.split(' ').all(|word| row.contains(word));
+            assert!(rows.iter().any(has_all), "{example}");
+        }
+        without(&mut world.runs[0], "sustained");
     }
 }
 
