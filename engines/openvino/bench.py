@@ -1,9 +1,10 @@
 """`openvino`: models in GGUF as OpenVINO GenAI reads them, executed by the OpenVINO runtime.
 
 GenAI's reader makes OpenVINO's own form of a model (conversion.py), the adapter mends and trims it
-(graph.py), and the CPU plugin runs it with a key/value cache that it keeps itself. GenAI's
-pipelines are left out: they say nothing of the log-probabilities of forced tokens, and what is
-timed must be what the gate checks.
+(graph.py), and the CPU plugin runs it with a key/value cache that it keeps itself. In the variant
+`frontend`, OpenVINO's newer reader makes that form (frontend.py). GenAI's pipelines are left out:
+they say nothing of the log-probabilities of forced tokens, and what is timed must be what the gate
+checks.
 
 Run by the harness, or by hand:
 `echo '{"prompt_ids":[1,2,3],"precision":"q8_0","model_path":"…/model-q8_0.gguf"}' | python …`.
@@ -31,7 +32,7 @@ from engine import (
     check_load,
     not_importable,
 )
-from graph import keep_last_position, set_frequencies, weight_bytes
+from graph import keep_last_position, set_angles, set_frequencies, weight_bytes
 from model_config import Config, read_config
 from protocol import main
 from session import Session
@@ -66,24 +67,31 @@ class OpenVino(Engine):
                 **environment(LOCK),
             },
             capabilities={
-                "batching": "static_equal_length",
+                # The newer reader's graph has one row.
+                "batching": "none" if load.variant == "frontend" else "static_equal_length",
                 "score": True,
                 "parallel_score": False,
-                "notes": notes(load.precision),
+                "notes": notes(load.precision, load.variant),
             },
         )
 
     @classmethod
     def load(cls, load: Load) -> tuple[OpenVino, Loaded]:
-        check_load(load, "openvino", WEIGHTS)
+        if load.variant == "frontend":
+            check_load(load._replace(variant=""), "openvino+frontend", ["q8_0"])
+        else:
+            check_load(load, "openvino", WEIGHTS)
         model_dir = Path(load.model_dir)
         config = read_config(model_dir, load.max_context, ARCHITECTURES)
         ov = import_openvino()
         core = ov.Core()
         computed_in = type_for(core, load.precision)
-        model = core.read_model(converted(model_dir, load.weights))
-        set_frequencies(ov, model, config)
-        keep_last_position(ov, model)
+        model = core.read_model(converted(model_dir, load.weights, load.variant))
+        if load.variant:
+            set_angles(ov, model, config, load.max_context)
+        else:
+            set_frequencies(ov, model, config)
+            keep_last_position(ov, model)
         properties: dict[str, Any] = {"INFERENCE_NUM_THREADS": load.threads}
         if computed_in is not None:
             properties["INFERENCE_PRECISION_HINT"] = computed_in
@@ -135,21 +143,42 @@ def type_for(core: Any, precision: str) -> str | None:
     return "f32"
 
 
-def notes(precision: str) -> list[str]:
+def notes(precision: str, reader: str) -> list[str]:
     """What a reader of the numbers must know."""
+    made_by = {
+        "": "GenAI's GGUF reader",
+        "frontend": "OpenVINO's newer GGUF reader, its GGUF frontend (a preview),",
+    }
     said = [
-        "GenAI's GGUF reader makes OpenVINO's form of the model, which the first load includes; "
-        "token ids go to the OpenVINO runtime, not through GenAI's pipeline",
+        f"{made_by.get(reader, reader)} makes OpenVINO's form of the model, which the first load "
+        "includes; token ids go to the OpenVINO runtime, not through GenAI's pipeline",
         "of the prompt, logits are computed for the last position alone, as GenAI's pipeline does",
-        "mended: the reader leaves out Llama 3's RoPE scaling and saves the frequencies of f16 "
-        "files as f16; the adapter puts those of config.json into the graph, as f32",
     ]
+    if reader == "frontend":
+        said.append(
+            "GenAI 2026.4.1 has no switch for this reader: it refuses the property GGUF_READER of "
+            "its newer guide, and ignores a variable of that name. The adapter registers the "
+            "frontend in the runtime, and gives its graph GenAI's inputs and states for keys and "
+            "values, as OpenVINO's own passes for that do in C++; one row at a time, which is what "
+            "it makes"
+        )
+        said.append(
+            "mended: this reader leaves out Llama 3's RoPE scaling too, and in bf16 its graph "
+            "rounds the angles, which is wrong beyond some dozens of positions; the adapter puts "
+            "tables of the cosines and sines of config.json's frequencies into the graph"
+        )
+    else:
+        said.append(
+            "mended: the reader leaves out Llama 3's RoPE scaling and saves the frequencies of f16 "
+            "files as f16; the adapter puts those of config.json into the graph, as f32"
+        )
     if precision == "q8_0":
         said.append(
             "OpenVINO's defaults: activations are rounded to 8 bits in groups of 32, keys and "
             "values to 8 bits, and the rest is bf16 where the processor has it (see the build's "
             "inference_precision)"
         )
+    if precision == "q8_0" and not reader:
         said.append(
             "a new inference request wherever the number of rows changes, because one that is used "
             "again with more rows may give logits that are no numbers where keys and values have "

@@ -1,4 +1,4 @@
-"""What the adapter changes in the graph that GenAI's reader makes, and what it reads from it."""
+"""What the adapter changes in the graph that a reader makes, and what it reads from it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,26 @@ def set_frequencies(ov: Any, model: Any, config: Config) -> None:
     values = np.array(config.frequencies, dtype=np.float32).reshape(shape)
     table = ov.opset13.constant(values, dtype=np.float32)
     places[0].input(0).replace_source_output(table.output(0))
+
+
+def set_angles(ov: Any, model: Any, config: Config, max_context: int) -> None:
+    """Put tables of cosines and sines of the model's own RoPE in the place of those that the newer
+    reader's graph computes: it knows no scaling, and where OpenVINO computes in bf16 it rounds the
+    angles, which is wrong beyond some dozens of positions."""
+    import numpy as np
+
+    op = ov.opset13
+    ids = model.input("position_ids").get_node().output(0)
+    angles = np.outer(np.arange(max_context), np.array(config.frequencies))
+    for name, values in (("Cos", np.cos(angles)), ("Sin", np.sin(angles))):
+        places = [node for node in model.get_ops() if node.get_type_name() == name]
+        if len(places) != 1:
+            raise EngineError("internal", f"the graph has {len(places)} operations {name}")
+        table = op.constant(values.astype(np.float32))
+        rows = op.unsqueeze(op.gather(table, ids, op.constant(0)), op.constant([2]))
+        for place in places[0].output(0).get_target_inputs():
+            place.replace_source_output(rows.output(0))
+    model.validate_nodes_and_infer_types()
 
 
 def constant_behind(op: Any) -> Any:

@@ -1,18 +1,29 @@
-"""Has OpenVINO GenAI load a GGUF file and save its own form of the model beside it. A program of
-its own (conversion.py says why), which needs nothing else of this folder.
+"""Let OpenVINO read a GGUF file and save its own form of the model beside it. A program of its
+own: conversion.py says why.
 
-    python save_model.py FILE.gguf
+    python save_model.py FILE.gguf             GenAI's reader
+    python save_model.py frontend FILE.gguf    OpenVINO's newer one (frontend.py)
 """
 
 import sys
+from pathlib import Path
 
-import openvino_genai
 
-
-def main(gguf: str) -> int:
+def main(gguf: str, reader: str) -> int:
     """The exit status; why not is the last line on stderr."""
     try:
-        openvino_genai.LLMPipeline(gguf, "CPU", enable_save_ov_model=True)
+        if reader == "frontend":
+            import openvino
+
+            import frontend
+
+            model = frontend.adapt(openvino, frontend.read(openvino, gguf))
+            made = Path(gguf).with_name("openvino_model.xml")
+            openvino.save_model(model, made, compress_to_fp16=False)
+        else:
+            import openvino_genai
+
+            openvino_genai.LLMPipeline(gguf, "CPU", enable_save_ov_model=True)
     except RuntimeError as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 1
@@ -20,4 +31,4 @@ def main(gguf: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[-1], "".join(sys.argv[1:-1])))

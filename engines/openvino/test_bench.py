@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 import bench
 import conversion
+import frontend
 import graph
 import model_config
 from engine import EngineError
@@ -57,6 +58,7 @@ class Refusals(unittest.TestCase):
         self.refused("unsupported", "no variant", variant="opt")
         self.refused("unsupported", "no backend", backend="cuda")
         self.refused("unsupported", "not f32", precision="f32")
+        self.refused("unsupported", "not bf16", variant="frontend", precision="bf16")
 
     def test_models_that_the_reader_would_compute_otherwise(self) -> None:
         for fields, word in [
@@ -82,6 +84,16 @@ class Refusals(unittest.TestCase):
         self.assertEqual(hello.build["openvino-genai"], hello.version)
         self.assertEqual(len(hello.build["lock_sha256"]), 64)
         self.assertIn("mended", " ".join(hello.capabilities["notes"]))
+
+    def test_hello_says_which_reader_it_is_and_what_that_makes(self) -> None:
+        for variant, batching, has in (
+            ("", "static_equal_length", "GenAI's GGUF reader makes"),
+            ("frontend", "none", "its GGUF frontend (a preview), makes"),
+        ):
+            told = bench.OpenVino.hello(load_of(".", variant=variant)).capabilities
+            self.assertEqual(told["batching"], batching)
+            self.assertIn(has, told["notes"][0])
+            self.assertEqual("a new inference request" in " ".join(told["notes"]), not variant)
 
 
 class Frequencies(unittest.TestCase):
@@ -121,7 +133,9 @@ class Conversion(unittest.TestCase):
         self.dir = Path(dir.name)
         (self.dir / "model-q8_0.gguf").write_bytes(b"GGUF")
 
-    def made(self, status: int = 0, stderr: str = "", files: tuple[str, ...] = ()) -> Path:
+    def made(
+        self, status: int = 0, stderr: str = "", files: tuple[str, ...] = (), reader: str = ""
+    ) -> Path:
         """What comes of a conversion that ends so and leaves such files."""
 
         def run(command: list[Any], **_: Any) -> subprocess.CompletedProcess:
@@ -130,7 +144,7 @@ class Conversion(unittest.TestCase):
             return subprocess.CompletedProcess(command, status, "", stderr)
 
         with patch.object(subprocess, "run", run):
-            return conversion.converted(self.dir, "model-q8_0.gguf")
+            return conversion.converted(self.dir, "model-q8_0.gguf", reader)
 
     def test_it_is_made_once_and_again_for_other_weights(self) -> None:
         files = ("openvino_model.xml", "openvino_model.bin", "openvino_tokenizer.xml")
@@ -146,10 +160,22 @@ class Conversion(unittest.TestCase):
         self.assertTrue(caught.exception.message.endswith("no room"), caught.exception.message)
         self.assertEqual([file.name for file in self.dir.iterdir()], ["model-q8_0.gguf"])
 
+    def test_what_two_readers_make_is_kept_apart(self) -> None:
+        files = ("openvino_model.xml", "openvino_model.bin")
+        first, second = (self.made(files=files, reader=reader) for reader in ("", "frontend"))
+        self.assertNotEqual(first, second)
+        self.assertTrue(first.is_file() and second.is_file())
+
+    def test_what_the_newer_reader_does_not_take_is_unsupported(self) -> None:
+        for reader, kind in (("", "internal"), ("frontend", "unsupported")):
+            with self.assertRaises(EngineError) as caught:
+                self.made(status=1, stderr="no such operation\n", reader=reader)
+            self.assertEqual(caught.exception.kind, kind)
+
     def test_what_is_no_gguf_file(self) -> None:
         for weights, kind in (("model.safetensors", "unsupported"), ("a.gguf", "unavailable")):
             with self.assertRaises(EngineError) as caught:
-                conversion.converted(self.dir, weights)
+                conversion.converted(self.dir, weights, "")
             self.assertEqual(caught.exception.kind, kind)
 
 
@@ -201,6 +227,67 @@ class Graph(unittest.TestCase):
             with self.assertRaises(EngineError) as caught:
                 graph.set_frequencies(self.ov, self.model(tables), self.config)
             self.assertIn(f"{tables} tables", caught.exception.message)
+
+    def test_the_newer_readers_graph_gets_tables_of_cosines_and_sines(self) -> None:
+        np, op = self.np, self.ov.opset13
+
+        def turned(*types: Any) -> Any:
+            at = op.parameter([1, -1], dtype=np.int64, name="position_ids")
+            at.output(0).set_names({"position_ids"})
+            angle = op.reshape(op.convert(at, "f32"), op.constant([1, -1, 1, 1]), False)
+            angle = op.multiply(angle, op.constant(np.ones((1, 1, 1, 4), dtype=np.float32)))
+            found = op.concat([made(angle) for made in types], 3)
+            return self.ov.Model([op.result(found)], [at], "small")
+
+        model = turned(op.cos, op.sin)
+        graph.set_angles(self.ov, model, self.config, 64)
+        angles = 7 * np.array(self.config.frequencies)
+        wanted = np.concatenate([np.cos(angles), np.sin(angles)])
+        np.testing.assert_allclose(self.run_on(model, [[3, 7]])[0, 1, 0], wanted, rtol=1e-6)
+        with self.assertRaises(EngineError) as caught:
+            graph.set_angles(self.ov, turned(op.cos), self.config, 64)
+        self.assertIn("0 operations Sin", caught.exception.message)
+
+    def test_the_newer_readers_graph_gets_states_and_genais_inputs(self) -> None:
+        np, op = self.np, self.ov.opset13
+        lines = np.random.default_rng(1).random((16, 4), dtype=np.float32)
+
+        def flat(value: Any) -> Any:
+            return op.reshape(value, op.constant([-1]), False)
+
+        def model(cache_name: str) -> Any:
+            """Each position's logits: the mean of the lines of the ids that it sees, plus where it
+            stands."""
+            names = ("inp_tokens", "inp_pos", "inp_out_ids", "inp_kv_idx")
+            inputs = [op.parameter([1, 1, 1, -1], dtype=np.int32, name=name) for name in names]
+            ids, at, out, where = inputs
+            mask = op.parameter([1, 1, -1, -1], dtype=np.float32, name="self_kq_mask")
+            cache = op.parameter([1, -1, 1, 4], dtype=np.float32, name=cache_name)
+            shape = op.constant([1, -1, 1, 4])
+            new = op.gather(op.constant(lines), flat(ids), op.constant(0))
+            new = op.reshape(op.reshape(new, shape, False), shape, False)
+            written = op.scatter_update(cache, flat(where), new, op.constant(1))
+            values = op.transpose(written, op.constant([0, 2, 1, 3]))
+            mean = op.matmul(op.softmax(mask, 3), values, False, False)
+            at = op.reshape(op.convert(at, "f32"), op.constant([1, 1, -1, 1]), False)
+            # Not the same for all ids, which a softmax would take away.
+            at = op.multiply(at, op.constant(np.arange(4, dtype=np.float32)))
+            logits = op.gather(op.add(mean, at), flat(out), op.constant(2))
+            results = [op.result(logits), op.result(written)]
+            return self.ov.Model(results, [*inputs, mask, cache], "small")
+
+        adapted = frontend.adapt(self.ov, model("cache_k_l0"))
+        hint = {"INFERENCE_PRECISION_HINT": "f32"}
+        session = Session(self.ov.Core().compile_model(adapted, "CPU", hint), 1, 8)
+        for _ in range(2):  # the second prompt doesn't see the first
+            session.begin([[1, 2, 3]])
+            session.feed([[4]])
+            logits = lines[1:5].mean(axis=0) + 3 * np.arange(4)
+            wanted = logits - np.log(np.exp(logits).sum())
+            found = session.opinion(0, [0, 1, 2, 3], 1).logprobs
+            np.testing.assert_allclose(found, wanted, rtol=1e-5)
+        with self.assertRaisesRegex(RuntimeError, "writes 1 of its caches"):
+            frontend.adapt(self.ov, model("other"))
 
     def test_a_table_that_is_the_output_matrix_too_is_read_once(self) -> None:
         self.assertEqual(graph.weight_bytes(self.model()), 16 * 4 * 2)
