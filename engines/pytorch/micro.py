@@ -1,6 +1,6 @@
 """`pytorch`'s attention by itself, for the micro suites: `scaled_dot_product_attention` from
-Python. The twin of engines/protocol's micro runtime, for this one program: requests in, events
-out, the clock read around calls.
+Python. And the twin of engines/protocol's micro runtime, for programs in Python (../gigatoken is
+another): requests in, events out, the clock read around calls.
 """
 
 from __future__ import annotations
@@ -29,6 +29,16 @@ SCALE = 3.0
 
 class Attention:
     """One precision of it on the processor."""
+
+    @staticmethod
+    def hello() -> dict[str, Any]:
+        """What is measured, and how it was built."""
+        torch_dir = package_dir("torch")
+        return {
+            "version": version_in(torch_dir, "version.py") or "absent",
+            "build": torch_build(torch_dir),
+            "notes": ["called from Python"],
+        }
 
     def __init__(self, load: dict[str, Any]) -> None:
         precision = load["precision"]
@@ -77,11 +87,11 @@ class Attention:
         return values.astype("<f8").tobytes()
 
 
-def timed(attention: Attention, time: dict[str, int]) -> dict[str, Any]:
+def timed(suite: Any, time: dict[str, int]) -> dict[str, Any]:
     """Warm up, then the samples."""
     begin, done = now_ns(), 0
     while True:
-        attention.call()
+        suite.call()
         done += 1
         took = now_ns() - begin
         if took >= time["warmup_ns"]:
@@ -93,7 +103,7 @@ def timed(attention: Attention, time: dict[str, int]) -> dict[str, Any]:
     for sample in range(time["samples"]):
         from_ns = now_ns()
         for _ in each:
-            attention.call()
+            suite.call()
         end_ns = now_ns()
         ns[sample] = end_ns - from_ns
     return {
@@ -105,42 +115,31 @@ def timed(attention: Attention, time: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def answer(attention: Attention, request: dict[str, Any]) -> dict[str, Any]:
+def answer(suite: Any, request: dict[str, Any]) -> dict[str, Any]:
     """The answer to a request of a program that is loaded."""
     op = request.get("op")
     if op == "prepare":
-        work = attention.prepare(request["params"])
+        work = suite.prepare(request["params"])
         start_ns = now_ns()
-        attention.call()
+        suite.call()
         return {"ev": "prepared", "work": work, "first_call_ns": now_ns() - start_ns}
     if op == "output":
-        values = attention.output()
+        values = suite.output()
         with Path(request["path"]).open("xb") as file:
             file.write(values)
         return {"ev": "written", "values": len(values) // struct.calcsize("<d")}
     if op == "time":
-        return timed(attention, request)
+        return timed(suite, request)
     raise EngineError("bad_request", f"no request {op!r}")
 
 
-def hello() -> dict[str, Any]:
-    """What is measured, and how it was built."""
-    torch_dir = package_dir("torch")
-    return {
-        "ev": "hello",
-        "protocol": PROTOCOL,
-        "version": version_in(torch_dir, "version.py") or "absent",
-        "build": torch_build(torch_dir),
-        "notes": ["called from Python"],
-    }
-
-
-def main() -> int:
-    """Requests in, events out, until they end."""
+def main(suite_type: type) -> int:
+    """Requests in, events out, until they end. A suite is made of what `load` says; it has what
+    `Attention` has."""
     stream = Stream.claim_stdout()
     stream.exit_when_unheard()
     lines = Lines(0)
-    attention: Attention | None = None
+    suite: Any = None
     while (line := lines.next()) is not None:
         try:
             request = json.loads(line[1])
@@ -148,12 +147,12 @@ def main() -> int:
             if op == "exit":
                 return 0
             if op == "load":
-                attention = Attention(request)
-                event = hello()
-            elif attention is None:
+                suite = suite_type(request)
+                event = {"ev": "hello", "protocol": PROTOCOL, **suite.hello()}
+            elif suite is None:
                 raise EngineError("bad_request", "nothing is loaded")
             else:
-                event = answer(attention, request)
+                event = answer(suite, request)
         except EngineError as error:
             event = {"ev": "error", "kind": error.kind, "message": str(error)}
         except Exception as error:  # the harness is told, whatever it is
@@ -164,4 +163,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Attention))

@@ -10,7 +10,7 @@ use harness::engine::isa;
 use provision::build::environment_dir;
 use readme::Readme;
 use runs::results::Results;
-use schema::registry::{Build, Engine, Registry, Target};
+use schema::registry::{Build, Engine, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -206,6 +206,7 @@ fn print_fault_matrix(repo: &Repo) -> Result<()> {
 fn python_tests(repo: &Repo) -> Result<()> {
     let shell = Shell::new()?;
     let registry = repo.registry()?;
+    let micro = repo.micro_registry()?;
     let limits = isa::limits(&registry);
     for limit in &limits {
         eprintln!("   {limit}");
@@ -221,7 +222,9 @@ fn python_tests(repo: &Repo) -> Result<()> {
                 .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
                 .any(|name| is_test(&name));
         if has_tests {
-            let python = python_of(repo, &registry, &dir);
+            let engines = registry.engines.iter().flat_map(Engine::builds);
+            let micro_programs = micro.programs.iter().map(|program| &program.build);
+            let python = python_of(repo, engines.chain(micro_programs), &dir);
             if cmd!(shell, "{python} --version").output().is_err() {
                 eprintln!("   skipped: no python3 on this machine");
                 return Ok(());
@@ -239,9 +242,8 @@ fn python_tests(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// Return the Python of the engine whose script is in `dir`.
-fn python_of(repo: &Repo, registry: &Registry, dir: &Path) -> PathBuf {
-    let builds = registry.engines.iter().flat_map(Engine::builds);
+/// Return the Python of the first program, built as one of `builds`, whose script is in `dir`.
+fn python_of<'a>(repo: &Repo, builds: impl Iterator<Item = &'a Build>, dir: &Path) -> PathBuf {
     let mut environments = builds.filter_map(|build| match build {
         Build::Python {
             script,

@@ -29,7 +29,7 @@ fn a_dry_run_says_what_would_be_built_fetched_and_measured() {
         "  openvino: /nonexistent/python3 can't be started",
         "Built before: lmrs\n",
         "To be built, about ",
-        "To be downloaded meanwhile, some GB: what mistralrs-wheel, openvino, pytorch and pytorch-micro need\n",
+        "To be downloaded meanwhile, some GB: what gigatoken-micro, mistralrs-wheel, openvino, pytorch and pytorch-micro need\n",
         "Model tiny-llama: to be made here, about 117 MB\n",
         "To be measured: 179 cells (",
         " launches in 5 blocks, plus second launches of the two targets that run twice\n",
