@@ -50,6 +50,11 @@ pub struct StampErrors {
 }
 
 impl StampErrors {
+    /// Return the larger mean of the two directions (ns).
+    pub fn mean_ns(&self) -> f64 {
+        self.early.mean_ns.max(self.late.mean_ns)
+    }
+
     /// Return the larger upper limit of the two directions (ns).
     pub fn high_ns(&self) -> f64 {
         self.early.high_ns.max(self.late.high_ns)

@@ -283,6 +283,7 @@ fn the_error_of_stamps_is_known_where_somebody_looked() {
     let audit = cell.audit.expect("somebody looked");
     assert_eq!(audit.looks, 1000);
     assert!((audit.later.early.mean_ns - 2e-3 / 60.0 * 1e9).abs() < 1.0);
+    assert_eq!(audit.later.mean_ns(), audit.later.early.mean_ns);
     assert!((audit.first.high_ns() - -0.05f64.ln() / 1000.0 / 20.0 * 1e9).abs() < 1.0);
     // A launch whose commits were lost has no audit.
     let made = with_audit(|found| found.lost = true);

@@ -8,27 +8,26 @@ mod model_size;
 mod promises;
 mod reuse;
 mod roofline;
+mod stamps;
 mod tables;
 
 use crate::chart::{Figure, Table};
 use crate::html::slug;
+use crate::markdown;
 use crate::view::frame::Frame;
 use crate::view::paths::{chart_prefix, scenario_path};
 use crate::view::primary::{LegendEntry, legend};
 use crate::view::{Shown, case_label, maturity, noise, standing};
-use crate::{fmt, markdown};
 use figures::{along_axis, distribution};
 use fits::ScalingTable;
 use promises::promises;
 use reuse::ReuseTable;
-use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
-use schema::record::Status;
 use schema::scenario::LoadShape;
 use serde::Serialize;
+use stamps::Stamps;
 use stats::analysis::MetricId;
 use stats::metrics::{Better, Sample};
-use stats::witness::Audit;
 use tables::{ComparisonGroup, FailedRow, MetricRows};
 
 /// A scenario's page.
@@ -88,8 +87,8 @@ struct CaseView {
     comparisons: Vec<ComparisonGroup>,
     comparison_metric: String,
     noise: String,
-    /// How far stamps may be off, in a sentence; empty where none were checked.
-    stamps: String,
+    /// How far stamps may be off; `None` where none were checked.
+    stamps: Option<Stamps>,
     figures: Vec<Figure>,
 }
 
@@ -261,7 +260,7 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
                 noise::sentence(shown, &at, id) + &noise::power(shown, &at)
             })
             .unwrap_or_default(),
-        stamps: stamps(shown, &scenario.case_key(case)),
+        stamps: Stamps::new(shown, &scenario.case_key(case)),
         // Under load, latency depends on what other users do: its distribution would invite
         // comparing engines that were offered different work. Of several cases, only the one that
         // stands for the scenario has it, to keep the page small.
@@ -272,50 +271,6 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
             .filter_map(|id| distribution(shown, scenario, case, id))
             .collect(),
     }
-}
-
-/// Say how far the stamps of a case may be off, for the targets with the largest bounds; empty
-/// where none were checked.
-fn stamps(shown: &Shown, at: &CaseKey) -> String {
-    let cells = || {
-        let all = shown.analysis.cells.iter();
-        all.filter(|cell| cell.case_key() == *at && cell.status == Status::Ok)
-    };
-    let audits: Vec<(&str, Audit)> = cells()
-        .filter_map(|cell| Some((cell.target.as_str(), cell.audit?)))
-        .collect();
-    let unchecked = cells().filter(|cell| cell.audit.is_none());
-    let unchecked: Vec<&str> = unchecked.map(|cell| cell.target.as_str()).collect();
-    let worst = |errors: fn(&Audit) -> f64| {
-        let of = audits
-            .iter()
-            .map(|(target, audit)| (*target, errors(audit)));
-        let (target, ns) = of.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
-        Some(format!("{} ({target})", fmt::quantity(fmt::Unit::Ns, ns)))
-    };
-    let first = worst(|audit| audit.first.high_ns());
-    let later = worst(|audit| audit.later.high_ns());
-    let (Some(first), Some(later)) = (first, later) else {
-        return String::new();
-    };
-    let looks = audits
-        .iter()
-        .map(|(_, audit)| audit.looks)
-        .min()
-        .unwrap_or(0);
-    let others = match unchecked.is_empty() {
-        true => String::new(),
-        false => format!(
-            " The stamps of {} could not be checked.",
-            unchecked.join(", ")
-        ),
-    };
-    format!(
-        "Stamps were held against the tokens that were there, at {} or more random moments for each \
-         target: with 95 % confidence those of first tokens are off by no more than {first} in \
-         the mean, those of others by no more than {later}.{others}",
-        fmt::count(looks)
-    )
 }
 
 /// Whether a chart along the axis tells more than the tables. What is fixed per process doesn't
