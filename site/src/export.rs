@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stats::analysis::{Analysis, Cell};
 use stats::micro::SuiteAnalysis;
-use stats::witness::{Audit, StampErrors};
+use stats::witness::Audit;
 
 /// The columns in order, each with its description.
 pub const COLUMNS: [(&str, &str); 17] = [
@@ -157,20 +157,23 @@ struct Number {
     ci: Option<(f64, f64)>,
 }
 
-/// The largest stamp errors (95 %) of first and of later tokens, each with the number of looks.
-fn stamp_errors(audit: &Audit) -> [(Number, u64); 2] {
-    let of = |metric, errors: &StampErrors| {
+/// The mean errors of first and of later tokens' stamps as their upper 95 % limits and as they were
+/// seen, each with the number of looks.
+fn stamp_errors(audit: &Audit) -> [(Number, u64); 4] {
+    let of = |metric, ns| {
         let number = Number {
             metric,
             unit: "ns",
-            value: Some(errors.high_ns()),
+            value: Some(ns),
             ci: None,
         };
         (number, audit.looks)
     };
     [
-        of("first_stamp_error_ns", &audit.first),
-        of("later_stamp_error_ns", &audit.later),
+        of("first_stamp_error_ns", audit.first.high_ns()),
+        of("first_stamp_error_mean_ns", audit.first.mean_ns()),
+        of("later_stamp_error_ns", audit.later.high_ns()),
+        of("later_stamp_error_mean_ns", audit.later.mean_ns()),
     ]
 }
 

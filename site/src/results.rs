@@ -83,6 +83,19 @@ pub struct Cell<'a> {
     /// Launches in which something else was at work.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disturbed: Vec<u32>,
+    /// Upper 95 % limit of the mean error of first tokens' stamps (ns), early or late; absent, as
+    /// the next three are, where no stamps were checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_stamp_error_ns: Option<f64>,
+    /// Mean error of first tokens' stamps that was seen (ns).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_stamp_error_mean_ns: Option<f64>,
+    /// Upper 95 % limit of the mean error of all other tokens' stamps (ns), early or late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub later_stamp_error_ns: Option<f64>,
+    /// Mean error of all other tokens' stamps that was seen (ns).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub later_stamp_error_mean_ns: Option<f64>,
     /// Metrics by name; their definitions stand on the methodology page.
     pub metrics: BTreeMap<&'static str, Metric<'a>>,
 }
@@ -251,6 +264,10 @@ fn cell(cell: &analysis::Cell) -> Cell<'_> {
         invocations: cell.invocations,
         rank: cell.rank,
         disturbed: cell.disturbances.iter().map(|d| d.invocation).collect(),
+        first_stamp_error_ns: cell.audit.map(|audit| audit.first.high_ns()),
+        first_stamp_error_mean_ns: cell.audit.map(|audit| audit.first.mean_ns()),
+        later_stamp_error_ns: cell.audit.map(|audit| audit.later.high_ns()),
+        later_stamp_error_mean_ns: cell.audit.map(|audit| audit.later.mean_ns()),
         metrics: cell
             .metrics
             .iter()

@@ -1,6 +1,6 @@
 //! The site's downloads: the files of every run, as described by the pages that offer them.
 
-use crate::common::launch::with_twins;
+use crate::common::launch::{audit, with_twins};
 use crate::common::{render, run, usual, usual_site, world};
 use crate::html::{self, html_of, text_of};
 use std::collections::BTreeMap;
@@ -30,6 +30,37 @@ fn the_downloads_are_what_the_page_says_of_them() {
         list.lines()
             .all(|line| line.len() > 66 && &line[64..66] == "  ")
     );
+}
+
+#[test]
+fn the_error_of_stamps_is_in_both_downloads_where_it_was_checked() {
+    let mut world = usual();
+    let target = "lmrs.cpu.q8_0";
+    audit(&mut world.runs[0], target);
+    let pages = render(&world);
+    let dir = "data/20990102-030405-cpu-synthetic";
+    let results: serde_json::Value =
+        serde_json::from_slice(&pages[&format!("{dir}/results.json")]).unwrap();
+    let csv = html_of(&pages, &format!("{dir}/results.csv"));
+    let described = text_of(&pages, "data.html");
+    // As on the page of the scenario.
+    for (name, ns) in [
+        ("first_stamp_error_ns", 29_957.0),
+        ("first_stamp_error_mean_ns", 0.0),
+        ("later_stamp_error_ns", 35_043.0),
+        ("later_stamp_error_mean_ns", 16_667.0),
+    ] {
+        let mut cells = 0;
+        for cell in results["cells"].as_array().unwrap() {
+            let found = cell[name].as_f64();
+            let is_checked = cell["target"] == target;
+            assert_eq!(found.is_some(), is_checked, "{cell}");
+            cells += usize::from(is_checked);
+            assert!(found.is_none_or(|found| (found - ns).abs() < 1.0), "{cell}");
+        }
+        assert_eq!(csv.matches(&format!(",{name},ns,5000,")).count(), cells);
+        assert!(cells > 10 && described.contains(name), "{name}");
+    }
 }
 
 #[test]
