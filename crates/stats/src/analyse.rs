@@ -104,6 +104,7 @@ fn measure(
     let mut cell = Cell {
         requests: evidence.requests(),
         invocations: evidence.complete.len() as u32,
+        blocks: evidence.complete.iter().map(|a| a.invocation).collect(),
         ..Cell::new(
             scenario.cell_key(case, target),
             case.axis_value(scenario.axis),

@@ -166,6 +166,8 @@ pub struct Cell {
     pub requests: u64,
     /// Number of invocations with a complete case.
     pub invocations: u32,
+    /// Numbers of these invocations, in the order of [`Metric::by_invocation`].
+    pub blocks: Vec<u32>,
     /// Metrics in the order of [`MetricId`]; empty unless the status is `ok`.
     pub metrics: Vec<Metric>,
     /// Rank on the scenario's leading metric: 1 = best, equal ranks are ties (no detectable
@@ -196,6 +198,7 @@ impl Cell {
             reason: String::new(),
             requests: 0,
             invocations: 0,
+            blocks: Vec::new(),
             metrics: Vec::new(),
             rank: None,
             disturbances: Vec::new(),

@@ -161,6 +161,7 @@ impl<'a> Evidence<'a> {
         let mut cell = Cell {
             requests: readings,
             invocations: self.complete.len() as u32,
+            blocks: self.complete.keys().copied().collect(),
             ..Cell::new(key, 0)
         };
         if let Err((status, reason)) = self.judge() {

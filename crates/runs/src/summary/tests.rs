@@ -149,6 +149,7 @@ fn cell(target: &str, case: &str, status: Status, reason: &str) -> Cell {
         reason: reason.into(),
         requests: 0,
         invocations: 0,
+        blocks: vec![],
         metrics: vec![],
         rank: (status == Status::Ok && target != "slow").then_some(1),
         disturbances: vec![],

@@ -32,6 +32,7 @@ fn a_complete_cell_is_ok() {
     let cell = made(&[plain()], 5, 22).cell();
     assert_eq!((cell.status, cell.reason.as_str()), (Status::Ok, ""));
     assert_eq!((cell.requests, cell.invocations), (110, 5));
+    assert_eq!(cell.blocks, [0, 1, 2, 3, 4]);
     assert_eq!((cell.axis_value, cell.rank), (10, Some(1)));
     let ttft = metric(&cell, MetricId::TtftNs);
     assert_eq!((ttft.n, ttft.by_invocation.len()), (110, 5));

@@ -2,14 +2,13 @@
 
 use super::LISTED_MAX;
 use super::gpus::extreme;
-use crate::fmt::{self, Unit};
+use super::steadiness::Steadiness;
+use crate::fmt;
 use crate::view::Shown;
 use crate::words::{join, plural};
 use serde::Serialize;
 use stats::analysis::{Cell, MetricId};
 use stats::canary::Unfelt;
-use stats::describe::REPRODUCIBLE_MAX;
-use stats::disturbance::Cause;
 use stats::slowdown::Slowdown;
 
 /// The section on disturbances.
@@ -51,7 +50,7 @@ pub fn view(shown: &Shown) -> Disturbances {
             unseen: sum(|cell| cell.unseen),
             disturbed: disturbed as u64,
         }) + &unfelt(&shown.analysis.unfelt),
-        steadiness: steadiness(&Steadiness::new(shown)),
+        steadiness: Steadiness::new(shown).in_words(),
         more: match disturbed - rows.len() {
             0 => String::new(),
             n => plural(n as u64, "more launch", "more launches"),
@@ -148,84 +147,6 @@ fn unfelt(all: &[Unfelt]) -> String {
     all.iter().map(sentence).collect()
 }
 
-/// How many cells vary little from launch to launch, and how often the machine was slow.
-#[derive(Default)]
-struct Steadiness {
-    /// Number of cells whose leading metric is a time or a rate, with two launches or more.
-    timed: u64,
-    /// Cells in `timed` that are reproducible.
-    reproducible: u64,
-    /// Number of measured cases, counted once a launch, beside which the machine's speed was
-    /// measured.
-    seen: u64,
-    /// Cases in `seen` beside which work that engines may have felt was slower than usual.
-    slow: u64,
-}
-
-impl Steadiness {
-    fn new(shown: &Shown) -> Self {
-        let mut found = Self::default();
-        for scenario in shown.scenarios() {
-            let is_timed = |id: &MetricId| {
-                matches!(
-                    Unit::from_metric(*id),
-                    Unit::Ns | Unit::TokPerS | Unit::RequestsPerS
-                )
-            };
-            let Some(id) = shown.leading(scenario).filter(is_timed) else {
-                continue;
-            };
-            let cells = shown.analysis.cells.iter();
-            for cell in cells.filter(|cell| cell.scenario == scenario.id) {
-                if let Some(is) = cell.metric(id).and_then(|metric| metric.reproducible()) {
-                    found.timed += 1;
-                    found.reproducible += u64::from(is);
-                }
-            }
-        }
-        for cell in shown
-            .analysis
-            .cells
-            .iter()
-            .filter(|c| !c.metrics.is_empty())
-        {
-            found.seen += u64::from(cell.invocations.saturating_sub(cell.unseen));
-            let is_slow = |cause: &Cause| matches!(cause, Cause::Slow(_));
-            let slow = cell.disturbances.iter();
-            found.slow += slow.filter(|d| d.causes.iter().any(is_slow)).count() as u64;
-        }
-        found
-    }
-}
-
-/// Say how many cells are reproducible from launch to launch, and how often the machine was slow.
-fn steadiness(found: &Steadiness) -> String {
-    let cells = match found.timed {
-        0 => return String::new(),
-        n => plural(n, "timed cell", "timed cells"),
-    };
-    let limit = 100.0 * REPRODUCIBLE_MAX;
-    let machine = match found.seen {
-        0 => "the machine’s speed was not measured beside them".to_owned(),
-        seen => format!(
-            "in {} of {} beside which the harness did its known work, that was slower than usual \
-             and the engines may have felt it",
-            fmt::count(found.slow),
-            plural(seen, "measured case", "measured cases")
-        ),
-    };
-    format!(
-        "Of {cells}, {} {} under {limit:.0} % from launch to launch (coefficient of variation of the \
-         leading metric); {machine}.",
-        fmt::count(found.reproducible),
-        if found.reproducible == 1 {
-            "varies"
-        } else {
-            "vary"
-        }
-    )
-}
-
 fn rows(cell: &Cell) -> Vec<Row> {
     cell.disturbances
         .iter()
@@ -258,31 +179,6 @@ pub fn largest(shown: &Shown, id: MetricId) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn steadiness_is_counted_and_the_machines_part_said() {
-        let said = |timed, reproducible, seen, slow| {
-            steadiness(&Steadiness {
-                timed,
-                reproducible,
-                seen,
-                slow,
-            })
-        };
-        assert_eq!(said(0, 0, 5, 1), "", "one launch, or nothing timed");
-        let blind = said(131, 15, 0, 0);
-        assert!(blind.starts_with("Of 131 timed cells, 15 vary under 5 % from launch to launch"));
-        assert!(blind.contains("was not measured"), "{blind}");
-        let seen = said(1, 1, 655, 12);
-        assert!(
-            seen.starts_with("Of 1 timed cell, 1 varies under 5 %"),
-            "{seen}"
-        );
-        assert!(
-            seen.contains("in 12 of 655 measured cases beside which"),
-            "{seen}"
-        );
-    }
 
     #[test]
     fn findings_say_what_was_watched() {

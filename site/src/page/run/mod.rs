@@ -6,6 +6,7 @@ mod instrument;
 mod parity;
 mod pins;
 mod results_table;
+mod steadiness;
 
 use crate::chart::Figure;
 use crate::fmt;
