@@ -77,9 +77,9 @@ fn sentence(audits: &[(&str, Audit)], unchecked: &[&str]) -> Option<String> {
         ),
     };
     Some(format!(
-        "Stamps were held against the tokens that were there, at {} or more random moments for each \
-         target: with 95 % confidence those of first tokens are off by no more than {first} in \
-         the mean, those of others by no more than {later}.{others}",
+        "Stamps were held against the tokens that were there, at {} or more random moments for \
+         each target: with 95 % confidence those of first tokens are off by no more than {first} \
+         in the mean, those of others by no more than {later}.{others}",
         fmt::count(looks)
     ))
 }
