@@ -50,10 +50,15 @@ pub fn suggestions(input: &Input, scenario: &str, covered: &BTreeSet<&str>) -> V
         backends.extend(profile.backends.iter().map(String::as_str));
         let about = match is_large {
             true => format!("on {}, with {}", profile.backends.join(", "), profile.model),
-            false => format!(
-                "on {}; this profile shares out time for a smaller model, so some cells will be over budget",
-                profile.backends.join(", ")
-            ),
+            false => {
+                let time = match profile.budget_s > 0.0 {
+                    true => {
+                        "; this profile shares out time for a smaller model, so some cells will be over budget"
+                    }
+                    false => "",
+                };
+                format!("on {}{time}", profile.backends.join(", "))
+            }
         };
         all.push(Suggestion {
             about,
