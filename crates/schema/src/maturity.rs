@@ -371,7 +371,12 @@ mod tests {
             let beside = [Topic::Server, Topic::Batching, Topic::Devices];
             for fact in dossier.facts.iter().filter(|f| beside.contains(&f.topic)) {
                 let words = fact.short.chars().count();
-                assert!((1..=80).contains(&words), "{}: {:?}", dossier.id, fact.topic);
+                assert!(
+                    (1..=80).contains(&words),
+                    "{}: {:?}",
+                    dossier.id,
+                    fact.topic
+                );
             }
         }
     }

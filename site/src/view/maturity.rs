@@ -182,11 +182,6 @@ pub fn compared(shown: &Shown, is_in: impl Fn(&Target) -> bool) -> Option<Table>
             ]);
         }
     }
-    let head = [
-        "Engine",
-        "Version",
-        "Released",
-        "Age on the day of the run",
-    ];
+    let head = ["Engine", "Version", "Released", "Age on the day of the run"];
     (!rows.is_empty()).then(|| Table::new(head, rows))
 }

@@ -341,7 +341,11 @@ fn ratio(rule: &Rule, cells: &[Measured], target: &str, other: &str) -> Option<f
     let of = |target: &str| cells.iter().find(|cell| cell.target == target);
     let (a, b) = (of(target)?, of(other)?);
     assert_eq!(a.launches.len(), b.launches.len(), "whole blocks");
-    let logs = a.launches.iter().zip(&b.launches).map(|(a, b)| (a / b).ln());
+    let logs = a
+        .launches
+        .iter()
+        .zip(&b.launches)
+        .map(|(a, b)| (a / b).ln());
     let mean = logs.sum::<f64>() / a.launches.len() as f64;
     let sign = if rule.more_is_better { 1.0 } else { -1.0 };
     Some((sign * mean).exp())

@@ -98,7 +98,10 @@ fn what_an_engine_reports_of_itself_is_another_run_s_where_the_run_shown_lacks_t
         assert!(candle.contains(&said), "{said}: {candle}");
     }
     let all = html_of(&pages, "engines.html");
-    assert!(all.contains(&format!("<td>{age} {elsewhere}</td>")), "{all}");
+    assert!(
+        all.contains(&format!("<td>{age} {elsewhere}</td>")),
+        "{all}"
+    );
     assert!(!html_of(&pages, "engine/lmrs.html").contains(elsewhere));
 }
 

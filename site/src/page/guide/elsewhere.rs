@@ -75,9 +75,8 @@ pub(super) fn best<'s, 'a>(
     let same_place = all.filter(|run| place::place(run) == place::place(shown));
     let found = same_place.filter_map(|run| {
         let there = workload.asked(run).filter(|there| is_same(asked, there))?;
-        let is_new = |id: &str| {
-            is_left_out(shown, asked, id) && !run.is_ours(id) && is_of_kind(run, id)
-        };
+        let is_new =
+            |id: &str| is_left_out(shown, asked, id) && !run.is_ours(id) && is_of_kind(run, id);
         let found = decision(run, &there, is_new)?;
         let compared = compare(run, &there, &found.choice, choice, is_new)?;
         Some(There {
