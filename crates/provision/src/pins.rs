@@ -19,7 +19,7 @@ pub fn read(repo: &Repo, registry: &Registry) -> Pins {
     let lock = registry.python_requirements().unwrap_or_default();
     Pins {
         python: python(&venv, lock),
-        libtorch: match build::libtorch_dir() {
+        libtorch: match build::libtorch_named(repo, lock) {
             Some(dir) => Some(libtorch(&dir)),
             None => wheel(&venv, lock),
         },
@@ -75,7 +75,7 @@ fn libtorch(dir: &Path) -> Pin {
     }
 }
 
-/// Describe the libtorch in the Python environment's PyTorch.
+/// Describe the libtorch in a Python environment's PyTorch.
 fn wheel(venv: &Path, lock: &str) -> Option<Pin> {
     let packages = build::packages_dir(venv)?;
     let module = std::fs::read_to_string(packages.join("torch/version.py")).ok()?;

@@ -145,22 +145,20 @@ pub(crate) fn lockfiles(root: &Path, registry: &Registry) -> BTreeMap<String, St
         "flake.lock",
     ]
     .map(str::to_owned);
-    let engines = registry
-        .engines
-        .iter()
-        .flat_map(|engine| engine.builds())
-        .filter_map(|build| match build {
-            Build::Python { requirements, .. } => Some(requirements.clone()),
-            Build::Prebuilt { .. } => None,
-            Build::Cargo(how) => how.manifest.as_ref().map(|m| {
-                Path::new(m)
-                    .with_file_name("Cargo.lock")
-                    .display()
-                    .to_string()
-            }),
-        });
+    let builds = || registry.engines.iter().flat_map(|engine| engine.builds());
+    let requirements = builds().filter_map(|build| Some(build.environment()?.1.to_owned()));
+    let workspaces = builds().filter_map(|build| match build {
+        Build::Cargo(how) => how.manifest.as_ref().map(|m| {
+            Path::new(m)
+                .with_file_name("Cargo.lock")
+                .display()
+                .to_string()
+        }),
+        Build::Prebuilt { .. } | Build::Python { .. } => None,
+    });
     own.into_iter()
-        .chain(engines)
+        .chain(requirements)
+        .chain(workspaces)
         .filter_map(|name| {
             let bytes = std::fs::read(root.join(&name)).ok()?;
             Some((name, sha256_hex(&bytes)))
@@ -215,6 +213,49 @@ mod tests {
             .run()
             .unwrap();
         cmd!(shell, "git rev-parse HEAD").quiet().read().unwrap()
+    }
+
+    #[test]
+    fn every_lockfile_of_a_program_is_hashed_that_of_its_libtorch_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("it is in dir")).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let registry = r#"
+baseline = "p.cpu.f32"
+reference = "p.cpu.f32"
+cross_check = "p.cpu.f32"
+[[engine]]
+id = "p"
+name = "P"
+about = ""
+homepage = ""
+build = { kind = "python", script = "p.py", requirements = "engines/p/requirements.lock" }
+target = [{ backend = "cpu", precision = "f32", weights = "w" }]
+[[engine]]
+id = "t"
+name = "T"
+about = ""
+homepage = ""
+build = { kind = "cargo", package = "t", bin = "t", manifest = "engines/t/Cargo.toml", needs = ["libtorch"], libtorch = { requirements = "engines/t/requirements.lock", environment = "venv-t" } }
+target = [{ backend = "cpu", precision = "f32", weights = "w" }]
+"#;
+        write("engines.toml", registry);
+        let registry = Registry::load(&dir.path().join("engines.toml")).unwrap();
+        let files = [
+            "Cargo.lock",
+            "engines/p/requirements.lock",
+            "engines/t/Cargo.lock",
+            "engines/t/requirements.lock",
+        ];
+        for name in files {
+            write(name, name);
+        }
+        let hashed = lockfiles(dir.path(), &registry);
+        assert_eq!(hashed.keys().collect::<Vec<_>>(), files);
+        assert_eq!(hashed[files[3]], sha256_hex(files[3].as_bytes()));
     }
 
     #[test]

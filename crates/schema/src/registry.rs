@@ -8,7 +8,7 @@ mod instrument;
 pub mod isa;
 
 pub use architectures::ANY_ARCHITECTURE;
-pub use build::{Build, CargoBuild, Need};
+pub use build::{Build, CargoBuild, Libtorch, Need};
 pub use device::{Device, DeviceKind};
 pub use instrument::{Handicap, Instrument};
 
@@ -277,21 +277,22 @@ impl Registry {
         }
     }
 
-    /// Check that Python programs which share an environment are built from the same requirements.
+    /// Check that programs which share an environment ask for the same requirements, and that only
+    /// a program which needs libtorch says where it comes from.
     fn check_environments(&self) -> Result<(), String> {
         let mut made_from: BTreeMap<&str, &str> = BTreeMap::new();
         for build in self.engines.iter().flat_map(Engine::builds) {
-            let Build::Python {
-                requirements,
-                environment,
-                ..
-            } = build
-            else {
+            let Some((environment, requirements)) = build.environment() else {
                 continue;
             };
+            if build.libtorch().is_some() && !build.needs().contains(&Need::Libtorch) {
+                return Err(format!(
+                    "a build names {environment:?} for its libtorch, and doesn't need libtorch"
+                ));
+            }
             fits("environment", environment)?;
-            let first = made_from.entry(environment).or_insert(requirements);
-            if *first != requirements {
+            let first = *made_from.entry(environment).or_insert(requirements);
+            if first != requirements {
                 return Err(format!(
                     "{environment:?} would be made from {first} and from {requirements}"
                 ));

@@ -22,7 +22,8 @@ pub fn build(
     id: &str,
     wanted: &CargoBuild,
 ) -> Result<(Program, Option<Built>), EngineFailure> {
-    let surroundings = needs::provide(repo, registry, &wanted.bin, &wanted.needs)?;
+    let from = wanted.libtorch.as_ref();
+    let surroundings = needs::provide(repo, registry, &wanted.bin, &wanted.needs, from)?;
     let file = kept_path(repo, id, &wanted.bin);
     // No other build of the same file may come between ours and the copy.
     let lock_path = repo

@@ -97,7 +97,8 @@ fn long_to_build(repo: &Repo, registry: &Registry) -> Result<()> {
 /// this machine lacks these, print a line and skip the tests.
 fn test_package(repo: &Repo, registry: &Registry, how: &CargoBuild) -> Result<()> {
     let package = &how.package;
-    let surroundings = match needs::provide(repo, registry, &how.bin, &how.needs) {
+    let from = how.libtorch.as_ref();
+    let surroundings = match needs::provide(repo, registry, &how.bin, &how.needs, from) {
         Ok(surroundings) => surroundings,
         Err(failure) => {
             eprintln!("   {package} skipped: {failure}");

@@ -31,7 +31,7 @@ pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
 pub use engine_tests::{default_packages, packages_of, test_engines, test_trainer};
 pub(crate) use environment_stamp::recorded_version;
 pub use libdevice::to_pack as libdevice_files;
-pub use needs::libtorch_dir;
+pub use needs::{libtorch_dir, libtorch_named};
 use python::Environment;
 pub use python::{environment_at, environment_dir, packages_dir, venv_dir};
 pub use stage::{Stage, is_built, why_missing};
@@ -102,9 +102,7 @@ fn make(
     let as_found = |program| (program, None);
     let made = match how {
         Build::Cargo(how) => cargo::build(repo, registry, id, how),
-        Build::Prebuilt { path, needs } => {
-            prebuilt::program(repo, registry, path, needs).map(as_found)
-        }
+        Build::Prebuilt { path, .. } => prebuilt::program(repo, registry, path, how).map(as_found),
         Build::Python {
             script,
             requirements,

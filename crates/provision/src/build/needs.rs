@@ -5,15 +5,17 @@ use super::surroundings::Surroundings;
 use super::{build_tools, compiler, cuda, libdevice, python, unavailable};
 use base::repo::Repo;
 use harness::engine::EngineFailure;
-use schema::registry::{Need, Registry};
-use std::path::PathBuf;
+use schema::registry::{Libtorch, Need, Registry};
+use std::path::{Path, PathBuf};
 
-/// Provide everything that `program` needs. The failure says what is missing.
+/// Provide everything that `program` needs. `from`: the environment that brings its libtorch, where
+/// the registry names one. The failure says what is missing.
 pub fn provide(
     repo: &Repo,
     registry: &Registry,
     program: &str,
     needs: &[Need],
+    from: Option<&Libtorch>,
 ) -> Result<Surroundings, EngineFailure> {
     let mut all = Surroundings::default();
     for need in needs {
@@ -22,7 +24,7 @@ pub fn provide(
                 build_tools::provide(repo, *need, program, &mut all)?;
             }
             Need::Clang => compiler::provide(repo, &mut all),
-            Need::Libtorch => libtorch(repo, registry, program, &mut all)?,
+            Need::Libtorch => libtorch(repo, registry, program, from, &mut all)?,
             Need::CudaToolkit => cuda::provide(repo, program, &mut all)?,
             Need::Libdevice => libdevice::provide(repo, program, &mut all)?,
         }
@@ -36,24 +38,44 @@ pub fn libtorch_dir() -> Option<PathBuf> {
     named.map(PathBuf::from)
 }
 
-/// Add libtorch to the surroundings: the one that `LIBTORCH` names, else the one in the project's
-/// Python environment.
+/// The directory of the unpacked libtorch that the environment names, unless it is of another
+/// version than the PyTorch in these locked requirements. One that doesn't say its version is taken.
+pub fn libtorch_named(repo: &Repo, requirements: &str) -> Option<PathBuf> {
+    let lock = std::fs::read_to_string(repo.root.join(requirements)).unwrap_or_default();
+    libtorch_dir().filter(|dir| !is_other(dir, &lock))
+}
+
+fn is_other(dir: &Path, lock: &str) -> bool {
+    let said = std::fs::read_to_string(dir.join("build-version")).unwrap_or_default();
+    // Such as 2.9.0+cu128: which build it is doesn't matter.
+    let version = said.trim().split('+').next().unwrap_or_default();
+    let locked = lock.lines().find_map(|line| line.strip_prefix("torch=="));
+    let locked = locked.and_then(|rest| rest.split([' ', ';']).next());
+    !version.is_empty() && locked.is_some_and(|locked| locked != version)
+}
+
+/// Add libtorch to the surroundings: the one that `LIBTORCH` names, if it has the version, else the
+/// one in the Python environment `from` or, without that, in the project's usual one.
 fn libtorch(
     repo: &Repo,
     registry: &Registry,
     program: &str,
+    from: Option<&Libtorch>,
     all: &mut Surroundings,
 ) -> Result<(), EngineFailure> {
-    if let Some(dir) = libtorch_dir() {
+    let own = from.map(|from| (from.environment.as_str(), from.requirements.as_str()));
+    let from = own.or_else(|| Some((python::VENV, registry.python_requirements()?)));
+    let requirements = from.map_or("", |(_, requirements)| requirements);
+    if let Some(dir) = libtorch_named(repo, requirements) {
         all.libraries.push(dir.join("lib"));
         return Ok(());
     }
-    let Some(requirements) = registry.python_requirements() else {
+    let Some((name, requirements)) = from else {
         return Err(unavailable(format!(
             "building {program} needs libtorch, and no engine in Python brings one: set LIBTORCH to an unpacked libtorch"
         )));
     };
-    let venv = python::environment(repo, requirements)?;
+    let venv = python::environment(repo, name, requirements)?;
     let Some(lib) = python::package_dir(&venv, "torch/lib") else {
         return Err(unavailable(format!(
             "building {program} needs libtorch, and {requirements} does not install it: set LIBTORCH to an unpacked libtorch"
@@ -68,6 +90,22 @@ fn libtorch(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_libtorch_of_another_version_than_the_locked_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = "# torch==1.0\nnumpy==2.2.6\ntorch==2.13.0 \\\n    --hash=sha256:x\n";
+        assert!(!is_other(dir.path(), lock), "it doesn't say its version");
+        let says = |version: &str| {
+            std::fs::write(dir.path().join("build-version"), version).unwrap();
+            is_other(dir.path(), lock)
+        };
+        assert!(!says("2.13.0\n") && !says("2.13.0+cu130\n"));
+        assert!(says("2.9.0+cu128\n") && says("2.13\n"));
+        assert!(!is_other(dir.path(), "numpy==2.2.6\n"), "none is locked");
+        let conditional = "torch==2.13; sys_platform == 'linux'\n";
+        assert!(!is_other(dir.path(), conditional));
+    }
 
     #[test]
     fn what_is_needed_comes_first() {

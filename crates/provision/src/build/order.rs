@@ -64,12 +64,19 @@ impl Job {
         matches!(self.how, Build::Python { .. })
     }
 
-    /// Whether the job brings libtorch and is still to be done.
-    pub(super) fn will_bring_libtorch(&self) -> bool {
+    /// Whether the job makes the environment `name` and is still to be done.
+    fn will_make(&self, name: &str) -> bool {
         let Build::Python { environment, .. } = &self.how else {
             return false;
         };
-        environment == VENV && !self.is_there
+        environment == name && !self.is_there
+    }
+
+    /// The environment that brings the job's libtorch; `None` where it needs no libtorch.
+    fn libtorch_from(&self) -> Option<&str> {
+        let needs = self.how.needs().contains(&Need::Libtorch);
+        let own = self.how.libtorch();
+        needs.then(|| own.map_or(VENV, |from| from.environment.as_str()))
     }
 
     /// Whether it is compiled from the same crates as `other`: the first one built compiles them
@@ -108,10 +115,9 @@ pub(super) fn order(jobs: Vec<Job>, first: &[String]) -> Vec<Job> {
 /// The index of the next job to build while `beside` is being downloaded; `None` where all jobs
 /// wait for a download.
 pub(super) fn next(jobs: &[Job], beside: Option<&Job>) -> Option<usize> {
-    let lacks_libtorch = jobs.iter().chain(beside).any(Job::will_bring_libtorch);
+    let will_be_made = |name: &str| jobs.iter().chain(beside).any(|job| job.will_make(name));
     let waits = |job: &Job| {
-        beside.is_some() && job.is_environment()
-            || lacks_libtorch && job.how.needs().contains(&Need::Libtorch)
+        beside.is_some() && job.is_environment() || job.libtorch_from().is_some_and(will_be_made)
     };
     jobs.iter().position(|job| !waits(job))
 }
@@ -124,7 +130,7 @@ pub(super) fn expected_s(jobs: &[Job]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schema::registry::CargoBuild;
+    use schema::registry::{CargoBuild, Libtorch};
 
     fn cargo(package: &str, needs: &[Need]) -> Build {
         Build::Cargo(CargoBuild {
@@ -196,6 +202,31 @@ mod tests {
         );
         jobs.truncate(1);
         assert_eq!(next(&jobs, beside), None);
+    }
+
+    #[test]
+    fn a_program_waits_for_the_environment_that_brings_its_own_libtorch_alone() {
+        let python = |environment: &str| {
+            let how = Build::Python {
+                script: "p.py".into(),
+                requirements: "p.lock".into(),
+                environment: environment.into(),
+                modules: None,
+            };
+            job(environment, how, Some(150))
+        };
+        let how = Build::Cargo(CargoBuild {
+            needs: vec![Need::Libtorch],
+            libtorch: Some(Libtorch {
+                requirements: "own.lock".into(),
+                environment: "venv-own".into(),
+            }),
+            ..CargoBuild::new("own", "own")
+        });
+        let jobs = [job("own", how, Some(120))];
+        assert_eq!(next(&jobs, None), Some(0), "its build makes it");
+        assert_eq!(next(&jobs, Some(&python(VENV))), Some(0));
+        assert_eq!(next(&jobs, Some(&python("venv-own"))), None);
     }
 
     #[test]

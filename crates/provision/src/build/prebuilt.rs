@@ -8,17 +8,18 @@ use harness::engine::{EngineFailure, Program};
 use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
-use schema::registry::{Need, Registry};
+use schema::registry::{Build, Registry};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The program at `path`. The failure says what is missing, of the program or for it.
+/// The program at `path`, which the registry describes by `how`. The failure says what is missing,
+/// of the program or for it.
 pub fn program(
     repo: &Repo,
     registry: &Registry,
     path: &str,
-    wanted: &[Need],
+    how: &Build,
 ) -> Result<Program, EngineFailure> {
     let file = repo.root.join(path);
     if !file.is_file() {
@@ -31,7 +32,7 @@ pub fn program(
             file.display()
         )));
     }
-    let surroundings = needs::provide(repo, registry, path, wanted)?;
+    let surroundings = needs::provide(repo, registry, path, how.needs(), how.libtorch())?;
     let env = surroundings.run();
     if let Some(loader) = loader(&file) {
         can_load(&loader, &file, &env).map_err(unavailable)?;

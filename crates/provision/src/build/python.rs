@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The directory of the environment that libtorch is taken from, and that the flake's
-/// shells bring, under the build directory.
+/// The directory of the environment that libtorch is taken from where a build names none, and that
+/// the flake's shells bring, under the build directory.
 pub(super) const VENV: &str = "venv";
 
 thread_local! {
@@ -94,7 +94,7 @@ impl Environment {
     }
 
     /// Whether the environment that the user names has a Python; `None` where none is named, or
-    /// where this is not the environment that brings libtorch.
+    /// where this is not the environment in `VENV`.
     fn of_the_user(&self) -> Option<Result<(), EngineFailure>> {
         let dir = named_environment::dir().filter(|_| self.name == VENV)?;
         Some(named_environment::check(&dir))
@@ -155,7 +155,7 @@ fn shell() -> Option<NixShell> {
     NixShell::current().filter(|_| std::env::var_os(PYTHON_ENV).is_none())
 }
 
-/// The directory, which may not exist yet, of the environment that brings libtorch.
+/// The directory, which may not exist yet, of the environment in `VENV`.
 pub fn venv_dir(repo: &Repo) -> PathBuf {
     environment_dir(repo, VENV)
 }
@@ -168,9 +168,9 @@ pub fn environment_dir(repo: &Repo, name: &str) -> PathBuf {
     given.unwrap_or_else(|| repo.build_dir.join(name))
 }
 
-/// The directory of the environment that brings libtorch, which is made if it doesn't exist.
-pub fn environment(repo: &Repo, requirements: &str) -> Result<PathBuf, EngineFailure> {
-    let environment = Environment::new(repo, VENV, requirements);
+/// The directory of an environment, which is made if it doesn't exist.
+pub fn environment(repo: &Repo, name: &str, requirements: &str) -> Result<PathBuf, EngineFailure> {
+    let environment = Environment::new(repo, name, requirements);
     environment.provide().map(Path::to_owned)
 }
 

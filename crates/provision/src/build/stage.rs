@@ -423,6 +423,7 @@ build = { kind = "cargo", package = "l", bin = "l-micro" }"#,
         let how = Build::Prebuilt {
             path: "bin/x".into(),
             needs: vec![],
+            libtorch: None,
         };
         let why = missing(&repo, &how);
         assert_eq!(why.as_deref(), Some("/nowhere/bin/x is not there"));

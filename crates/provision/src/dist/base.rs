@@ -59,13 +59,10 @@ pub fn base(
         part.add(&format!("examples/{name}"), text, !name.ends_with("yaml"));
     }
     for build in registry.engines.iter().flat_map(|engine| engine.builds()) {
-        if let Build::Python {
-            script,
-            requirements,
-            ..
-        } = build
-        {
+        if let Some((_, requirements)) = build.environment() {
             part.copy(requirements, &repo.root.join(requirements))?;
+        }
+        if let Build::Python { script, .. } = build {
             let dir = Path::new(script).parent().unwrap_or(Path::new("."));
             let is_python = |path: &Path| path.extension().is_some_and(|ext| ext == "py");
             add_dir(

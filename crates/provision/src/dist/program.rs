@@ -107,6 +107,7 @@ fn there_already(id: &str, how: &Build) -> Build {
     Build::Prebuilt {
         path,
         needs: needs.copied().collect(),
+        libtorch: how.libtorch().cloned(),
     }
 }
 
@@ -130,12 +131,17 @@ mod tests {
             assert_eq!(theirs.program_id(&target).as_ref(), Some(&id));
             let engine = theirs.engine(&target.engine).unwrap();
             match engine.build_for(&target.backend) {
-                Build::Prebuilt { path, needs } => {
+                Build::Prebuilt {
+                    path,
+                    needs,
+                    libtorch,
+                } => {
                     assert!(path.starts_with(&format!("programs/{id}/")), "{path}");
                     let wanted = ours.engine(&target.engine).unwrap();
-                    let wanted = wanted.build_for(&target.backend).needs();
+                    let wanted = wanted.build_for(&target.backend);
                     let stays = |need: &Need| needs.contains(need) == need.is_to_run();
-                    assert!(wanted.iter().all(stays), "{id}");
+                    assert!(wanted.needs().iter().all(stays), "{id}");
+                    assert_eq!(libtorch.as_ref(), wanted.libtorch(), "{id}");
                 }
                 Build::Python { .. } => {}
                 Build::Cargo(_) => panic!("{id} would have to be built"),

@@ -95,7 +95,7 @@ pub fn doctor(repo: &Repo, measure: bool) -> Report {
         system,
         gpu,
         devices: devices.unwrap_or_default(),
-        provision: Provision::read(repo, &tools),
+        provision: Provision::read(repo, registry.as_ref(), &tools),
         tools,
         disks,
         ceilings,

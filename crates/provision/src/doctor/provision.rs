@@ -5,6 +5,7 @@ use crate::build;
 use base::nix_shell::NixShell;
 use base::repo::Repo;
 use harness::machine::Tools;
+use schema::registry::{Engine, Registry};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -26,11 +27,13 @@ pub struct Provision {
 }
 
 impl Provision {
-    pub(super) fn read(repo: &Repo, tools: &Tools) -> Self {
+    pub(super) fn read(repo: &Repo, registry: Option<&Registry>, tools: &Tools) -> Self {
+        let engines = registry.map_or(&[][..], |registry| registry.engines.as_slice());
         let found = Found {
             shell: NixShell::current(),
             venv: build::venv_dir(repo),
             libtorch: build::libtorch_dir(),
+            own_libtorch: engines.iter().filter_map(own_libtorch).collect(),
             cuda: build::cuda_home(repo),
             cmake: tools.cmake.is_here(),
             libclang: tools.libclang.is_here(),
@@ -40,10 +43,19 @@ impl Provision {
     }
 }
 
+/// An engine's name, and the requirements of the environment that brings its libtorch, where the
+/// registry names one.
+fn own_libtorch(engine: &Engine) -> Option<(String, String)> {
+    let from = engine.build.libtorch()?;
+    Some((engine.name.clone(), from.requirements.clone()))
+}
+
 struct Found {
     shell: Option<NixShell>,
     venv: PathBuf,
     libtorch: Option<PathBuf>,
+    /// Engines whose libtorch is another, each with the requirements that bring it.
+    own_libtorch: Vec<(String, String)>,
     /// The toolkit's directory, and whether the project made it.
     cuda: Option<(PathBuf, bool)>,
     /// Whether the machine has CMake.
@@ -67,13 +79,16 @@ impl Found {
             true => "",
             false => " (made when it is needed)",
         };
+        let libtorch = match &self.libtorch {
+            Some(dir) => whose(dir, "the one that LIBTORCH names"),
+            None => "the one in that Python's PyTorch".into(),
+        };
+        let others = self.own_libtorch.iter();
+        let others = others.map(|(name, lock)| format!("; for {name} that of {lock}"));
         Provision {
             nix_shell: shell.unwrap_or("none: the project provides what is missing".into()),
             python: whose(&self.venv, "the project's own") + made,
-            libtorch: match &self.libtorch {
-                Some(dir) => whose(dir, "the one that LIBTORCH names"),
-                None => "the one in that Python's PyTorch".into(),
-            },
+            libtorch: others.fold(libtorch, |all, other| all + &other),
             cuda_toolkit: match (&self.cuda, &self.shell) {
                 (Some((home, true)), _) => format!("the project's own: {}", home.display()),
                 (Some((home, false)), _) => whose(home, "the machine's"),
@@ -117,6 +132,7 @@ mod tests {
             }),
             venv: "/no/venv".into(),
             libtorch: None,
+            own_libtorch: Vec::new(),
             cuda: None,
             cmake: true,
             libclang: false,
@@ -146,6 +162,12 @@ mod tests {
         };
         assert_eq!(named.in_words().libtorch, "the one that LIBTORCH names: /l");
         assert_eq!(named.in_words().cuda_toolkit, "the machine's: /c");
+        let own = Found {
+            own_libtorch: vec![("T".into(), "t.lock".into())],
+            ..found(None)
+        };
+        let words = own.in_words().libtorch;
+        assert!(words.ends_with("PyTorch; for T that of t.lock"), "{words}");
     }
 
     #[test]

@@ -215,6 +215,7 @@ mod tests {
             build: Build::Prebuilt {
                 path: id.into(),
                 needs: Vec::new(),
+                libtorch: None,
             },
         });
         TrainRegistry {

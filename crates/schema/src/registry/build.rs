@@ -15,6 +15,9 @@ pub enum Build {
         /// Requirements for running it.
         #[serde(default)]
         needs: Vec<Need>,
+        /// The environment that brings its libtorch, where that isn't the project's usual one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        libtorch: Option<Libtorch>,
     },
     /// A Python program in one of the project's virtual environments.
     Python {
@@ -52,6 +55,19 @@ pub struct CargoBuild {
     /// Requirements beyond Cargo and a C compiler.
     #[serde(default)]
     pub needs: Vec<Need>,
+    /// The environment that brings its libtorch, where that isn't the project's usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libtorch: Option<Libtorch>,
+}
+
+/// A Python environment out of whose PyTorch a program takes libtorch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Libtorch {
+    /// Path of its hash-locked requirements, relative to the repository.
+    pub requirements: String,
+    /// Its directory under the build directory.
+    pub environment: String,
 }
 
 impl CargoBuild {
@@ -65,6 +81,7 @@ impl CargoBuild {
             features: Vec::new(),
             default_features: true,
             needs: Vec::new(),
+            libtorch: None,
         }
     }
 
@@ -93,7 +110,8 @@ fn yes() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
-    /// libtorch: the one that `LIBTORCH` names, or the one inside the project's Python environment.
+    /// libtorch: the one that `LIBTORCH` names, or the one inside a Python environment, which is
+    /// the one that the build names ([`Libtorch`]), else the project's usual one.
     Libtorch,
     /// A CUDA compiler with its libraries, found or provisioned.
     CudaToolkit,
@@ -123,5 +141,30 @@ impl Build {
             Self::Cargo(CargoBuild { needs, .. }) | Self::Prebuilt { needs, .. } => needs,
             Self::Python { .. } => &[],
         }
+    }
+
+    /// The environment that brings the program's libtorch, where the registry names one.
+    pub fn libtorch(&self) -> Option<&Libtorch> {
+        match self {
+            Self::Cargo(CargoBuild { libtorch, .. }) | Self::Prebuilt { libtorch, .. } => {
+                libtorch.as_ref()
+            }
+            Self::Python { .. } => None,
+        }
+    }
+
+    /// The directory and the requirements of the Python environment that the registry names for the
+    /// program: the one in which it runs, or the one that brings its libtorch.
+    pub fn environment(&self) -> Option<(&str, &str)> {
+        if let Self::Python {
+            environment,
+            requirements,
+            ..
+        } = self
+        {
+            return Some((environment.as_str(), requirements.as_str()));
+        }
+        let from = self.libtorch()?;
+        Some((from.environment.as_str(), from.requirements.as_str()))
     }
 }

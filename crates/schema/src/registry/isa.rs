@@ -164,6 +164,7 @@ level = [
         let needs = |needs| Build::Prebuilt {
             path: "p".into(),
             needs,
+            libtorch: None,
         };
         assert!(ladder.is_for(&needs(vec![Need::Libtorch]), ""));
         assert!(!ladder.is_for(&needs(vec![Need::Cmake]), ""));

@@ -107,6 +107,43 @@ target = [{{ backend = "cpu", precision = "f32", weights = "w" }}]
 }
 
 #[test]
+fn a_program_may_take_libtorch_from_an_environment_of_its_own() {
+    let on = |needs: &str, requirements: &str| {
+        with(&format!(
+            r#"[engine.on.cuda]
+kind = "cargo"
+package = "a-bench"
+bin = "a-bench"
+needs = [{needs}]
+libtorch = {{ requirements = "{requirements}", environment = "venv-a" }}
+[[engine]]
+id = "b"
+name = "B"
+about = ""
+homepage = ""
+build = {{ kind = "python", script = "b.py", requirements = "b.lock", environment = "venv-a" }}
+target = [{{ backend = "cpu", precision = "f32", weights = "w" }}]
+"#
+        ))
+    };
+    let registry = on("\"libtorch\"", "b.lock").expect("it is sound");
+    let engine = &registry.engines[0];
+    let own = engine.build_for("cuda");
+    assert_eq!(own.environment(), Some(("venv-a", "b.lock")));
+    assert_eq!(own.libtorch().unwrap().requirements, "b.lock");
+    assert_eq!(engine.build.environment(), None);
+    assert_eq!(engine.build.libtorch(), None);
+    let python = &registry.engines[1].build;
+    assert_eq!(python.environment(), Some(("venv-a", "b.lock")));
+    assert_eq!(python.libtorch(), None);
+
+    let why = on("\"libtorch\"", "a.lock").unwrap_err().to_string();
+    assert!(why.contains("from a.lock and from b.lock"), "{why}");
+    let why = on("", "b.lock").unwrap_err().to_string();
+    assert!(why.contains("doesn't need libtorch"), "{why}");
+}
+
+#[test]
 fn only_programs_have_a_time_they_compile() {
     let with = |id: &str| {
         let table = format!("[build_s]\n{id} = 30\n[[engine]]");
@@ -209,6 +246,7 @@ direct = [{ weights = "w", build = { kind = "cargo", package = "a-bench", bin = 
     let other = Build::Prebuilt {
         path: "b".into(),
         needs: vec![],
+        libtorch: None,
     };
     assert!(registry.variables_for(&other).is_empty());
 }
