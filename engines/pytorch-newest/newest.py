@@ -1,6 +1,6 @@
 """`pytorch-newest`: the engine of ../pytorch with the newest releases of PyTorch and transformers.
 
-The baseline keeps to the libtorch that the crate `tch` binds. What a user installs today is
+The baseline keeps to the libtorch that burn-tch binds. What a user installs today is
 measured beside it: the same code in another environment.
 
 Run by the harness, or by hand: `echo '{"prompt":"Hello","model_path":"…"}' | python newest.py`.

@@ -3,6 +3,7 @@
 
 mod readme;
 
+use crate::versions;
 use anyhow::{Context, Result, bail, ensure};
 use base::files::is_on_path;
 use base::repo::Repo;
@@ -50,7 +51,14 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
 
     let readme = Readme::read(repo)?;
     step("tidy", &mut || crate::tidy::command(repo))?;
-    step("format", &mut || cargo(&["fmt", "--all", "--check"]))?;
+    step("format", &mut || {
+        cargo(&["fmt", "--all", "--check"])?;
+        for workspace in &versions::WORKSPACES[1..] {
+            let manifest = format!("{workspace}/Cargo.toml");
+            cargo(&["fmt", "--manifest-path", &manifest, "--check"])?;
+        }
+        Ok(())
+    })?;
     step("lint", &mut || {
         cargo(&[
             "clippy",

@@ -14,9 +14,19 @@ use std::path::Path;
 const TCH: &str = "tch";
 const TORCH_SYS: &str = "torch-sys";
 /// Versions of these crates, each with the version of libtorch that it binds.
-const TCH_BINDS: [(&str, &str); 1] = [("0.22.0", "2.9.0")];
+const TCH_BINDS: [(&str, &str); 2] = [("0.22.0", "2.9.0"), ("0.26.0", "2.13.0")];
+/// The Python environment of the flake and of the baseline.
+const PYTHON: &str = "engines/pytorch";
+/// Workspaces that have these crates, each with the folder of the requirements whose PyTorch brings
+/// its libtorch.
+const LIBTORCH_OF: [(&str, &str); 2] = [(".", PYTHON), ("engines/tch", "engines/tch")];
 /// Workspaces: the root's, and those of engines that can't be members of it.
-const WORKSPACES: [&str; 3] = [".", "engines/mistralrs", "engines/lmrs-upstream"];
+pub const WORKSPACES: [&str; 4] = [
+    ".",
+    "engines/mistralrs",
+    "engines/lmrs-upstream",
+    "engines/tch",
+];
 /// The flake and its parts, without the stand-in for nixpkgs.
 const NIX: [&str; 5] = [
     "flake.nix",
@@ -26,7 +36,7 @@ const NIX: [&str; 5] = [
     "nix/shell.nix",
 ];
 /// Other files that pin or name a version.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 11] = [
     "CITATION.cff",
     "rust-toolchain.toml",
     "flake.lock",
@@ -34,6 +44,8 @@ const OTHERS: [&str; 9] = [
     "nix/wheels.toml",
     "engines/pytorch/requirements.in",
     "engines/pytorch/requirements.lock",
+    "engines/tch/requirements.in",
+    "engines/tch/requirements.lock",
     "data/cuda-toolkit.lock",
     "crates/provision/src/build/cuda.rs",
 ];
@@ -137,9 +149,9 @@ impl Sources {
         Ok(())
     }
 
-    /// Check that the crate, the C++ library and the wheel have one version.
+    /// Check that the crate and the wheel have one version in each workspace, and that the flake's
+    /// C++ library has that of its wheel.
     fn libtorch(&self) -> Result<()> {
-        let libtorch = self.string_at("nix/versions.toml", &["libtorch", "version"])?;
         for dir in WORKSPACES {
             let name = in_dir(dir, "Cargo.lock");
             let crates = self.crates(&name)?;
@@ -151,28 +163,45 @@ impl Sources {
                     )
                 };
                 ensure!(
-                    *bound == libtorch,
-                    "{name} has tch {tch}, which binds libtorch {bound}, and nix/versions.toml pins {libtorch}"
-                );
-                ensure!(
                     crates.get(TORCH_SYS) == Some(&vec![tch.clone()]),
                     "{name} has tch {tch} and another torch-sys"
                 );
+                let from = LIBTORCH_OF.iter().find(|(workspace, _)| *workspace == dir);
+                let Some((_, python)) = from else {
+                    bail!(
+                        "{name} has tch {tch}: say in xtask/src/versions.rs which requirements bring its libtorch"
+                    )
+                };
+                for (file, torch) in self.torch(python)? {
+                    ensure!(
+                        *bound == torch,
+                        "{name} has tch {tch}, which binds libtorch {bound}, and {file} has torch {torch}"
+                    );
+                }
             }
         }
-        let wanted = self.text("engines/pytorch/requirements.in");
-        let wanted = wanted.lines().find_map(|line| line.strip_prefix("torch=="));
-        let wanted = wanted.context("engines/pytorch/requirements.in pins no torch")?;
-        ensure!(
-            wanted.trim() == libtorch,
-            "engines/pytorch/requirements.in has torch {wanted}, and nix/versions.toml pins libtorch {libtorch}"
-        );
-        let locked = &self.requirements()?["torch"].version;
-        ensure!(
-            *locked == libtorch,
-            "engines/pytorch/requirements.lock has torch {locked}, and nix/versions.toml pins libtorch {libtorch}"
-        );
+        let libtorch = self.string_at("nix/versions.toml", &["libtorch", "version"])?;
+        for (file, torch) in self.torch(PYTHON)? {
+            ensure!(
+                torch == libtorch,
+                "{file} has torch {torch}, and nix/versions.toml pins libtorch {libtorch}"
+            );
+        }
         Ok(())
+    }
+
+    /// Return the version of PyTorch in the requirements of the folder `dir` and in their lock, each
+    /// with the file's name.
+    fn torch(&self, dir: &str) -> Result<[(String, String); 2]> {
+        let wants = in_dir(dir, "requirements.in");
+        let lock = in_dir(dir, "requirements.lock");
+        let mut lines = self.text(&wants).lines();
+        let wanted = lines.find_map(|line| line.strip_prefix("torch=="));
+        let wanted = wanted.with_context(|| format!("{wants} pins no torch"))?;
+        let wanted = wanted.trim().to_owned();
+        let locked = requirements(self.text(&lock)).remove("torch");
+        let locked = locked.with_context(|| format!("{lock} has no torch"))?;
+        Ok([(wants, wanted), (lock, locked.version)])
     }
 
     /// Check that the wheels are of the release of CUDA that the flake uses.

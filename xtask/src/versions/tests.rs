@@ -73,6 +73,22 @@ fn another_libtorch_is_noticed_wherever_it_stands() {
     assert!(said.contains("which libtorch it binds"), "{said}");
     let said = crates(TORCH_SYS, "0.21.0");
     assert!(said.contains("another torch-sys"), "{said}");
+    // The workspace of the newest `tch` has another libtorch.
+    for name in ["requirements.in", "requirements.lock"] {
+        let name = in_dir("engines/tch", name);
+        let said = changed(&name, "\ntorch==2.13.0", "\ntorch==2.12.0");
+        assert!(said.contains(&name) && said.contains("2.12.0"), "{said}");
+    }
+}
+
+#[test]
+fn a_workspace_whose_libtorch_comes_from_nowhere_is_noticed() {
+    let name = "engines/lmrs-upstream/Cargo.lock";
+    let more = "[[package]]\nname = \"tch\"\nversion = \"0.26.0\"\n\n\
+                [[package]]\nname = \"torch-sys\"\nversion = \"0.26.0\"\n\n[[package]]\n";
+    let said = changed(name, "[[package]]\n", more);
+    assert!(said.contains(name), "{said}");
+    assert!(said.contains("which requirements bring"), "{said}");
 }
 
 #[test]
