@@ -1,5 +1,5 @@
 # The pinned environment of the benchmark: two shells, and what they are made of. Versions stand in
-# nix/versions.toml, rust-toolchain.toml and engines/pytorch/requirements.lock, never here.
+# nix/versions.toml, rust-toolchain.toml and each engine's requirements.lock, never here.
 {
   description = "Benchmark of Rust LLM inference engines";
 
@@ -48,14 +48,31 @@
         inherit (versions.libtorch) version hash;
         inherit (versions) cuda;
       };
-      python = pkgs.callPackage ./nix/python.nix {
-        python = pkgs."python${builtins.replaceStrings [ "." ] [ "" ] versions.python}";
-        wheels = (fromTOML (builtins.readFile ./nix/wheels.toml)).wheel;
-        requirements = ./engines/pytorch/requirements.lock;
-        inherit (versions) cuda;
-        torch = versions.libtorch.version;
-      };
-      shell = import ./nix/shell.nix { inherit pkgs toolchain python; };
+      # The Python environments of the engines, one for each file in nix/wheels: also as packages.
+      pythons = builtins.listToAttrs (
+        map (
+          file:
+          let
+            name = builtins.replaceStrings [ ".toml" ] [ "" ] file;
+            said = fromTOML (builtins.readFile (./nix/wheels + "/${file}"));
+          in
+          {
+            name = "python-${name}";
+            value = pkgs.callPackage ./nix/python.nix {
+              inherit name;
+              inherit (said) wheel imports requirements_sha256;
+              python = pkgs."python${builtins.replaceStrings [ "." ] [ "" ] versions.python}";
+              requirements = ./. + "/${said.requirements}";
+              check = if name == "pytorch" then isBesideLibtorch else "";
+            };
+          }
+        ) (builtins.attrNames (builtins.readDir ./nix/wheels))
+      );
+      # The baseline's PyTorch is the one whose C++ interface and CUDA programs in Rust get.
+      isBesideLibtorch = ''
+        assert torch.__version__.split("+")[0] == "${versions.libtorch.version}", torch.__version__
+        assert torch.version.cuda == "${versions.cuda}", torch.version.cuda'';
+      shell = import ./nix/shell.nix { inherit pkgs toolchain pythons; };
     in
     {
       devShells.${system} = {
@@ -66,8 +83,8 @@
         cpu = shell.cpu;
       };
 
-      packages.${system} = {
-        inherit libtorch python;
+      packages.${system} = pythons // {
+        inherit libtorch;
         cuda = cuda.root;
         # `nix build .#container && ./result | docker load`: the default shell as an image. The
         # checkout is mounted into it; nothing of it is inside.
@@ -99,8 +116,8 @@
         };
       };
 
-      checks.${system} = {
-        inherit libtorch python;
+      checks.${system} = pythons // {
+        inherit libtorch;
         toolchain = pkgs.runCommand "toolchain" { nativeBuildInputs = [ toolchain ]; } ''
           channel=$(sed -n 's/^channel = "\(.*\)"$/\1/p' ${./rust-toolchain.toml})
           rustc --version | grep --fixed-strings "rustc $channel " | tee $out

@@ -1,5 +1,5 @@
-# The Python of the engines: a virtual environment like the one that xtask makes elsewhere, of the
-# very wheels that requirements.lock names, so that the baseline is the same inside and outside.
+# A Python environment of the engines: a virtual environment like those that xtask makes elsewhere,
+# of the very wheels that a requirements.lock names, so that it is the same inside and outside.
 {
   lib,
   stdenv,
@@ -7,17 +7,23 @@
   autoPatchelfHook,
   zlib,
   python,
-  wheels,
+  # Of the file in nix/wheels: its name, and what it says.
+  name,
+  wheel,
+  imports,
+  requirements_sha256,
+  # The lock that the wheels are of.
   requirements,
-  cuda,
-  torch,
+  # Further lines of Python that check the environment.
+  check ? "",
 }:
 let
-  # name-version-python-abi-platform.whl
+  # name-version-python-abi-platform.whl, where the version may end in a build.
+  parts = file: builtins.elemAt (builtins.match "([^-]+)-(.+)-([^-]+)-([^-]+)-([^-]+)[.]whl" file);
   fetch =
     { file, sha256 }:
     let
-      part = builtins.elemAt (builtins.match "([^-]+)-([^-]+)-([^-]+)-([^-]+)-([^-]+)[.]whl" file);
+      part = parts file;
     in
     "ln -s ${
       fetchPypi {
@@ -31,10 +37,16 @@ let
         inherit sha256;
       }
     } wheels/${file}\n";
+  # The name of an environment, which records give, says which libtorch is in it.
+  torch = builtins.filter ({ file, ... }: parts file 0 == "torch") wheel;
+  stamp = builtins.hashFile "sha256" requirements;
 in
+assert stamp == requirements_sha256 || throw "nix/wheels/${name}.toml is old: run nix/wheels.py";
 stdenv.mkDerivation {
-  pname = "bench-python";
-  version = "${python.version}-torch-${torch}";
+  pname = "bench-python-${name}";
+  version = builtins.concatStringsSep "-torch-" (
+    [ python.version ] ++ map ({ file, ... }: parts file 1) torch
+  );
   nativeBuildInputs = [
     autoPatchelfHook
     python
@@ -52,20 +64,19 @@ stdenv.mkDerivation {
   installPhase = ''
     runHook preInstall
     mkdir wheels
-    ${lib.concatStrings (map fetch wheels)}
+    ${lib.concatStrings (map fetch wheel)}
     ${python.interpreter} -m venv --without-pip $out
     ${python.interpreter} -m pip --python $out/bin/python install \
       --no-index --no-deps --no-cache-dir wheels/*.whl
-    # xtask compares this with the checkout's lock.
-    echo -n ${builtins.hashFile "sha256" requirements} > $out/requirements.sha256
+    # By this xtask finds the environment of a lock of the checkout.
+    echo -n ${stamp} > $out/requirements.sha256
     runHook postInstall
   '';
   doInstallCheck = true;
   installCheckPhase = ''
     export HOME=$TMPDIR
-    $out/bin/python -c 'import torch, transformers
-    assert torch.__version__.split("+")[0] == "${torch}", torch.__version__
-    assert torch.version.cuda == "${cuda}", torch.version.cuda'
+    $out/bin/python -c 'import ${builtins.concatStringsSep ", " imports}
+    ${check}'
   '';
   meta.platforms = [ "x86_64-linux" ];
 }

@@ -3,7 +3,7 @@
 {
   pkgs,
   toolchain,
-  python,
+  pythons,
 }:
 let
   inherit (pkgs) lib;
@@ -20,7 +20,7 @@ let
   ];
   packages = [
     toolchain
-    python
+    pythons.python-pytorch
     clang
     pkgs.cacert
     pkgs.cmake
@@ -42,7 +42,9 @@ let
   ];
   common = {
     packages = packages ++ tests;
-    BENCH_VENV = "${python}";
+    # All of them, though they are most of what the shell downloads: who enters it expects that it
+    # brings what every engine needs, and not that a part is missing when a run comes to it.
+    BENCH_VENV = lib.concatStringsSep ":" (builtins.attrValues pythons);
     FONTCONFIG_FILE = pkgs.makeFontsConf { fontDirectories = [ pkgs.dejavu_fonts ]; };
     LIBCLANG_PATH = "${lib.getLib pkgs.libclang}/lib";
     # Burn's Vulkan backend opens it by name. libtorch and CUDA are not on this path: xtask puts

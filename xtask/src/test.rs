@@ -256,12 +256,14 @@ fn python_of<'a>(repo: &Repo, builds: impl Iterator<Item = &'a Build>, dir: &Pat
         Build::Python {
             script,
             environment,
+            requirements,
             ..
-        } if repo.root.join(script).parent() == Some(dir) => Some(environment),
+        } if repo.root.join(script).parent() == Some(dir) => Some((environment, requirements)),
         _ => None,
     });
     let environment = environments.next();
-    let python = environment.map(|name| environment_dir(repo, name).join("bin/python"));
+    let venv = environment.and_then(|(name, lock)| environment_dir(repo, name, lock));
+    let python = venv.map(|venv| venv.join("bin/python"));
     let python = python.filter(|python| python.exists());
     python.unwrap_or_else(|| "python3".into())
 }

@@ -5,6 +5,8 @@
 //! It asks no registry and starts nothing. Whether hashes match their files is checked by the
 //! programs that download.
 
+mod wheels;
+
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,12 +38,11 @@ const NIX: [&str; 5] = [
     "nix/shell.nix",
 ];
 /// Other files that pin or name a version.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 10] = [
     "CITATION.cff",
     "rust-toolchain.toml",
     "flake.lock",
     "nix/versions.toml",
-    "nix/wheels.toml",
     "engines/pytorch/requirements.in",
     "engines/pytorch/requirements.lock",
     "engines/tch/requirements.in",
@@ -73,13 +74,18 @@ impl Sources {
         let cargo = WORKSPACES
             .iter()
             .flat_map(|dir| ["Cargo.toml", "Cargo.lock"].map(|name| in_dir(dir, name)));
-        let named = NIX.iter().chain(&OTHERS).map(|name| (*name).to_owned());
+        let named = NIX.iter().chain(&OTHERS).chain(&wheels::REGISTRIES);
+        let named = named.map(|name| (*name).to_owned());
         let read = |name: String| {
             let text = std::fs::read_to_string(root.join(&name))
                 .with_context(|| format!("{name} can't be read"))?;
             Ok((name, text))
         };
-        Ok(Self(cargo.chain(named).map(read).collect::<Result<_>>()?))
+        let mut sources = Self(cargo.chain(named).map(read).collect::<Result<_>>()?);
+        let more = sources.locks()?.into_iter().chain(wheels::files(root)?);
+        let more: Vec<_> = more.map(read).collect::<Result<_>>()?;
+        sources.0.extend(more);
+        Ok(sources)
     }
 
     fn check(&self) -> Result<()> {
@@ -214,44 +220,6 @@ impl Sources {
                 "engines/pytorch/requirements.lock has {name} {}, and nix/versions.toml pins CUDA {cuda}",
                 package.version
             );
-        }
-        Ok(())
-    }
-
-    /// Check that the flake's wheels are all those that the lock allows, for the flake's Python.
-    fn wheels(&self) -> Result<()> {
-        let mut locked = self.requirements()?;
-        let python = self
-            .string_at("nix/versions.toml", &["python"])?
-            .replace('.', "");
-        let table = self.toml("nix/wheels.toml")?;
-        let wheels = table.get("wheel").and_then(toml::Value::as_array);
-        for wheel in wheels.into_iter().flatten() {
-            let word = |key: &str| wheel.get(key).and_then(toml::Value::as_str);
-            let (Some(file), Some(sha256)) = (word("file"), word("sha256")) else {
-                bail!("nix/wheels.toml has a wheel without file or sha256")
-            };
-            let stem = file.strip_suffix(".whl").unwrap_or(file);
-            let [name, version, tag, abi, _] = stem.split('-').collect::<Vec<_>>()[..] else {
-                bail!("nix/wheels.toml: {file} is not named like a wheel")
-            };
-            let Some(package) = locked.remove(&name.replace(['_', '.'], "-").to_lowercase()) else {
-                bail!("nix/wheels.toml has {file}, and engines/pytorch/requirements.lock no {name}")
-            };
-            ensure!(
-                package.version == version && package.sha256.iter().any(|hash| hash == sha256),
-                "nix/wheels.toml has {file}, whose version or hash engines/pytorch/requirements.lock doesn't have: run nix/wheels.py"
-            );
-            ensure!(
-                abi == "none" || abi == "abi3" || tag == format!("cp{python}"),
-                "nix/wheels.toml has {file}, and nix/versions.toml pins Python {python}: run nix/wheels.py"
-            );
-        }
-        let missing = locked.iter().find(|(_, package)| !package.conditional);
-        if let Some((name, _)) = missing {
-            bail!(
-                "engines/pytorch/requirements.lock has {name}, and nix/wheels.toml doesn't: run nix/wheels.py"
-            )
         }
         Ok(())
     }

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 /// Environment variable that `nix/shell.nix` sets to the shell's name in the flake.
 pub const NAME: &str = "BENCH_NIX_SHELL";
-/// Environment variable that `nix/shell.nix` sets to the Python environment of the engines.
+/// Environment variable that `nix/shell.nix` sets to the Python environments of the engines, with
+/// colons between them.
 pub const VENV: &str = "BENCH_VENV";
 /// The directory that holds everything of a pure shell.
 pub const STORE: &str = "/nix/store/";
@@ -20,8 +21,8 @@ pub struct NixShell {
     /// Whether every directory on `PATH` that exists is in the Nix store, so that no program of the
     /// host can have been started by its name.
     pub pure: bool,
-    /// The Python environment of the engines, where the shell brings one.
-    pub venv: Option<PathBuf>,
+    /// The Python environments that the shell brings: one for each of the engines' locks.
+    pub venvs: Vec<PathBuf>,
 }
 
 impl NixShell {
@@ -33,10 +34,13 @@ impl NixShell {
     fn from(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Self> {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let path = set("PATH").unwrap_or_default();
+        let venvs = set(VENV).unwrap_or_default();
         Some(Self {
             name: set(NAME)?.into_string().ok()?,
             pure: std::env::split_paths(&path).all(|dir| dir.starts_with(STORE) || !dir.exists()),
-            venv: set(VENV).map(PathBuf::from),
+            venvs: std::env::split_paths(&venvs)
+                .filter(|dir| !dir.as_os_str().is_empty())
+                .collect(),
         })
     }
 }
@@ -56,9 +60,11 @@ mod tests {
     fn only_the_marker_makes_a_shell() {
         assert_eq!(shell(&[(VENV, "/nix/store/v"), ("PATH", "/bin")]), None);
         assert_eq!(shell(&[(NAME, "")]), None);
-        let found = shell(&[(NAME, "cpu"), (VENV, "/nix/store/v")]).unwrap();
+        let found = shell(&[(NAME, "cpu"), (VENV, "/nix/store/v:/nix/store/w")]).unwrap();
         assert_eq!(found.name, "cpu");
-        assert_eq!(found.venv, Some("/nix/store/v".into()));
+        let brought = ["/nix/store/v", "/nix/store/w"].map(PathBuf::from);
+        assert_eq!(found.venvs, brought);
+        assert!(shell(&[(NAME, "cpu")]).unwrap().venvs.is_empty());
     }
 
     #[test]

@@ -15,13 +15,13 @@ use xshell::{Shell, cmd};
 /// Read everything that exists now.
 pub fn read(repo: &Repo, registry: &Registry) -> Pins {
     let shell = NixShell::current();
-    let venv = build::venv_dir(repo);
     let lock = registry.python_requirements().unwrap_or_default();
+    let venv = build::venv_dir(repo, lock);
     Pins {
-        python: python(&venv, lock),
+        python: venv.as_deref().and_then(|venv| python(venv, lock)),
         libtorch: match build::libtorch_named(repo, lock) {
             Some(dir) => Some(libtorch(&dir)),
-            None => wheel(&venv, lock),
+            None => venv.as_deref().and_then(|venv| wheel(venv, lock)),
         },
         cuda_toolkit: build::cuda_home(repo).map(|(home, ours)| {
             let from = match ours {

@@ -1,6 +1,6 @@
 # As much of nixpkgs' lib as the flake uses.
 rec {
-  inherit (builtins) concatMap replaceStrings;
+  inherit (builtins) concatMap concatStringsSep replaceStrings;
   concatStrings = builtins.concatStringsSep "";
   getOutput = output: package: package.${output} or package;
   getLib = getOutput "lib";

@@ -115,10 +115,10 @@ fn another_cuda_is_noticed() {
 
 #[test]
 fn wheels_other_than_the_locked_are_noticed() {
-    let name = "nix/wheels.toml";
+    let name = "nix/wheels/pytorch.toml";
     let said = changed(name, "torch-2.9.0-cp313-cp313", "torch-2.9.0-cp312-cp312");
     assert!(said.contains("Python 313"), "{said}");
-    let said = changed(name, "sha256 = \"", "sha256 = \"0");
+    let said = changed(name, "\nsha256 = \"", "\nsha256 = \"0");
     assert!(said.contains("wheels.py"), "{said}");
     let said = changed(name, "idna-3.20", "idna-3.19");
     assert!(said.contains("idna-3.19"), "{said}");
@@ -127,6 +127,41 @@ fn wheels_other_than_the_locked_are_noticed() {
     let lock = "engines/pytorch/requirements.lock";
     let said = changed(lock, "\nidna==3.20", "\nnew==1.0\nidna==3.20");
     assert!(said.contains("has new"), "{said}");
+    // A wheel whose version is followed by the number of a build.
+    let said = changed("nix/wheels/openvino.toml", "openvino-2026", "openvino-2025");
+    assert!(said.contains("openvino-2025.4.1-22982-cp313"), "{said}");
+    assert!(said.contains("whose version"), "{said}");
+}
+
+#[test]
+fn a_lock_and_its_wheels_change_together() {
+    let locks = checkout().locks().expect("the registries are TOML");
+    for lock in ["engines/openvino", "engines/pytorch", "engines/tch"] {
+        let lock = in_dir(lock, "requirements.lock");
+        assert!(locks.contains(&lock), "{lock} is not among {locks:?}");
+    }
+    for lock in &locks {
+        // An environment is found by the hash of the whole file.
+        let said = changed(lock, "# Every", "# every");
+        assert!(said.contains(lock), "{said}");
+        assert!(said.contains("run nix/wheels.py"), "{said}");
+    }
+}
+
+#[test]
+fn wheels_that_are_missing_or_of_no_lock_are_noticed() {
+    let mut sources = checkout();
+    sources.0.insert("nix/wheels/x.toml".into(), String::new());
+    let said = sources.check().expect_err("it is of no lock").to_string();
+    assert!(said.contains("nix/wheels/x.toml is of no lock"), "{said}");
+    let mut sources = checkout();
+    sources.0.remove("nix/wheels/tch.toml");
+    let said = sources.check().expect_err("one is missing").to_string();
+    assert!(said.contains("there is no nix/wheels/tch.toml"), "{said}");
+    let from = "environment = \"venv-tch\"";
+    let other = "environment = \"venv-tch\" }, more = { requirements = \"engines/x/y.lock\"";
+    let said = changed("engines/engines.toml", from, other);
+    assert!(said.contains("a registry names engines/x/y.lock"), "{said}");
 }
 
 #[test]

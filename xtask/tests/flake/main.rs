@@ -82,6 +82,13 @@ mistakes! {
         "LIBTORCH = \"${libtorch}\";" =>
         "LIBTORCH = \"${libtorch}\"; LD_LIBRARY_PATH = \"${libtorch}/lib\";",
         "libtorch on LD_LIBRARY_PATH";
+    lock_without_its_wheels: "engines/tch/requirements.lock",
+        "\ntorch==2.13.0" => "\ntorch==2.13.1", "run nix/wheels.py";
+    environment_left_out: "nix/shell.nix",
+        "(builtins.attrValues pythons)" => "[ pythons.python-pytorch ]",
+        "environments in BENCH_VENV";
+    other_name_of_an_environment: "flake.nix",
+        "name = \"python-${name}\"" => "name = \"${name}\"", "python-pytorch";
     no_instructions_of_this_cpu: "nix/shell.nix",
         "NIX_ENFORCE_NO_NATIVE = \"0\"" => "NIX_ENFORCE_NO_NATIVE = \"1\"", "NIX_ENFORCE_NO_NATIVE";
 }

@@ -7,13 +7,10 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 
 const SYSTEM: &str = "x86_64-linux";
-/// Files that the flake reads, besides the directory `nix`.
-const FILES: [&str; 4] = [
-    "flake.nix",
-    "flake.lock",
-    "rust-toolchain.toml",
-    "engines/pytorch/requirements.lock",
-];
+/// Files that the flake reads, besides the directory `nix` and the locks that its files name.
+const FILES: [&str; 3] = ["flake.nix", "flake.lock", "rust-toolchain.toml"];
+/// The lock of the Python environment that has the flake's libtorch.
+const LOCK: &str = "engines/pytorch/requirements.lock";
 /// Compute capability for kernels that are compiled without a GPU to ask.
 const COMPUTE_CAP: &str = "90";
 
@@ -52,7 +49,28 @@ impl Copy {
             copy(&root.join(name), &dir.path().join(name));
         }
         copy_all(&root.join("nix"), &dir.path().join("nix"));
-        Self { dir }
+        let copied = Self { dir };
+        for (_, lock) in copied.environments() {
+            copy(&root.join(&lock), &copied.path(&lock));
+        }
+        copied
+    }
+
+    /// The Python environments that the flake makes: the name of each, and its lock.
+    fn environments(&self) -> Vec<(String, String)> {
+        let dir = std::fs::read_dir(self.path("nix/wheels")).expect("it was copied");
+        let mut all: Vec<(String, String)> = dir
+            .map(|entry| {
+                let path = entry.expect("it can be listed").path();
+                let name = path.file_stem().and_then(std::ffi::OsStr::to_str);
+                let text = std::fs::read_to_string(&path).expect("it is text");
+                let said: toml::Table = text.parse().expect("it is TOML");
+                let lock = said["requirements"].as_str().expect("it names its lock");
+                (name.expect("it has a name").to_owned(), lock.to_owned())
+            })
+            .collect();
+        all.sort();
+        all
     }
 
     /// Replace a text in a file, which must contain it.
@@ -127,25 +145,35 @@ impl Copy {
         self.nix(&self.overridden(&["flake", "check", "--no-build", &place]))?;
         let shown = self.nix(&self.overridden(&["flake", "show", "--json", &place]))?;
         let shown: Value = serde_json::from_slice(&shown.stdout).map_err(|e| e.to_string())?;
-        for (output, names) in [
-            ("devShells", &["cpu", "default"][..]),
-            ("packages", &["container", "cuda", "libtorch", "python"]),
-            ("apps", &["bench-all", "default"]),
-            ("checks", &["format", "libtorch", "python", "toolchain"]),
+        let environments = self.environments().into_iter();
+        let pythons: Vec<String> = environments
+            .map(|(name, _)| format!("python-{name}"))
+            .collect();
+        for (output, names, has_pythons) in [
+            ("devShells", &["cpu", "default"][..], false),
+            ("packages", &["container", "cuda", "libtorch"], true),
+            ("apps", &["bench-all", "default"], false),
+            ("checks", &["format", "libtorch", "toolchain"], true),
         ] {
             let found = shown[output][SYSTEM].as_object();
             let found: Vec<&str> = found
                 .into_iter()
                 .flat_map(|names| names.keys().map(String::as_str))
                 .collect();
-            equal(output, &found.as_slice(), &names)?;
+            let mut names = names.to_vec();
+            if has_pythons {
+                names.extend(pythons.iter().map(String::as_str));
+            }
+            names.sort_unstable();
+            equal(output, &found, &names)?;
         }
         equal("formatter", &shown["formatter"][SYSTEM].is_object(), &true)
     }
 
     fn cuda_shell(&self) -> Result<(), String> {
         let shell = self.shell("default")?;
-        let (cuda, torch) = (self.locked_cuda(), self.locked("torch"));
+        let cuda = self.locked_cuda();
+        let torch = self.locked(LOCK, "torch").expect("the lock has it");
         equal("BENCH_NIX_SHELL", &shell.get("BENCH_NIX_SHELL"), &"default")?;
         let home = shell.get("CUDA_PATH");
         ends("CUDA_PATH", home, &format!("-cuda-{cuda}"))?;
@@ -207,12 +235,7 @@ impl Copy {
             .packages()
             .filter(|package| package.contains("-rust-"));
         equal("Rust toolchains in the shell", &rusts.count(), &1)?;
-        let python = shell.get("BENCH_VENV");
-        ends(
-            "BENCH_VENV",
-            python,
-            &format!("-torch-{}", self.locked("torch")),
-        )?;
+        self.pythons(shell)?;
         equal(
             "NIX_ENFORCE_NO_NATIVE",
             &shell.get("NIX_ENFORCE_NO_NATIVE"),
@@ -236,6 +259,30 @@ impl Copy {
         ends("LD_LIBRARY_PATH", path, "-vulkan-loader-0/lib")
     }
 
+    /// Check that a shell brings each environment, with the PyTorch of its lock.
+    fn pythons(&self, shell: &Shell) -> Result<(), String> {
+        let brought: Vec<&str> = shell.get("BENCH_VENV").split(':').collect();
+        let environments = self.environments();
+        equal(
+            "environments in BENCH_VENV",
+            &brought.len(),
+            &environments.len(),
+        )?;
+        for ((name, lock), python) in environments.iter().zip(brought) {
+            let begins = python.contains(&format!("-bench-python-{name}-3."));
+            equal(&format!("{python} is that of {lock}"), &begins, &true)?;
+            match self.locked(lock, "torch") {
+                Some(torch) => ends("BENCH_VENV", python, &format!("-torch-{torch}"))?,
+                None => equal(
+                    &format!("PyTorch in {python}"),
+                    &python.contains("torch-"),
+                    &false,
+                )?,
+            }
+        }
+        Ok(())
+    }
+
     /// Return a shell's variables.
     fn shell(&self, name: &str) -> Result<Shell, String> {
         let place = self.place(&format!("#devShells.{SYSTEM}.{name}"));
@@ -244,19 +291,20 @@ impl Copy {
         Ok(Shell(variables))
     }
 
-    /// Return the version of a package in the Python engines' lock.
-    fn locked(&self, package: &str) -> String {
-        let lock = std::fs::read_to_string(self.path("engines/pytorch/requirements.lock"));
+    /// Return the version of a package in a lock.
+    fn locked(&self, lock: &str, package: &str) -> Option<String> {
+        let lock = std::fs::read_to_string(self.path(lock));
         let lock = lock.expect("it was copied");
         let line = lock
             .lines()
             .find_map(|line| line.strip_prefix(&format!("{package}==")));
         let version = line.and_then(|rest| rest.split([' ', ';']).next());
-        version.expect("the lock has it").to_owned()
+        version.map(str::to_owned)
     }
 
     fn locked_cuda(&self) -> String {
-        let version = self.locked("nvidia-cuda-runtime-cu12");
+        let version = self.locked(LOCK, "nvidia-cuda-runtime-cu12");
+        let version = version.expect("the lock has it");
         let numbers: Vec<&str> = version.split('.').take(2).collect();
         numbers.join(".")
     }

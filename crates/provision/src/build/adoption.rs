@@ -43,9 +43,13 @@ fn of_program(repo: &Repo, id: &str, programs: &Programs, made: &Made) -> Adopti
     };
     let binary = made.program.files.first();
     match &made.how {
-        Build::Python { environment, .. } => {
-            let dir = python::environment_dir(repo, environment);
-            if let Some(packages) = python::packages_dir(&dir) {
+        Build::Python {
+            environment,
+            requirements,
+            ..
+        } => {
+            let dir = python::environment_dir(repo, environment, requirements);
+            if let Some(packages) = dir.and_then(|dir| python::packages_dir(&dir)) {
                 adoption.packages = installed(&packages);
                 adoption.packages_bytes = Some(bytes_in(&packages));
             }

@@ -142,7 +142,7 @@ mod tests {
         let shell = NixShell {
             name: "cpu".into(),
             pure: true,
-            venv: None,
+            venvs: Vec::new(),
         };
         let why = own(&repo, CMAKE_IN_WHEELS, Some(&shell)).unwrap_err();
         assert!(why.contains("shell cpu brings none"), "{why}");

@@ -9,15 +9,14 @@ use base::nix_shell::{self, NixShell};
 use base::repo::Repo;
 use harness::engine::{EngineFailure, Program};
 use indicatif::{ProgressBar, ProgressStyle};
-use schema::hash::sha256_hex;
 use std::cell::Cell;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The directory of the environment that libtorch is taken from where a build names none, and that
-/// the flake's shells bring, under the build directory.
+/// The directory of the environment that libtorch is taken from where a build names none, under the
+/// build directory.
 pub(super) const VENV: &str = "venv";
 
 thread_local! {
@@ -35,6 +34,7 @@ pub fn beside<T>(work: impl FnOnce() -> T) -> T {
 /// A Python environment in which programs run.
 pub struct Environment {
     name: String,
+    /// Its directory outside of the flake's shells.
     dir: PathBuf,
     requirements: PathBuf,
 }
@@ -44,7 +44,7 @@ impl Environment {
     pub fn new(repo: &Repo, name: &str, requirements: &str) -> Self {
         Self {
             name: name.to_owned(),
-            dir: environment_dir(repo, name),
+            dir: dir_outside(repo, name),
             requirements: repo.root.join(requirements),
         }
     }
@@ -55,16 +55,16 @@ impl Environment {
         if let Some(own) = self.of_the_user() {
             return own.is_ok();
         }
+        // The environments of the flake's shell come with their own Python.
+        if let Some(shell) = shell() {
+            return given(&shell, &self.requirements).is_ok();
+        }
         let Ok(text) = std::fs::read(&self.requirements) else {
             return false;
         };
-        match shell() {
-            // The environment of the flake's shell comes with its own Python.
-            Some(_) => environment_stamp::is_made_from(&self.dir, &text),
-            None => version_here().is_some_and(|version| {
-                environment_stamp::is_current(&self.dir, &text, &python(), version)
-            }),
-        }
+        version_here().is_some_and(|version| {
+            environment_stamp::is_current(&self.dir, &text, &python(), version)
+        })
     }
 
     /// The reason why the environment can't be had here, as far as that is known without making it.
@@ -73,7 +73,7 @@ impl Environment {
             return own.err().map(|failure| failure.reason);
         }
         if let Some(shell) = shell() {
-            let given = self.given(&shell);
+            let given = given(&shell, &self.requirements);
             return given.err().map(|failure| failure.reason);
         }
         if self.stands() {
@@ -84,13 +84,13 @@ impl Environment {
 
     /// The environment's directory: the user's, or the flake's inside its shell, else one that is
     /// made here.
-    fn provide(&self) -> Result<&Path, EngineFailure> {
+    fn provide(&self) -> Result<PathBuf, EngineFailure> {
         match (self.of_the_user(), shell()) {
             (Some(own), _) => own?,
-            (None, Some(shell)) => self.given(&shell)?,
+            (None, Some(shell)) => return given(&shell, &self.requirements),
             (None, None) => environment_at(&self.dir, &self.requirements)?,
         }
-        Ok(&self.dir)
+        Ok(self.dir.clone())
     }
 
     /// Whether the environment that the user names has a Python; `None` where none is named, or
@@ -98,18 +98,6 @@ impl Environment {
     fn of_the_user(&self) -> Option<Result<(), EngineFailure>> {
         let dir = named_environment::dir().filter(|_| self.name == VENV)?;
         Some(named_environment::check(&dir))
-    }
-
-    /// Check that a shell brings this environment: the flake has wheels for one environment alone.
-    fn given(&self, shell: &NixShell) -> Result<(), EngineFailure> {
-        if self.name != VENV {
-            return Err(unavailable(format!(
-                "the flake's shell {} brings no Python environment made from {}: leave the shell",
-                shell.name,
-                self.requirements.display()
-            )));
-        }
-        given(shell, &self.requirements).map(|_| ())
     }
 }
 
@@ -149,52 +137,59 @@ pub fn package_dir(venv: &Path, name: &str) -> Option<PathBuf> {
     dir.is_dir().then_some(dir)
 }
 
-/// The Nix shell whose environment is used; `None` outside of one, or where the user names a Python
+/// The Nix shell whose environments are used; `None` outside of one, or where the user names a Python
 /// by the variable [`PYTHON_ENV`], with which an environment is then made here.
 fn shell() -> Option<NixShell> {
     NixShell::current().filter(|_| std::env::var_os(PYTHON_ENV).is_none())
 }
 
-/// The directory, which may not exist yet, of the environment in `VENV`.
-pub fn venv_dir(repo: &Repo) -> PathBuf {
-    environment_dir(repo, VENV)
+/// The directory, which may not exist yet, of the environment in `VENV`, made from these
+/// requirements; `None` in a flake's shell that brings none made from them.
+pub fn venv_dir(repo: &Repo, requirements: &str) -> Option<PathBuf> {
+    environment_dir(repo, VENV, requirements)
 }
 
-/// The directory of an environment, which may not exist yet.
-pub fn environment_dir(repo: &Repo, name: &str) -> PathBuf {
-    let given = shell().and_then(|shell| shell.venv);
-    let given = given.or_else(named_environment::dir);
-    let given = given.filter(|_| name == VENV);
-    given.unwrap_or_else(|| repo.build_dir.join(name))
+/// The directory of the environment of this name, made from these requirements. Outside of the
+/// flake's shells it may not exist yet; `None` in a shell that brings none made from them.
+pub fn environment_dir(repo: &Repo, name: &str, requirements: &str) -> Option<PathBuf> {
+    match shell() {
+        Some(shell) => given(&shell, &repo.root.join(requirements)).ok(),
+        None => Some(dir_outside(repo, name)),
+    }
+}
+
+/// The directory of an environment outside of the flake's shells: the user's, or our own, which may
+/// not exist yet.
+fn dir_outside(repo: &Repo, name: &str) -> PathBuf {
+    let named = named_environment::dir().filter(|_| name == VENV);
+    named.unwrap_or_else(|| repo.build_dir.join(name))
 }
 
 /// The directory of an environment, which is made if it doesn't exist.
 pub fn environment(repo: &Repo, name: &str, requirements: &str) -> Result<PathBuf, EngineFailure> {
-    let environment = Environment::new(repo, name, requirements);
-    environment.provide().map(Path::to_owned)
+    Environment::new(repo, name, requirements).provide()
 }
 
-/// The directory of a shell's environment, if it was made from these requirements.
+/// The directory of that of a shell's environments which was made from these requirements.
 fn given(shell: &NixShell, requirements: &Path) -> Result<PathBuf, EngineFailure> {
     let name = &shell.name;
-    let Some(venv) = &shell.venv else {
+    if shell.venvs.is_empty() {
         return Err(unavailable(format!(
             "the flake's shell {name} brings no Python environment: {} is not set",
             nix_shell::VENV
         )));
-    };
-    let stamp = std::fs::read_to_string(venv.join(STAMP)).unwrap_or_default();
+    }
     let wanted = std::fs::read(requirements).map_err(|error| {
         unavailable(format!("{} can't be read: {error}", requirements.display()))
     })?;
-    if stamp.trim() != sha256_hex(&wanted) {
-        return Err(unavailable(format!(
-            "{}, which the flake's shell {name} brings, was not made from {}: leave the shell and enter it again",
-            venv.display(),
+    let mut venvs = shell.venvs.iter();
+    let found = venvs.find(|venv| environment_stamp::is_made_from(venv, &wanted));
+    found.cloned().ok_or_else(|| {
+        unavailable(format!(
+            "no Python environment that the flake's shell {name} brings was made from {}: leave the shell and enter it again",
             requirements.display()
-        )));
-    }
-    Ok(venv.clone())
+        ))
+    })
 }
 
 /// Make an environment if it doesn't exist or its requirements changed.
@@ -347,32 +342,33 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schema::hash::sha256_hex;
 
     #[test]
-    fn a_shell_brings_the_environment_of_this_checkout_or_none() {
+    fn a_shell_brings_the_environments_of_this_checkout_or_none() {
         let dir = tempfile::tempdir().unwrap();
         let lock = dir.path().join("a.lock");
         std::fs::write(&lock, "torch==1").unwrap();
         let mut shell = NixShell {
             name: "cpu".into(),
             pure: true,
-            venv: None,
+            venvs: Vec::new(),
         };
         let refused = |shell: &NixShell| given(shell, &lock).unwrap_err().reason;
         assert!(refused(&shell).contains("BENCH_VENV is not set"));
-        shell.venv = Some(dir.path().to_owned());
+        shell.venvs = ["one", "two"].map(|name| dir.path().join(name)).into();
         assert!(refused(&shell).contains("enter it again"));
-        std::fs::write(dir.path().join(STAMP), sha256_hex(b"torch==1")).unwrap();
-        assert_eq!(given(&shell, &lock).unwrap(), dir.path());
-        let other = Environment {
-            name: "venv-other".into(),
-            dir: dir.path().to_owned(),
-            requirements: lock.clone(),
-        };
-        let why = other.given(&shell).unwrap_err().reason;
-        assert!(why.contains("leave the shell"), "{why}");
+        for (venv, made_from) in shell.venvs.iter().zip(["torch==1", "torch==2"]) {
+            std::fs::create_dir(venv).unwrap();
+            std::fs::write(venv.join(STAMP), sha256_hex(made_from.as_bytes())).unwrap();
+        }
+        assert_eq!(given(&shell, &lock).unwrap(), shell.venvs[0]);
         std::fs::write(&lock, "torch==2").unwrap();
-        assert!(refused(&shell).contains("was not made from"));
+        assert_eq!(given(&shell, &lock).unwrap(), shell.venvs[1]);
+        std::fs::write(&lock, "torch==3").unwrap();
+        let why = refused(&shell);
+        assert!(why.contains("shell cpu brings was made from"), "{why}");
+        assert!(why.contains("a.lock: leave the shell"), "{why}");
     }
 
     /// Make a Python for tests: a shell script that makes environments. Its `pip` runs the script

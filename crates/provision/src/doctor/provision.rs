@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct Provision {
     /// The flake's shell, and whether programs of the host are on its `PATH`.
     pub nix_shell: String,
-    /// The Python environment of the engines.
+    /// The Python environment that brings libtorch where a build names no other.
     pub python: String,
     /// libtorch.
     pub libtorch: String,
@@ -28,10 +28,11 @@ pub struct Provision {
 
 impl Provision {
     pub(super) fn read(repo: &Repo, registry: Option<&Registry>, tools: &Tools) -> Self {
+        let lock = registry.and_then(Registry::python_requirements);
         let engines = registry.map_or(&[][..], |registry| registry.engines.as_slice());
         let found = Found {
             shell: NixShell::current(),
-            venv: build::venv_dir(repo),
+            venv: build::venv_dir(repo, lock.unwrap_or_default()),
             libtorch: build::libtorch_dir(),
             own_libtorch: engines.iter().filter_map(own_libtorch).collect(),
             cuda: build::cuda_home(repo),
@@ -52,7 +53,8 @@ fn own_libtorch(engine: &Engine) -> Option<(String, String)> {
 
 struct Found {
     shell: Option<NixShell>,
-    venv: PathBuf,
+    /// Absent where a shell brings none made from this checkout's lock.
+    venv: Option<PathBuf>,
     libtorch: Option<PathBuf>,
     /// Engines whose libtorch is another, each with the requirements that bring it.
     own_libtorch: Vec<(String, String)>,
@@ -75,7 +77,8 @@ impl Found {
             true => format!("{}, pure", shell.name),
             false => format!("{}, with programs of the host's on PATH", shell.name),
         });
-        let made = match self.venv.is_dir() || self.shell.is_some() {
+        let is_made = self.venv.as_ref().is_some_and(|dir| dir.is_dir());
+        let made = match is_made || self.shell.is_some() {
             true => "",
             false => " (made when it is needed)",
         };
@@ -87,7 +90,14 @@ impl Found {
         let others = others.map(|(name, lock)| format!("; for {name} that of {lock}"));
         Provision {
             nix_shell: shell.unwrap_or("none: the project provides what is missing".into()),
-            python: whose(&self.venv, "the project's own") + made,
+            python: match (&self.venv, &self.shell) {
+                (Some(dir), _) => whose(dir, "the project's own") + made,
+                (None, Some(shell)) => format!(
+                    "none: the {} shell brings none made from this checkout's lock",
+                    shell.name
+                ),
+                (None, None) => "none".into(),
+            },
             libtorch: others.fold(libtorch, |all, other| all + &other),
             cuda_toolkit: match (&self.cuda, &self.shell) {
                 (Some((home, true)), _) => format!("the project's own: {}", home.display()),
@@ -128,9 +138,9 @@ mod tests {
             shell: shell.map(|name| NixShell {
                 name: name.into(),
                 pure: false,
-                venv: None,
+                venvs: Vec::new(),
             }),
-            venv: "/no/venv".into(),
+            venv: Some("/no/venv".into()),
             libtorch: None,
             own_libtorch: Vec::new(),
             cuda: None,
@@ -178,6 +188,12 @@ mod tests {
         assert_eq!(words.cuda_toolkit, "none: the cpu shell brings none");
         assert_eq!(words.cmake, "the cpu shell's");
         assert_eq!(words.libclang, "none: the cpu shell brings none");
+        let stale = Found {
+            venv: None,
+            ..found(Some("cpu"))
+        };
+        let words = stale.in_words().python;
+        assert!(words.starts_with("none: the cpu shell"), "{words}");
         let cuda = Found {
             libtorch: Some("/l".into()),
             cuda: Some(("/c".into(), false)),
