@@ -137,8 +137,8 @@ pub fn package_dir(venv: &Path, name: &str) -> Option<PathBuf> {
     dir.is_dir().then_some(dir)
 }
 
-/// The Nix shell whose environments are used; `None` outside of one, or where the user names a Python
-/// by the variable [`PYTHON_ENV`], with which an environment is then made here.
+/// The Nix shell whose environments are used; `None` outside of one, or where the user names a
+/// Python by the variable [`PYTHON_ENV`], with which an environment is then made here.
 fn shell() -> Option<NixShell> {
     NixShell::current().filter(|_| std::env::var_os(PYTHON_ENV).is_none())
 }
