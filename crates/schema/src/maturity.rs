@@ -208,6 +208,11 @@ impl Maturity {
         self.engines.iter().find(|dossier| dossier.id == engine)
     }
 
+    /// The date on which a dossier of this file was read, `YYYY-MM-DD`.
+    pub fn read_of<'a>(&'a self, dossier: &'a Dossier) -> &'a str {
+        dossier.read.as_deref().unwrap_or(&self.read)
+    }
+
     fn fault(&self, registry: &Registry) -> Option<String> {
         if !is_date(&self.read) {
             return Some(format!("read = {:?} is no date YYYY-MM-DD", self.read));

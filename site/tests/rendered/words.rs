@@ -184,15 +184,15 @@ fn what_engines_offer_beyond_speed_stands_beside_a_choice_and_changes_none() {
     let engines = world.registry.engines.iter();
     let dossiers = engines.map(|engine| Dossier {
         id: engine.id.clone(),
+        read: Some("2026-01-03".into()),
         ..known.clone()
     });
     world.maturity.engines = dossiers.collect();
     let pages = checked(&world);
     let guide = text_of(&pages, "guide.html");
     let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said = "newest release candle-core 0.11.1 of 2026-01-01, 7 stable releases in the year \
-                before 2026-01-02; server: none (synthetic); nothing was read on batching and \
-                devices.";
+    let said = "newest candle-core 0.11.1 of 2026-01-01, 7 stable releases in the year before \
+                2026-01-03; server: none (synthetic); nothing was read on batching and devices.";
     let taken = |guide: &str| -> Vec<String> {
         let after = guide.split(" Take ").skip(1);
         let target = |after: &str| after.split(' ').next().unwrap_or_default().to_owned();

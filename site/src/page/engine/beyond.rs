@@ -52,7 +52,7 @@ pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Beyond> {
         read: fact.read.clone(),
     };
     Some(Beyond {
-        read: dossier.read.as_ref().unwrap_or(&known.read).clone(),
+        read: known.read_of(dossier).to_owned(),
         releases: releases(dossier, measured_in_any(shown, all, engine)),
         releases_source: dossier.releases_source.clone(),
         facts: facts.into_iter().map(fact).collect(),

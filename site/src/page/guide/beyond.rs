@@ -57,11 +57,12 @@ fn offer(shown: &Shown, target: &str, role: String) -> Option<Offer> {
     // A hidden engine need not have a page.
     let engine = shown.input.registry.engine(id).filter(|e| !e.hidden)?;
     let all = shown.input.maturity?;
+    let dossier = all.dossier(id)?;
     Some(Offer {
         name: engine.name.clone(),
         role,
         path: format!("{}#beyond", engine_path(id)),
-        words: words(all.dossier(id)?, &all.read),
+        words: words(dossier, all.read_of(dossier)),
     })
 }
 
@@ -76,7 +77,7 @@ fn words(dossier: &Dossier, read: &str) -> String {
         (None, _) => format!("no release by {read}"),
         (Some(latest), package) => {
             let newest = of_date(latest);
-            let newest = format!("newest release {package} {newest}").replace("  ", " ");
+            let newest = format!("newest {package} {newest}").replace("  ", " ");
             format!("{newest}, {in_a_year} in the year before {read}")
         }
     };
