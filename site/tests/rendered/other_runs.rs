@@ -38,7 +38,7 @@ fn a_case_that_only_another_run_has_stands_below_its_pair() {
     without(&mut world.runs[0], "memory");
     let same_model = page(&world);
     assert!(same_model.contains("A row that names a run is a comparison within that run"));
-    assert!(same_model.contains(", but in rows that name their run"));
+    assert!(same_model.contains(", except in rows that name their run"));
     assert!(!same_model.contains(ANOTHER_MODEL), "{same_model}");
     let found = memory_ratios(&same_model);
     // Three sizes against all but itself and Burn, which has no number.

@@ -390,8 +390,8 @@ pub fn not_shown(shown: &Shown, except: &str) -> String {
         ),
     };
     format!(
-        "What this does not show: another machine or another model than {}{except} (a small one \
-         fits in caches that a large one does not), any metric but the one that leads each \
+        "What this does not show: another machine or another model than {} (a small one fits in \
+         caches that a large one does not){except}, any metric but the one that leads each \
          scenario, and equality where it says “undecided”: that is no evidence against it, not \
          proof of it. Targets of different precision do not do equal work.{own}",
         plan.model

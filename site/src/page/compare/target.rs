@@ -138,7 +138,7 @@ pub fn page(shown: &Shown, pairs: &AllPairs, runs: &OtherRuns, target: &Target) 
     }
     let except = match listed_of_others {
         0 => "",
-        _ => ", but in rows that name their run",
+        _ => ", except in rows that name their run",
     };
     TargetPage {
         frame: shown.frame(
