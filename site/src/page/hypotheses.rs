@@ -188,7 +188,7 @@ fn why_open(findings: &[Finding]) -> String {
     let mut parts: Vec<String> = Vec::new();
     if undecided > 0 {
         parts.push(format!(
-            "the intervals of {} of {} allow either ({} within by value alone), and more launches would narrow them",
+            "the intervals of {} of {} allow either (values within the bound: {}), and more launches would narrow them",
             fmt::count(undecided as u64),
             plural(numbers, "number", "numbers"),
             fmt::count(open().filter(|e| e.beyond <= 1.0).count() as u64)
@@ -410,8 +410,8 @@ mod tests {
         let all = [finding(first, 0), finding(vec![number(open, 0.8)], 2)];
         assert_eq!(
             why_open(&all),
-            "It stays open: the intervals of 3 of 4 numbers allow either (2 within by value \
-             alone), and more launches would narrow them; without a number: 2 cells."
+            "It stays open: the intervals of 3 of 4 numbers allow either (values within the \
+             bound: 2), and more launches would narrow them; without a number: 2 cells."
         );
         let within = vec![number(Verdict::Confirmed, 0.5)];
         assert_eq!(

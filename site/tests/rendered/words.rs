@@ -326,8 +326,8 @@ fn an_open_prediction_says_what_keeps_it_open() {
         max: None,
     };
     let text = words(&world, "hypotheses.html");
-    let said = "It stays open: the intervals of 1 of 1 number allow either (1 within by value \
-                alone), and more launches would narrow them.";
+    let said = "It stays open: the intervals of 1 of 1 number allow either (values within the \
+                bound: 1), and more launches would narrow them.";
     assert!(text.contains(said), "{text}");
     let (open, said) = ("? inconclusive", "It stays open: ");
     assert_eq!(text.matches(said).count(), text.matches(open).count());
