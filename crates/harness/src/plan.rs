@@ -280,6 +280,7 @@ mod tests {
             backend: backend.into(),
             precision: "f32".into(),
             weights: "model.safetensors".into(),
+            kv: None,
             hidden,
         }
     }

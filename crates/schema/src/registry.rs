@@ -6,11 +6,13 @@ mod build;
 mod device;
 mod instrument;
 pub mod isa;
+mod kv;
 
 pub use architectures::ANY_ARCHITECTURE;
 pub use build::{Build, CargoBuild, Libtorch, Need};
 pub use device::{Device, DeviceKind};
 pub use instrument::{Handicap, Instrument};
+pub use kv::{KvFormat, kv_bits};
 
 use crate::error::{DataError, all_fit, fits, read_checked};
 use isa::IsaLadder;
@@ -159,6 +161,10 @@ pub struct TargetEntry {
     pub precision: String,
     /// Weight file inside the model's directory.
     pub weights: String,
+    /// Number format of its keys and values; absent: it declares none. A target whose engine
+    /// reports another size of the cache is `wrong_output`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv: Option<KvFormat>,
     /// Model architectures, as in [`Engine::architectures`], where this target runs others than its
     /// engine; empty: the engine's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -187,6 +193,9 @@ pub struct Target {
     pub precision: String,
     /// Weight file.
     pub weights: String,
+    /// Number format of its keys and values, as in [`TargetEntry::kv`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv: Option<KvFormat>,
     /// Whether it is chosen only by name.
     #[serde(default)]
     pub hidden: bool,
@@ -317,6 +326,7 @@ impl Registry {
                     backend: entry.backend.clone(),
                     precision: entry.precision.clone(),
                     weights: entry.weights.clone(),
+                    kv: entry.kv,
                     hidden: engine.hidden || entry.hidden,
                 });
             }

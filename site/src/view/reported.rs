@@ -1,11 +1,12 @@
-//! What an engine's program reports of itself, in words: its build and how it batches, and in which
-//! run; up to where its outputs were verified; and which instructions of the processor its library
-//! was kept from.
+//! What an engine's program reports of itself, in words: its build, how it batches and how it keeps
+//! keys and values, and in which run; up to where its outputs were verified; and which instructions
+//! of the processor its library was kept from.
 
 use crate::view::Shown;
 use crate::view::cells::status_words;
 use schema::launch_log::LaunchLog;
 use schema::record::{IsaLimit, Status, VerifyRecord};
+use schema::registry::{Target, kv_bits};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,6 +78,35 @@ pub fn verified_scope(record: &VerifyRecord) -> String {
         Some(positions) => format!("{}, up to {positions} positions", record.scope),
         None => format!("{}, no position", record.scope),
     }
+}
+
+/// Bits per key or value in the target's cache, scales included, as the target reports it; `None`
+/// where it reports nothing or the model isn't known.
+pub fn reported_kv_bits(shown: &Shown, target: &str) -> Option<String> {
+    let facts = &shown.run.header.provenance.facts;
+    let mut logs = shown.run.launches.iter();
+    let log = logs.find(|log| log.launch.target == target && log.ready.is_some())?;
+    let bits = kv_bits(facts, log.ready.as_ref()?.kv_bytes_per_token)?;
+    (bits > 0.0).then(|| match bits.fract() < 0.05 {
+        true => format!("{bits:.0}"),
+        false => format!("{bits:.1}"),
+    })
+}
+
+/// The number format of a target's keys and values, where it isn't that of its weights: the one
+/// that the target declares or, where it declares none, the bits that its engine reports.
+pub fn other_kv(shown: &Shown, target: &Target) -> Option<String> {
+    if let Some(declared) = target.kv {
+        let id = declared.id();
+        return (id != target.precision).then(|| id.to_owned());
+    }
+    let bits = reported_kv_bits(shown, &target.id)?;
+    let of_weights = match target.precision.as_str() {
+        "f32" => "32",
+        "f16" | "bf16" => "16",
+        _ => "",
+    };
+    (bits != of_weights).then(|| format!("{bits} bits, as the engine reports"))
 }
 
 /// The instruction limits of a target's launches and verification, each once.

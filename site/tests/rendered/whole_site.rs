@@ -1,10 +1,11 @@
 //! What holds for the site as a whole: its five destinations, search and feed; and facts about
 //! engines beyond what runs measure.
 
-use crate::common::{render, run, usual, usual_site, world};
-use crate::html::{html_of, texts};
+use crate::common::{World, render, run, usual, usual_site, world};
+use crate::html::{html_of, texts, words};
 use crate::report::rows;
-use crate::several::{with_copy, without};
+use crate::several::{large, with_copy, without};
+use schema::registry::KvFormat;
 use schema::run::Run;
 
 #[test]
@@ -198,4 +199,39 @@ fn a_published_site_has_a_feed_of_its_runs() {
         feed.contains("<link href=\"https://a.example/b/run/"),
         "{feed}"
     );
+}
+
+#[test]
+fn keys_and_values_in_another_format_than_the_weights_stand_beside_the_target() {
+    let mut world = usual();
+    large(&mut world, 0);
+    let run_page = format!("run/{}.html", world.runs[0].header.id);
+    let pages = [run_page.as_str(), "engine/candle.html"];
+    let declared = |world: &mut World, kv: Option<KvFormat>| {
+        let targets = &mut world.runs[0].header.plan.targets;
+        targets.iter_mut().for_each(|target| target.kv = kv);
+    };
+    declared(&mut world, Some(KvFormat::F16));
+    for path in pages {
+        let text = words(&world, path);
+        assert!(text.contains("keys and values in f16"), "{path}: {text}");
+    }
+    assert!(words(&world, "guide.html").contains("Keys and values f16 Weight file"));
+    // In f32 they are what the weights of f32 targets are.
+    declared(&mut world, Some(KvFormat::F32));
+    let text = words(&world, &run_page);
+    assert!(!text.contains("candle.cpu.f32 keys and values"), "{text}");
+    assert!(text.contains("candle.cpu.q8_0 keys and values in f32"), "{text}");
+    // A run whose targets declared nothing has what their engines report, 4096 bytes.
+    declared(&mut world, None);
+    for path in pages {
+        assert!(!words(&world, path).contains("keys and values in"), "{path}");
+    }
+    let facts = &mut world.runs[0].header.provenance.facts;
+    facts.insert("model_kv_values_per_token".into(), "2048".into());
+    for path in pages {
+        let text = words(&world, path);
+        let said = "keys and values in 16 bits, as the engine reports";
+        assert!(text.contains(said), "{path}: {text}");
+    }
 }

@@ -152,6 +152,21 @@ fn a_fault_while_timed_costs_its_own_cells_only() {
 }
 
 #[test]
+fn a_target_whose_cache_is_not_of_the_format_that_it_declares_is_not_timed() {
+    let checkout = Checkout::with(&["forgets"]);
+    let variant = "variant = \"forgets\"\n";
+    checkout.registry(|all| all.replace(variant, &format!("{variant}kv = \"f16\"\n")));
+    let (output, run) = checkout.bench(&[]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let record = &run.verify["fake+forgets.cpu.f32"];
+    assert_eq!(record.status, Status::WrongOutput, "{}", record.reason);
+    let said = "1024 bytes of them per token, which is 4.0 bits each";
+    assert!(record.reason.ends_with(said), "{}", record.reason);
+    let mut timed = run.launches.iter().map(|log| log.launch.target.as_str());
+    assert!(timed.all(|target| target == "fake.cpu.f32"));
+}
+
+#[test]
 fn a_judge_that_dies_among_many_questions_keeps_what_it_judged_and_another_go_ends_it() {
     let checkout = Checkout::with(&["crash"]);
     let registry = std::fs::read_to_string(checkout.path("engines/engines.toml"));

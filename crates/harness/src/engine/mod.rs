@@ -2,11 +2,13 @@
 //!
 //! `start` starts a program with a restricted environment, `process` owns its pipes and its end,
 //! `unread` buffers its output, `life` opens and closes a program of any protocol, `session` speaks
-//! the engines' protocol, `load` says what is to be loaded, and `isa` limits the instructions of its
-//! libraries; `scripted` has engines for tests. No module knows which engine it talks to.
+//! the engines' protocol, `load` says what is to be loaded, `kv` checks the declared format of keys
+//! and values, and `isa` limits the instructions of its libraries; `scripted` has engines for tests.
+//! No module knows which engine it talks to.
 
 pub(crate) mod events;
 pub mod isa;
+pub(crate) mod kv;
 pub(crate) mod life;
 pub mod load;
 pub mod process;

@@ -13,7 +13,7 @@ use super::weights::Weights;
 use super::{Ended, Stage, scenario, told};
 use crate::engine::load::load_for_cases;
 use crate::engine::session::{Session, Timeouts};
-use crate::engine::{self, EngineFailure, Program};
+use crate::engine::{self, EngineFailure, Program, kv};
 use crate::recorder::Recorder;
 use crate::telemetry::peak_rss_bytes;
 use anyhow::Result;
@@ -339,7 +339,11 @@ fn open(
         )
     };
     let timeouts = Timeouts::new(context.stage.plan, context.stage.control);
-    Session::open_watched(context.program, &load, &timeouts)
+    let session = Session::open_watched(context.program, &load, &timeouts)?;
+    match kv::check(context.target, context.stage.model_dir, &session.loaded) {
+        Ok(()) => Ok(session),
+        Err(failure) => Err(failure.with_stderr(session.abort())),
+    }
 }
 
 /// A sink that records requests, shows them, and passes their stamps to the audit.

@@ -9,7 +9,7 @@ use super::setup::{GateSetup, judge};
 use super::{batch, gate, lengths, prefix, repeats, told};
 use crate::engine::load::load_request;
 use crate::engine::session::Session;
-use crate::engine::{EngineFailure, Program};
+use crate::engine::{EngineFailure, Program, kv};
 use schema::golden::GoldenPrompt;
 use schema::record::{Status, VerifyRecord};
 use schema::registry::Target;
@@ -79,6 +79,9 @@ fn ask(
         .map_err(|error| EngineFailure::new(Status::Unavailable, format!("{error:#}")))?;
     let load = load_request(target, setup.model_dir, setup.threads, longest, max_batch);
     let mut session = Session::open(program, &load, &setup.timeouts)?;
+    if let Err(failure) = kv::check(target, setup.model_dir, &session.loaded) {
+        return Err(failure.with_stderr(session.abort()));
+    }
     let scope = if session.hello.capabilities.score {
         "logits"
     } else {

@@ -289,3 +289,21 @@ fn a_list_of_architectures_that_cannot_be_meant_is_refused() {
         assert!(error.contains(why), "{error}");
     }
 }
+
+#[test]
+fn a_target_has_the_format_of_keys_and_values_that_it_declares() {
+    let plain = r#"precision = "f32", weights = "w" }"#;
+    let with = |kv: &str| {
+        let own = format!(r#"precision = "f32", weights = "w", kv = "{kv}" }}"#);
+        load(&ENGINE.replacen(plain, &own, 1))
+    };
+    let targets = with("f16").expect("it is sound").targets();
+    let declared: Vec<Option<KvFormat>> = targets.iter().map(|target| target.kv).collect();
+    assert_eq!(declared, [Some(KvFormat::F16), None, None]);
+    assert!(with("f8").is_err());
+    // A plan of before has no such field, and stays as it was to the byte.
+    let plan = serde_json::to_string(&targets[1]).expect("it is JSON");
+    assert!(!plan.contains("kv"), "{plan}");
+    let read: Target = serde_json::from_str(&plan).expect("it is a target");
+    assert_eq!(read, targets[1]);
+}

@@ -14,8 +14,8 @@ use crate::view::frame::Frame;
 use crate::view::paths::{engine_path, scenario_path};
 use crate::view::place::{RunLine, publishable};
 use crate::view::reported::{
-    batching_words, build_facts, in_run, instruction_limits_of, logs_of, reporting_run,
-    verified_scope,
+    batching_words, build_facts, in_run, instruction_limits_of, logs_of, other_kv,
+    reported_kv_bits, reporting_run, verified_scope,
 };
 use crate::view::speed_up::speed_up;
 use crate::view::{Shown, case_label, maturity};
@@ -67,6 +67,8 @@ struct TargetView {
     backend: String,
     precision: String,
     weights: String,
+    /// The number format of keys and values, where it isn't that of the weights.
+    other_kv: Option<String>,
     kv_bits: Option<String>,
     verified: String,
     verified_ok: bool,
@@ -220,7 +222,8 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
         backend: target.backend.clone(),
         precision: target.precision.clone(),
         weights: target.weights.clone(),
-        kv_bits: kv_bits(shown, &target.id),
+        other_kv: other_kv(shown, target),
+        kv_bits: reported_kv_bits(shown, &target.id),
         verified: match verify {
             Some(record) => verified_scope(record),
             None => "not verified in this run".into(),
@@ -230,19 +233,4 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
         isa: instruction_limits_of(shown, &target.id),
         results,
     }
-}
-
-/// Bits per key or value in the target's cache, scales included, as the target reports it; `None`
-/// where it reports nothing or the model isn't known.
-fn kv_bits(shown: &Shown, target: &str) -> Option<String> {
-    let facts = &shown.run.header.provenance.facts;
-    let values: f64 = facts.get("model_kv_values_per_token")?.parse().ok()?;
-    let mut logs = shown.run.launches.iter();
-    let log = logs.find(|log| log.launch.target == target && log.ready.is_some())?;
-    let bytes = log.ready.as_ref()?.kv_bytes_per_token;
-    let bits = 8.0 * bytes as f64 / values;
-    (bytes > 0 && values > 0.0).then(|| match bits.fract() < 0.05 {
-        true => format!("{bits:.0}"),
-        false => format!("{bits:.1}"),
-    })
 }

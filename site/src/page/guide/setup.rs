@@ -6,7 +6,7 @@ use crate::fmt::{self, Unit};
 use crate::page::cost::loads::UTILISATION;
 use crate::page::cost::prices::{Machine, dollars, with_interval};
 use crate::view::cells::{flag, status_words};
-use crate::view::reported::{batching_words, build_facts, verified_scope};
+use crate::view::reported::{batching_words, build_facts, other_kv, verified_scope};
 use crate::view::{Shown, case_label, maturity};
 use crate::words::{by_key, plural};
 use schema::adoption::Adoption;
@@ -87,6 +87,10 @@ pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, Str
         own("Version", version.unwrap_or_default()),
         own("Backend", target.backend.clone()),
         own("Precision", target.precision.clone()),
+        own(
+            "Keys and values",
+            other_kv(shown, target).unwrap_or_default(),
+        ),
         own("Weight file", target.weights.clone()),
         own("Threads", plan.threads.to_string()),
         own(

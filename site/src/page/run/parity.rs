@@ -5,7 +5,7 @@ use super::LISTED_MAX;
 use crate::fmt;
 use crate::view::Shown;
 use crate::view::cells::swatch;
-use crate::view::reported::verified_scope;
+use crate::view::reported::{other_kv, verified_scope};
 use crate::words::plural;
 use schema::golden::Limit;
 use schema::record::{CheckRecord, Status};
@@ -17,6 +17,8 @@ use std::cmp::Reverse;
 pub struct ParityRow {
     swatch: String,
     target: String,
+    /// The number format of keys and values, where it isn't that of the weights.
+    other_kv: Option<String>,
     ok: bool,
     scope: String,
     kl: String,
@@ -65,6 +67,7 @@ pub fn rows(shown: &Shown) -> Vec<ParityRow> {
             ParityRow {
                 swatch: swatch(shown, &target.id),
                 target: target.id.clone(),
+                other_kv: other_kv(shown, target),
                 ok: record.is_some_and(|record| record.status == Status::Ok),
                 scope: record.map_or("not verified".into(), verified_scope),
                 kl: record

@@ -19,6 +19,7 @@ pub fn registry() -> Registry {
         backend: backend.into(),
         precision: precision.into(),
         weights: "model.safetensors".into(),
+        kv: None,
         architectures: Vec::new(),
         hidden: false,
         seen_by: Vec::new(),
