@@ -5,7 +5,8 @@
 //! every other turn. The result is the ratio of neighbouring turns, so that differences between two
 //! processes of one program (such as memory layout, which made 4 %) affect both. Each process gives
 //! one value, and the interval is over processes. The time of a commit is measured separately, in
-//! this process: it is a few stores into memory, too little to be seen in a request.
+//! this process: it is a few stores into memory, too little to be seen in a request. So is the CPU
+//! time of the thread that reads, by the kernel's clock of that thread.
 
 use anyhow::{Context, Result, bail};
 use base::exclusive;
@@ -28,6 +29,8 @@ use std::time::Duration;
 
 /// Largest increase of a request's time by watching that is acceptable (percent).
 const PERCENT_MAX: f64 = 0.5;
+/// Largest CPU time of the thread that looks that is acceptable (percent of a core).
+const CORE_PERCENT_MAX: f64 = 0.2;
 /// A model that needs no download, and on which a token takes the least time.
 const MODEL: &str = "tiny-llama";
 /// Pairs of turns in a process; one turn of each pair is watched.
@@ -55,13 +58,17 @@ pub fn command(repo: &Repo, processes: u32, json: bool) -> Result<ExitCode> {
     let commit_ns = commit_ns()?;
     let mut logs = Vec::new();
     let mut request_ns = Vec::new();
+    let mut core_percents = Vec::new();
     for n in 0..processes {
         base::interrupt::check()?;
-        let (log, mean_ns) = asked.log_ratio(u64::from(n))?;
-        logs.push(log);
-        request_ns.push(mean_ns);
+        let measured = asked.measure(u64::from(n))?;
+        logs.push(measured.log_ratio);
+        request_ns.push(measured.request_ns);
+        core_percents.push(measured.core_percent);
     }
     let interval = stats::ci::mean_interval(&logs).context("the ratios are no numbers")?;
+    let core = stats::ci::mean_interval(&core_percents);
+    let core = core.context("the thread's CPU times are no numbers")?;
     let request_ns = stats::describe::median(&request_ns).context("the requests took no time")?;
     let commits = 100.0 * f64::from(NEW_TOKENS) * commit_ns / request_ns;
     let percent = |log: f64| 100.0 * log.exp_m1() + commits;
@@ -75,18 +82,25 @@ pub fn command(repo: &Repo, processes: u32, json: bool) -> Result<ExitCode> {
             "{}",
             json!({
                 "target": target.id, "processes": processes, "percent": value, "ci95": [low, high],
-                "percent_max": PERCENT_MAX, "commit_ns": commit_ns, "request_ns": request_ns
+                "percent_max": PERCENT_MAX, "commit_ns": commit_ns, "request_ns": request_ns,
+                "core_percent": core.mean, "core_ci95": [core.low, core.high],
+                "core_percent_max": CORE_PERCENT_MAX
             })
         ),
         false => println!(
             "Being watched costs a request of {} {value:+.2} % [{low:+.2}, {high:+.2}] of its time \
              (mean of {processes} processes, {} requests each; {commits:.4} % of it are commits, \
-             {commit_ns:.0} ns a token; it may take {PERCENT_MAX} %)",
+             {commit_ns:.0} ns a token; it may take {PERCENT_MAX} %)\n\
+             The thread that looks takes {:.3} % [{:.3}, {:.3}] of a core while it watches (it may \
+             take {CORE_PERCENT_MAX} %)",
             target.id,
-            2 * TURNS * REQUESTS as u64
+            2 * TURNS * REQUESTS as u64,
+            core.mean,
+            core.low,
+            core.high
         ),
     }
-    Ok(match low > PERCENT_MAX {
+    Ok(match low > PERCENT_MAX || core.low > CORE_PERCENT_MAX {
         true => ExitCode::from(3),
         false => ExitCode::SUCCESS,
     })
@@ -112,6 +126,16 @@ fn commit_ns() -> Result<f64> {
     Ok(took_ns as f64 / f64::from(COMMITS))
 }
 
+/// What one process showed.
+struct Measured {
+    /// Median over its pairs of turns of ln(watched ÷ not watched).
+    log_ratio: f64,
+    /// A request's mean time where nothing watches (ns).
+    request_ns: f64,
+    /// Mean over its watched turns of the CPU time of the thread that looks (percent of a core).
+    core_percent: f64,
+}
+
 /// A program with the requests that its processes answer.
 struct Asked<'a> {
     program: &'a Program,
@@ -131,22 +155,23 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Start a process. Return the median over its pairs of turns of ln(watched ÷ not watched), and
-    /// a request's mean time (ns).
-    fn log_ratio(&self, seed: u64) -> Result<(f64, f64)> {
+    /// Start a process, and watch it in every other turn.
+    fn measure(&self, seed: u64) -> Result<Measured> {
         let timeouts = Timeouts::outside_a_run(Duration::from_secs(60), Duration::from_secs(60));
         let mut session = Session::open_watched(self.program, &self.load, &timeouts)?;
         if session.ring().is_none() {
             bail!("there is no room in memory for the ring that tokens are committed to");
         }
         let mut audit = Audit::new(&session, seed);
-        let (mut logs, mut total_ns) = (Vec::new(), 0.0);
+        let (mut logs, mut total_ns, mut core_percents) = (Vec::new(), 0.0, Vec::new());
         // The first pair is not counted, because it warms up the process.
         for turn in 0..=TURNS {
             let mut audited_turn = |session: &mut Session| -> Result<f64> {
                 audit.begin();
                 audit.watch();
                 let mean = self.turn(session);
+                audit.pause();
+                core_percents.extend(audit.core_share().map(|share| 100.0 * share));
                 audit.end();
                 mean
             };
@@ -164,8 +189,13 @@ impl<'a> Asked<'a> {
             }
         }
         session.close()?;
-        let log = stats::describe::median(&logs).context("the requests took no time")?;
-        Ok((log, total_ns / TURNS as f64))
+        let log_ratio = stats::describe::median(&logs).context("the requests took no time")?;
+        let core_percent = stats::describe::mean(&core_percents);
+        Ok(Measured {
+            log_ratio,
+            request_ns: total_ns / TURNS as f64,
+            core_percent: core_percent.context("nothing was watched")?,
+        })
     }
 
     /// Send all prompts, one after the other; return the mean time to an answer (ns).

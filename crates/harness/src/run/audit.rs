@@ -8,6 +8,7 @@
 
 use crate::arrivals::exponential;
 use crate::engine::session::Session;
+use base::cpu_time;
 use base::random::SplitMix64;
 use protocol::clock::now_ns;
 use protocol::witness::{ENTRIES, Entry, PIECE, Ring};
@@ -47,6 +48,8 @@ struct Look {
 struct Seen {
     looks: Vec<Look>,
     watched_ns: u64,
+    /// CPU time of the thread that looks, in that time.
+    cpu_ns: u64,
     /// The number of commits before the case; `entries` are those from there on, in order.
     begin: u64,
     entries: Vec<Entry>,
@@ -94,7 +97,8 @@ impl Audit {
         let mut random = SplitMix64(self.seed);
         let (stop, stopped) = channel();
         let look = move || {
-            let begin_ns = now_ns();
+            let cpu_ns = || cpu_time::of_thread().unwrap_or(0);
+            let (begin_ns, begin_cpu_ns) = (now_ns(), cpu_ns());
             loop {
                 let gap = Duration::from_secs_f64(exponential(&mut random) / LOOKS_PER_S);
                 if stopped.recv_timeout(gap) != Err(RecvTimeoutError::Timeout) {
@@ -103,6 +107,7 @@ impl Audit {
                 seen.look(&ring);
             }
             seen.watched_ns += now_ns() - begin_ns;
+            seen.cpu_ns += cpu_ns().saturating_sub(begin_cpu_ns);
             seen
         };
         self.watching = Some((stop, std::thread::spawn(look)));
@@ -118,6 +123,13 @@ impl Audit {
             is_lost: true,
             ..Seen::default()
         });
+    }
+
+    /// The CPU time of the thread that looked since the case began, as a share of a core; `None`
+    /// where nothing was watched. To be asked between [`Audit::pause`] and [`Audit::end`].
+    pub fn core_share(&self) -> Option<f64> {
+        let watched_ns = self.seen.watched_ns as f64;
+        (watched_ns > 0.0).then(|| self.seen.cpu_ns as f64 / watched_ns)
     }
 
     /// Keep the stamps of a request that was answered.
@@ -412,8 +424,13 @@ mod tests {
         let ring = Arc::new(Ring::create(file.as_file()).unwrap());
         let mut audit = Audit::of_ring(Some(Arc::clone(&ring)), false, 1);
         audit.begin();
+        assert_eq!(audit.core_share(), None);
         audit.watch();
+        std::thread::sleep(Duration::from_millis(100));
         audit.pause();
+        // Sleeping takes no CPU time, but every look takes some.
+        let share = audit.core_share().expect("it was watched");
+        assert!(share > 0.0 && share < 0.5, "{share}");
         let found = audit.end().unwrap();
         assert_eq!((found.first.tokens, found.uncommitted), (0, 0));
         audit.begin();
