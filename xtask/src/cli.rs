@@ -124,7 +124,7 @@ enum Verb {
     Compare(compare::Options),
     /// Put the shards of one plan together into one run. The shards aren't changed.
     #[command(
-        after_help = "Example:\n  cargo xtask bench --shard 1/2 --out shards   # and 2/2, here or on another machine\n  cargo xtask merge shards/*"
+        after_help = "Example:\n  cargo xtask bench --shard 1/2 --out shards   # and 2/2 with its --prompt-seed, here or elsewhere\n  cargo xtask merge shards/*"
     )]
     Merge(merge::Options),
     /// Do a run again from its record alone, judge every cell as `compare` does, and say what

@@ -87,10 +87,13 @@ pub struct Options {
     /// Complete an interrupted run: its id, name, path, or `latest`.
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
-    /// Measure the i-th of n parts of the plan (whole blocks), to be merged with the others. Shards
-    /// ask prompts of the profile's seed; a whole run draws a new one.
+    /// Measure the i-th of n parts of the plan (whole blocks), to be merged with the others.
     #[arg(long, value_name = "I/N", conflicts_with = "resume")]
     pub shard: Option<Shard>,
+    /// With --shard: the seed of the prompts, the same for all shards. The first shard draws one
+    /// where none is given, and prints it; every other one needs it.
+    #[arg(long, value_name = "N", requires = "shard", conflicts_with = "resume")]
+    pub prompt_seed: Option<u64>,
     /// Measure the cells that this run of the same plan had time for (id, name, path or `latest`);
     /// by default a pilot decides which.
     #[arg(long, value_name = "RUN", conflicts_with = "resume")]

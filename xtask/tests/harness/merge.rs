@@ -3,7 +3,7 @@
 
 use crate::checkout::{Checkout, ended, says, text};
 use crate::compare::xtask;
-use crate::synthetic::{Synthetic, hash, undrawn};
+use crate::synthetic::{Synthetic, hash, reseeded};
 use runs::results::Results;
 use schema::budget::{Budget, OverBudget};
 use schema::key::CellKey;
@@ -67,8 +67,14 @@ fn two_shards_merged_are_the_whole_plan() {
     let (whole, _) = bench(&[]);
     let (one, said) = bench(&["--shard", "1/2"]);
     assert!(said.contains("This is shard 1/2"), "{said}");
-    let (two, _) = bench(&["--shard", "2/2"]);
-    let plan = undrawn(&whole.header.plan);
+    let seed = one.header.plan.prompt_seed;
+    assert!(seed.is_some() && seed != whole.header.plan.prompt_seed);
+    let seed = seed.map(|seed| seed.to_string()).unwrap_or_default();
+    assert!(said.contains(&format!("--prompt-seed {seed}\n")), "{said}");
+    let apart = checkout.xtask(&["bench", "--profile", "test", "--shard", "2/2"], &[]);
+    says(&text(&apart), &["give it the --prompt-seed that shard 1/2 prints"]);
+    let (two, _) = bench(&["--shard", "2/2", "--prompt-seed", &seed]);
+    let plan = reseeded(&whole.header.plan, one.header.plan.prompt_seed);
     assert_eq!(one.header.plan, plan);
     assert_eq!(one.header.plan_sha256, hash(&plan));
     let blocks = |run: &Run| -> BTreeSet<u32> {
@@ -335,7 +341,10 @@ fn a_shard_decides_as_another_did_where_it_is_told_to() {
     let (one, said) = bench(&["--shard", "1/2"]);
     assert!(said.contains("Pilot: fake.cpu.f32"), "{said}");
     let one = one.expect("it was recorded");
-    let (two, said) = bench(&["--shard", "2/2", "--budget-from", &one.header.id]);
+    let seed = one.header.plan.prompt_seed.map(|seed| seed.to_string());
+    let seed = seed.expect("it was drawn");
+    let second = ["--shard", "2/2", "--prompt-seed", &seed];
+    let (two, said) = bench(&[&second[..], &["--budget-from", &one.header.id]].concat());
     let two = two.expect("it was recorded");
     assert!(!said.contains("Pilot:"), "{said}");
     assert_eq!(two.header.origin.budget_from, Some(one.header.id.clone()));

@@ -107,16 +107,33 @@ fn every_scheduler_names_the_shard_in_its_own_way() {
         ("JOB_COMPLETION_INDEX", "2"),
         ("SHARDS", "5"),
         ("OUT", "records"),
+        ("PROMPT_SEED", "7"),
     ];
     assert_eq!(
         said(&pod),
-        ("--shard 3/5 --out records/3-of-5".into(), Some(0))
+        (
+            "--shard 3/5 --prompt-seed 7 --out records/3-of-5".into(),
+            Some(0)
+        )
     );
     let minutes = [pod.as_slice(), &[("MINUTES", "9"), ("PROFILE", "gpu")]].concat();
     assert_eq!(
         said(&minutes).0,
-        "--shard 3/5 --profile gpu --stop-after 9 --out records/3-of-5"
+        "--shard 3/5 --prompt-seed 7 --profile gpu --stop-after 9 --out records/3-of-5"
     );
+    // Without a given seed, all that share a disk have the one that the first of them drew.
+    let seed_of = |index: &str| {
+        let (words, status) = said(&[("JOB_COMPLETION_INDEX", index), pod[1], ("OUT", "drawn")]);
+        assert_eq!(status, Some(0), "{words}");
+        let after = words.split_once("--prompt-seed ").map(|(_, after)| after);
+        let seed = after.and_then(|after| after.split(' ').next()?.parse::<u32>().ok());
+        seed.unwrap_or_else(|| panic!("there is no seed: {words}"))
+    };
+    let first = seed_of("4");
+    assert_eq!([seed_of("0"), seed_of("1"), seed_of("4")], [first; 3]);
+    let left = std::fs::read_dir(dir.path().join("drawn")).expect("it was made");
+    let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["prompt-seed"]);
     let plain = [("SHARD_INDEX", "1"), ("SHARDS", "2")];
     assert_eq!(said(&plain).0, "--shard 1/2 --out shards/1-of-2");
     // A run that has begun is resumed, whatever profile it has.

@@ -215,12 +215,11 @@ pub fn hash(plan: &Plan) -> String {
     sha256_hex(&serde_json::to_vec(plan).expect("it is JSON"))
 }
 
-/// Return the plan of a whole run as its shards have it: without a seed for prompts of its own,
-/// because shards must use the same prompts.
-pub fn undrawn(plan: &Plan) -> Plan {
+/// Return the plan of a whole run with the seed of other prompts, such as its shards have together.
+pub fn reseeded(plan: &Plan, prompt_seed: Option<u64>) -> Plan {
     assert!(plan.prompt_seed.is_some(), "a whole run draws its prompts");
     Plan {
-        prompt_seed: None,
+        prompt_seed,
         ..plan.clone()
     }
 }

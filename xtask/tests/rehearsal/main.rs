@@ -146,7 +146,10 @@ fn the_whole_gpu_profile_is_measured_merged_and_shown() {
 
     run(&["bench", "--profile", "test", "--shard", "1/2"]);
     let first = checkout.latest().expect("a run was recorded");
-    run(&["bench", "--profile", "test", "--shard", "2/2"]);
+    let seed = first.header.plan.prompt_seed.map(|seed| seed.to_string());
+    let seed = seed.expect("the first shard draws it");
+    let second = ["--shard", "2/2", "--prompt-seed", &seed];
+    run(&[&["bench", "--profile", "test"], &second[..]].concat());
     let second = checkout.latest().expect("a run was recorded");
     let ids = [first.header.id.as_str(), second.header.id.as_str()];
     run(&["merge", ids[0], ids[1]]);

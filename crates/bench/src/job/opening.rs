@@ -84,6 +84,8 @@ pub fn planned(
     }
     plan.until = until(&plan, options)?;
     plan.micro = micro::plan(&profile, &repo.suites()?, &programs, choice)?;
+    // Refused here already, so that a dry run says it too; `create` draws the seed.
+    prompt_seed(&plan, options)?;
     // Ids of any moment, machine and parts are as long.
     let stamp = "00000000-000000";
     let id = run_id(stamp, &plan.profile, "0000", options.shard);
@@ -163,7 +165,7 @@ pub(crate) fn create(
     planned: Planned,
 ) -> Result<Opened> {
     let (profile, mut plan, decided) = (planned.profile, planned.plan, planned.decided);
-    plan.prompt_seed = prompt_seed(&plan, options);
+    plan.prompt_seed = prompt_seed(&plan, options)?;
     forecast::consent(&profile, options)?;
     let look = FirstLook::new(repo, registry, runs_dir, &profile, options)?;
     let origin = Origin {
@@ -181,14 +183,22 @@ pub(crate) fn create(
     begin(repo, registry, runs_dir, decided, look.as_ref())
 }
 
-/// Draw a seed for the prompts that are generated, so that no engine can have prepared for them.
-/// Machines that measure shards can't agree on a seed but must use the same prompts, so shards use
-/// the plan's seed.
-fn prompt_seed(plan: &Plan, options: &Options) -> Option<u64> {
-    let mut scenarios = plan.scenarios.iter();
-    let is_drawn = options.shard.is_none() && scenarios.any(|s| s.prompts.is_generated());
-    // The system's randomness, which seeds the hash maps of the standard library.
-    is_drawn.then(|| RandomState::new().hash_one(std::process::id()) >> 32)
+/// Return the seed for the prompts that are generated: the one that was given or a drawn one, so
+/// that no engine can have prepared for them. Machines that measure shards must use the same
+/// prompts but can't agree on a seed, so a shard after the first is refused without one.
+fn prompt_seed(plan: &Plan, options: &Options) -> Result<Option<u64>> {
+    if !plan.scenarios.iter().any(|s| s.prompts.is_generated()) {
+        return Ok(None);
+    }
+    match (options.prompt_seed, options.shard) {
+        (Some(given), _) => Ok(Some(given)),
+        (None, Some(shard)) if shard.index() > 1 => bail!(
+            "--shard {shard}: all shards must ask the same prompts: give it the --prompt-seed that shard 1/{} prints as it begins, or give all of them one that you drew",
+            shard.count()
+        ),
+        // The system's randomness, which seeds the hash maps of the standard library.
+        (None, _) => Ok(Some(RandomState::new().hash_one(std::process::id()) >> 32)),
+    }
 }
 
 /// What a run will measure, before anything is built or measured.
@@ -216,6 +226,11 @@ pub(crate) fn begin(
     preflight::check(repo, registry, &plan)?.refuse()?;
     eprintln!("{}", headline(&plan));
     tell_prompts(&plan);
+    if let (Some(shard), Some(seed)) = (origin.shard, plan.prompt_seed) {
+        eprintln!(
+            "The prompts of shard {shard} are of seed {seed}: all other shards need --prompt-seed {seed}"
+        );
+    }
     watch::emit(Event::Title(title(&plan)));
     let building = Building::new(repo, registry, &plan, look, &decided.named)?;
     eprint!("{}", building.announcement());
@@ -360,18 +375,28 @@ mod tests {
     use harness::plan::example::plan;
 
     #[test]
-    fn a_run_draws_its_prompts_and_a_shard_does_not() {
+    fn a_run_draws_its_prompts_and_later_shards_need_those_of_the_first() {
         let (one, whole) = (plan(), Options::default());
-        let seeds = [prompt_seed(&one, &whole), prompt_seed(&one, &whole)];
-        assert!(seeds[0].is_some() && seeds[0] != seeds[1], "{seeds:?}");
-        let shard = Options {
-            shard: Some("1/2".parse().unwrap()),
+        let shard = |which: &str, prompt_seed| Options {
+            shard: Some(which.parse().unwrap()),
+            prompt_seed,
             ..Options::default()
         };
-        assert_eq!(prompt_seed(&one, &shard), None);
+        for options in [&whole, &shard("1/2", None)] {
+            let seeds = [(); 2].map(|()| prompt_seed(&one, options).unwrap());
+            assert!(seeds[0].is_some() && seeds[0] != seeds[1], "{seeds:?}");
+        }
+        let error = prompt_seed(&one, &shard("2/2", None)).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("--prompt-seed that shard 1/2 prints"), "{said}");
+        for which in ["1/2", "2/2"] {
+            assert_eq!(prompt_seed(&one, &shard(which, Some(7))).unwrap(), Some(7));
+        }
         let mut nothing = plan();
         nothing.scenarios.clear();
-        assert_eq!(prompt_seed(&nothing, &whole), None);
+        for options in [&whole, &shard("2/2", None), &shard("2/2", Some(7))] {
+            assert_eq!(prompt_seed(&nothing, options).unwrap(), None);
+        }
     }
 
     #[test]
