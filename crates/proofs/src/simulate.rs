@@ -1,6 +1,9 @@
 //! `cargo xtask simulate`: tests the statistics on data whose truth is known, at every profile's
-//! sizes. `stats::simulate` does the arithmetic; this module chooses the sizes and writes the table
-//! and the file that the methodology page prints.
+//! sizes. `stats::simulate` does the arithmetic; this module chooses the sizes and writes the
+//! tables and the file that the methodology page prints.
+
+mod percentiles;
+mod table;
 
 use anyhow::Result;
 use base::files::write_whole;
@@ -10,6 +13,7 @@ use schema::simulation::{Outcome, PowerRow, ShapeRow, Simulation, SimulationRow,
 use stats::simulate::{
     DIFFERENCE, LAG1, LOG_STDDEV, SHAPES_DIFFERENCE, Setting, Shape, simulate, simulate_launches,
 };
+use stats::simulate_percentile::PERCENTILES_ICC;
 use stats::simulate_until::{UntilSetting, simulate_until};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -23,8 +27,16 @@ const LAUNCH_SPREADS: [f64; 6] = [0.005, 0.01, 0.015, 0.02, 0.03, 0.05];
 /// Widths (± percent) until which simulated runs add blocks, each with a standard deviation of
 /// launches (of the logarithm) that takes some blocks to reach them.
 const UNTIL: [(f64, f64); 4] = [(5.0, 0.02), (5.0, 0.05), (5.0, 0.1), (1.0, 0.01)];
-/// Number of cells of such a run, and whether each is compared with another cell.
-const CELLS: [(u32, bool); 3] = [(1, false), (10, false), (10, true)];
+/// Number of cells of such a run, whether each is compared with another cell, and, where A/A pairs
+/// run in the same blocks, how much each name's own factor varies, as a part of the width.
+const CELLS: [(u32, bool, Option<f64>); 5] = [
+    (1, false, None),
+    (10, false, None),
+    (10, true, None),
+    (10, true, Some(0.0)),
+    // As much as the smallest difference that matters there.
+    (10, true, Some(0.5)),
+];
 /// Most blocks of such a run.
 const BLOCKS_MAX: u32 = 40;
 /// The range that the coverage of 95 % intervals must be in.
@@ -32,8 +44,16 @@ const COVERAGE: std::ops::RangeInclusive<f64> = 0.93..=0.97;
 /// The range for a run of one cell that adds blocks until its interval is narrow enough: it stops
 /// where the launches happen to agree. The methodology page states this cost.
 const COVERAGE_ALONE: std::ops::RangeInclusive<f64> = 0.90..=0.97;
+/// The range where A/A pairs enlarge errors: their factor is 1 or more, so it only widens.
+const COVERAGE_PAIRS: std::ops::RangeInclusive<f64> = 0.93..=1.0;
+/// The range where each name has a factor of its own: the median of six pairs knows it roughly (by
+/// itself it would cover a normal error in about 90 %), and a run stops where it happens to be
+/// small.
+const COVERAGE_NAMED: std::ops::RangeInclusive<f64> = 0.80..=1.0;
 /// Largest share of equal targets that may be called different.
 const FALSE_POSITIVE_MAX: f64 = 0.05;
+/// What a share of false positives is of.
+const CALLED_DIFFERENT: &str = "equal targets are called different";
 
 /// What the command line says.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -56,8 +76,14 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     if options.write {
         write_whole(&repo.simulation_path(), &text)?;
     }
-    print!("{}", if options.json { text } else { table(&result) });
-    Ok(match broken(&result).is_empty() {
+    let broken = broken(&result);
+    let mut tables = table::table(&result);
+    for line in &broken {
+        tables.push_str(&format!("\nNot kept: {line}"));
+    }
+    tables.push('\n');
+    print!("{}", if options.json { text } else { tables });
+    Ok(match broken.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(3),
     })
@@ -119,12 +145,14 @@ pub fn run(sizes: &Sizes, experiments: u32) -> Simulation {
                 });
             }
         }
-        for ((cells, compared), (percent, spread)) in
+        for ((cells, compared, own), (percent, spread)) in
             CELLS.into_iter().flat_map(|n| UNTIL.map(|of| (n, of)))
         {
+            let pairs = own.map(|own| own * percent / 100.0);
             let run = UntilSetting {
                 cells,
                 compared,
+                pairs,
                 invocations,
                 blocks_max: BLOCKS_MAX,
                 percent,
@@ -134,6 +162,7 @@ pub fn run(sizes: &Sizes, experiments: u32) -> Simulation {
                 until.push(UntilRow {
                     cells,
                     compared,
+                    pairs,
                     invocations,
                     percent,
                     launch_log_stddev: spread,
@@ -162,6 +191,8 @@ pub fn run(sizes: &Sizes, experiments: u32) -> Simulation {
         shapes_difference: SHAPES_DIFFERENCE,
         shapes,
         until,
+        percentiles_icc: PERCENTILES_ICC,
+        percentiles: percentiles::simulate(sizes.keys(), experiments, SEED),
     }
 }
 
@@ -183,14 +214,21 @@ pub fn broken(result: &Simulation) -> Vec<String> {
         broken.extend(false_verdicts(&place, &found));
     }
     for row in &result.until {
-        let promised = match row.cells {
-            1 => COVERAGE_ALONE,
-            _ => COVERAGE,
+        let promised = match (row.cells, row.pairs) {
+            (1, _) => COVERAGE_ALONE,
+            (_, None) => COVERAGE,
+            (_, Some(own)) if own > 0.0 => COVERAGE_NAMED,
+            (_, Some(_)) => COVERAGE_PAIRS,
         };
+        let pairs = row.pairs.map(|own| {
+            let own = 100.0 * own;
+            format!(" with A/A pairs and names that differ by {own:.1} %,")
+        });
         let place = format!(
-            "{} cells{} from {} blocks until ±{} %, launches that vary by {} %",
+            "{} cells{}{} from {} blocks until ±{} %, launches that vary by {} %",
             row.cells,
             if row.compared { ", compared," } else { "" },
+            pairs.unwrap_or_default(),
             row.invocations,
             row.percent,
             100.0 * row.launch_log_stddev,
@@ -199,7 +237,13 @@ pub fn broken(result: &Simulation) -> Vec<String> {
             let covered = 100.0 * row.found.coverage;
             broken.push(format!("{place}: the 95 % intervals cover {covered:.1} %"));
         }
+        let wrong = row.found.false_positive.unwrap_or(0.0);
+        if wrong > FALSE_POSITIVE_MAX {
+            let wrong = 100.0 * wrong;
+            broken.push(format!("{place}: {wrong:.1} % of {CALLED_DIFFERENT}"));
+        }
     }
+    broken.extend(percentiles::broken(&result.percentiles));
     // Irregular launches spoil the intervals of means, as the methodology page says, but verdicts
     // must hold.
     for row in &result.shapes {
@@ -211,7 +255,7 @@ pub fn broken(result: &Simulation) -> Vec<String> {
 
 fn false_verdicts(place: &str, found: &Outcome) -> Vec<String> {
     let said = [
-        (found.false_positive, "equal targets are called different"),
+        (found.false_positive, CALLED_DIFFERENT),
         (
             found.false_equal,
             "targets 5 % apart are called equal within 5 %",
@@ -223,91 +267,11 @@ fn false_verdicts(place: &str, found: &Outcome) -> Vec<String> {
         .collect()
 }
 
-fn table(result: &Simulation) -> String {
-    let percent = |share: f64| format!("{:.1}", 100.0 * share);
-    let mut text = format!(
-        "{} experiments a row, seed {}: log-normal samples (σ of the logarithm {}), lag-1 \
-         autocorrelation {}. Shares in %; a true difference of {} %.\n\n\
-         launches requests  ICC  coverage  false: test  verdict  found: test  verdict  profiles\n",
-        result.experiments,
-        result.seed,
-        result.log_stddev,
-        result.lag1,
-        100.0 * result.difference
-    );
-    for row in &result.rows {
-        let shares = match row.found {
-            None => "  one launch gives neither interval nor verdict      ".into(),
-            Some(f) => format!(
-                "{:>8}  {:>11}  {:>7}  {:>11}  {:>7}",
-                percent(f.coverage),
-                percent(f.false_positive_test),
-                percent(f.false_positive),
-                percent(f.power_test),
-                percent(f.power)
-            ),
-        };
-        text.push_str(&format!(
-            "{:>8} {:>8}  {:>3}  {shares}  {}\n",
-            row.invocations,
-            row.requests,
-            row.icc,
-            row.profiles.join(" ")
-        ));
-    }
-    let line = |f: &Outcome| {
-        format!(
-            "{:>8}  {:>11}  {:>7}  {:>11}  {:>7}  {:>5}  {:>7}",
-            percent(f.coverage),
-            percent(f.false_positive_test),
-            percent(f.false_positive),
-            percent(f.power_test),
-            percent(f.power),
-            percent(f.equal),
-            percent(f.false_equal)
-        )
-    };
-    let columns = "coverage  false: test  verdict  found: test  verdict  equal  wrongly";
-    text.push_str(&format!("\nlaunches  CV of launches  {columns}\n"));
-    for row in &result.power {
-        let (spread, found) = (percent(row.launch_log_stddev), line(&row.found));
-        text.push_str(&format!("{:>8}  {spread:>14}  {found}\n", row.invocations));
-    }
-    text.push_str(&format!(
-        "\nA true difference of {} %.\n\nlaunches  {columns}\n",
-        100.0 * result.shapes_difference
-    ));
-    for row in &result.shapes {
-        let found = line(&row.found);
-        text.push_str(&format!("{:>8}  {found}  {}\n", row.invocations, row.shape));
-    }
-    text.push_str("\nUntil all cells are narrow enough, or their ratios to others (R).\n\ncells  from  until  CV of launches  blocks  gave up  coverage  of the widest  found: verdict\n");
-    for row in &result.until {
-        text.push_str(&format!(
-            "{:>4}{}  {:>4}  ±{:>2} %  {:>14}  {:>6.1}  {:>7}  {:>8}  {:>13}  {:>14}\n",
-            row.cells,
-            if row.compared { "R" } else { " " },
-            row.invocations,
-            row.percent,
-            percent(row.launch_log_stddev),
-            row.found.blocks,
-            percent(row.found.gave_up),
-            percent(row.found.coverage),
-            percent(row.found.coverage_widest),
-            row.found.power.map_or(String::new(), percent)
-        ));
-    }
-    for line in broken(result) {
-        text.push_str(&format!("\nNot kept: {line}"));
-    }
-    text + "\n"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use schema::error::read_json;
-    use schema::simulation::UntilOutcome;
+    use schema::simulation::{PercentileOutcome, PercentileRow, UntilOutcome};
 
     #[test]
     fn the_committed_file_is_of_todays_profiles_and_statistics() {
@@ -372,14 +336,50 @@ mod tests {
             };
             let old = file.until.iter().find(same).expect(again);
             let shares = |of: UntilOutcome| {
-                let power = of.power.unwrap_or(0.0);
+                let [wrong, power] = [of.false_positive, of.power].map(|of| of.unwrap_or(0.0));
                 let blocks = of.blocks / f64::from(BLOCKS_MAX);
-                [blocks, of.gave_up, of.coverage, of.coverage_widest, power]
+                let (all, widest) = (of.coverage, of.coverage_widest);
+                [blocks, of.gave_up, all, widest, wrong, power]
             };
             let mut pairs = shares(row.found).into_iter().zip(shares(old.found));
             let near = pairs.all(|(a, b)| (a - b).abs() <= 0.002);
             assert!(near, "{row:?} {old:?}: {again}");
         }
+        assert_eq!(file.percentiles_icc, PERCENTILES_ICC, "{again}");
+        let rerun = percentiles::simulate(today.keys(), file.experiments, SEED);
+        assert_eq!(rerun.len(), file.percentiles.len(), "{again}");
+        for (row, old) in rerun.iter().zip(&file.percentiles) {
+            // As shares of all experiments.
+            let shares = |of: PercentileOutcome| {
+                let half_width = of.half_width_percent / 100.0;
+                [of.given, of.given * of.coverage, half_width]
+            };
+            let near = match (row.found, old.found) {
+                (Some(a), Some(b)) => {
+                    let mut pairs = shares(a).into_iter().zip(shares(b));
+                    pairs.all(|(a, b)| (a - b).abs() <= 0.002)
+                }
+                (a, b) => a == b,
+            };
+            let size = |of: &PercentileRow| (of.invocations, of.requests, of.slow, of.percentile);
+            let near = near && size(row) == size(old);
+            assert!(near, "{row:?} {old:?}: {again}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_goes_on_may_not_call_equal_targets_different() {
+        let repo = Repo::find().unwrap();
+        let mut file: Simulation = read_json(&repo.simulation_path()).unwrap();
+        file.rows.clear();
+        file.shapes.clear();
+        file.until.retain(|row| row.compared);
+        file.until.truncate(1);
+        file.until[0].found.false_positive = Some(0.06);
+        file.percentiles.clear();
+        let broken = broken(&file);
+        assert_eq!(broken.len(), 1, "{broken:?}");
+        assert!(broken[0].ends_with("6.0 % of equal targets are called different"));
     }
 
     /// Another math library may give a logarithm with another last bit, which changes an experiment

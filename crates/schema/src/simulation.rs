@@ -28,6 +28,42 @@ pub struct Simulation {
     /// Rows on runs that add blocks, one for every width they go on for, and variation between
     /// launches.
     pub until: Vec<UntilRow>,
+    /// Share of the variance that lies between launches in `percentiles`.
+    #[serde(default)]
+    pub percentiles_icc: f64,
+    /// Rows on the intervals of percentiles, for every size of experiment, share of slow launches
+    /// and percentile that a page may print.
+    #[serde(default)]
+    pub percentiles: Vec<PercentileRow>,
+}
+
+/// Results for the interval of a percentile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PercentileRow {
+    /// Number of launches per target.
+    pub invocations: u32,
+    /// Number of samples per launch.
+    pub requests: u32,
+    /// Share of the launches that take 1.7 times as long, 0…1.
+    pub slow: f64,
+    /// The percentile, 50 for the median.
+    pub percentile: u8,
+    /// Outcomes; absent where no experiment has an interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<PercentileOutcome>,
+}
+
+/// Outcomes for the interval of a percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PercentileOutcome {
+    /// Share of the experiments that have an interval, 0…1.
+    pub given: f64,
+    /// Share of those whose 95 % interval holds the truth, 0…1.
+    pub coverage: f64,
+    /// Median of half the width of these intervals, in percent of the percentile.
+    pub half_width_percent: f64,
 }
 
 /// Results for one size of experiment at one intraclass correlation.
@@ -78,6 +114,11 @@ pub struct UntilRow {
     /// that of the ratio.
     #[serde(default)]
     pub compared: bool,
+    /// For compared cells, where A/A pairs in the same blocks enlarge the errors of ratios: the
+    /// standard deviation of the logarithm of the factor that each name has of its own in all
+    /// blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<f64>,
     /// Number of blocks before the first look.
     pub invocations: u32,
     /// Half the width that is narrow enough, in percent of the value.
@@ -101,6 +142,9 @@ pub struct UntilOutcome {
     pub coverage: f64,
     /// Share of intervals that held the truth among the cells that were the widest at the end, 0…1.
     pub coverage_widest: f64,
+    /// For compared cells: share of the equal ones that were called different, 0…1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub false_positive: Option<f64>,
     /// For compared cells: share of the true differences of twice `percent` that were found, 0…1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<f64>,

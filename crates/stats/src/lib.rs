@@ -41,6 +41,7 @@ mod samples;
 mod scaling;
 pub mod sequence;
 pub mod simulate;
+pub mod simulate_percentile;
 pub mod simulate_until;
 pub mod slowdown;
 pub mod stationarity;

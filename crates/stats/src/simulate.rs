@@ -37,7 +37,7 @@ pub const SHAPES_DIFFERENCE: f64 = 0.2;
 /// equality within the usual one.
 const EQUAL_WITHIN: f64 = 1.05;
 /// Number of A/A pairs in an experiment: those of two targets in three cases.
-const PAIRS: usize = 6;
+pub(crate) const PAIRS: usize = 6;
 /// Standard deviation of the logarithm of a launch's statistic in awkward shapes.
 const SHAPES_STDDEV: f64 = 0.03;
 /// Number of launches over which the truth is averaged: its error is then under a hundredth of any
@@ -124,7 +124,7 @@ impl Shape {
 }
 
 /// Factor by which a slow launch takes longer.
-const SLOW_TIMES: f64 = 1.7;
+pub(crate) const SLOW_TIMES: f64 = 1.7;
 
 /// Simulate `experiments` of one setting; `None` with a single launch, which gives neither an
 /// interval nor a verdict. The draws depend on the seed and the setting.
@@ -273,16 +273,20 @@ fn launch_median(setting: &Setting, random: &mut Random) -> f64 {
 
 /// Return the median of one launch's samples, without the launch's own factor.
 fn course_median(setting: &Setting, random: &mut Random) -> f64 {
+    median(&course(setting, random))
+        .expect("exponentials of moderate numbers are finite, and there is one")
+}
+
+/// Draw one launch's samples, without the launch's own factor.
+pub(crate) fn course(setting: &Setting, random: &mut Random) -> Vec<f64> {
     let (_, within) = spreads(setting);
     let mut course = Autoregression::new(LAG1, random);
-    let samples: Vec<f64> = (0..setting.requests)
-        .map(|_| {
-            let sample = (within * course.state).exp();
-            course.go_on(random);
-            sample
-        })
-        .collect();
-    median(&samples).expect("exponentials of moderate numbers are finite, and there is one")
+    let sample = |_| {
+        let sample = (within * course.state).exp();
+        course.go_on(random);
+        sample
+    };
+    (0..setting.requests).map(sample).collect()
 }
 
 /// An autoregression of order 1, of variance 1.
@@ -309,12 +313,13 @@ pub(crate) fn drifted(by: f64, random: &mut Random) -> f64 {
 }
 
 /// Return the standard deviations of the logarithm between launches, and within one.
-fn spreads(setting: &Setting) -> (f64, f64) {
+pub(crate) fn spreads(setting: &Setting) -> (f64, f64) {
     let part = |share: f64| LOG_STDDEV * share.sqrt();
     (part(setting.icc), part(1.0 - setting.icc))
 }
 
-fn key(setting: &Setting) -> u64 {
+/// Return a number of the setting, to which the seed is added.
+pub(crate) fn key(setting: &Setting) -> u64 {
     let size = u64::from(setting.invocations) << 32 | u64::from(setting.requests);
     size ^ setting.icc.to_bits()
 }

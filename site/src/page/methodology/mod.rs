@@ -9,7 +9,7 @@ use crate::page::scenario::{MetricWords, words};
 use crate::view::frame::Frame;
 use crate::view::{paths, place};
 use crate::{Input, fmt, markdown};
-use schema::simulation::{PowerRow, ShapeRow, Simulation, SimulationRow, UntilRow};
+use schema::simulation::{PercentileRow, PowerRow, ShapeRow, Simulation, SimulationRow, UntilRow};
 use schema::train::{Shipped, Written};
 use serde::Serialize;
 use stats::analysis::MetricId;
@@ -140,6 +140,12 @@ pub struct SimulationView {
     shapes_difference: String,
     shapes: Vec<Vec<String>>,
     until: Vec<Vec<String>>,
+    /// How to read the rows with A/A pairs; `None` where there are none.
+    until_reading: Option<String>,
+    percentiles: Vec<Vec<String>>,
+    /// How to read `percentiles`; `None` without a slow launch.
+    percentiles_reading: Option<String>,
+    percentiles_icc: String,
 }
 
 #[derive(Serialize)]
@@ -163,7 +169,49 @@ pub fn trial(simulation: &Simulation) -> SimulationView {
         shapes_difference: fmt::percent(simulation.shapes_difference),
         shapes: simulation.shapes.iter().map(shape).collect(),
         until: simulation.until.iter().map(until).collect(),
+        until_reading: until_reading(&simulation.until),
+        percentiles: simulation.percentiles.iter().map(percentile).collect(),
+        percentiles_reading: percentiles_reading(&simulation.percentiles),
+        percentiles_icc: simulation.percentiles_icc.to_string(),
     }
+}
+
+/// Return the smallest and the largest of some shares in words; `None` of none.
+fn range(shares: impl Iterator<Item = f64> + Clone) -> Option<String> {
+    let least = fmt::percent(shares.clone().reduce(f64::min)?);
+    let most = fmt::percent(shares.reduce(f64::max)?);
+    Some(match least == most {
+        true => least,
+        false => format!("{least} to {most}"),
+    })
+}
+
+fn until_reading(rows: &[UntilRow]) -> Option<String> {
+    let named = |row: &&UntilRow| row.pairs.is_some_and(|own| own > 0.0);
+    let named = || rows.iter().filter(named).map(|row| row.found);
+    let wrong = named().filter_map(|found| found.false_positive);
+    Some(format!(
+        "Six A/A pairs know only roughly how large the factors are that names have of their own: \
+         the intervals of such a run held the truth in {}, and equal cells were called different \
+         in {}.",
+        range(named().map(|found| found.coverage))?,
+        range(wrong)?
+    ))
+}
+
+fn percentiles_reading(rows: &[PercentileRow]) -> Option<String> {
+    let tail = |is_slow: bool| {
+        let of = move |row: &&PercentileRow| row.percentile == 90 && (row.slow > 0.0) == is_slow;
+        let found = rows.iter().filter(of).filter_map(|row| row.found);
+        range(found.map(|found| found.coverage))
+    };
+    Some(format!(
+        "A run has the interval of a tail only where its launches agree, so it is to be trusted \
+         where launches vary alike: that of p90 then held the truth in {}, and in {} where some \
+         launches are slow.",
+        tail(false)?,
+        tail(true)?
+    ))
 }
 
 fn about(simulation: &Simulation) -> String {
@@ -229,9 +277,14 @@ fn until(row: &UntilRow) -> Vec<String> {
     let found = &row.found;
     vec![
         format!("±{} %", row.percent),
-        match row.compared {
-            true => format!("{} compared", row.cells),
-            false => row.cells.to_string(),
+        match (row.compared, row.pairs) {
+            (false, _) => row.cells.to_string(),
+            (true, None) => format!("{} compared", row.cells),
+            (true, Some(own)) if own > 0.0 => {
+                let own = fmt::percent(own);
+                format!("{} compared, A/A pairs, names ±{own}", row.cells)
+            }
+            (true, Some(_)) => format!("{} compared, A/A pairs", row.cells),
         },
         fmt::percent(row.launch_log_stddev),
         row.invocations.to_string(),
@@ -239,7 +292,21 @@ fn until(row: &UntilRow) -> Vec<String> {
         fmt::percent(found.gave_up),
         fmt::percent(found.coverage),
         fmt::percent(found.coverage_widest),
+        found.false_positive.map_or(fmt::NONE.into(), fmt::percent),
         found.power.map_or(fmt::NONE.into(), fmt::percent),
+    ]
+}
+
+fn percentile(row: &PercentileRow) -> Vec<String> {
+    let share = |of: Option<f64>| of.map_or(fmt::NONE.into(), fmt::percent);
+    let found = row.found;
+    vec![
+        format!("{} × {}", row.invocations, row.requests),
+        fmt::percent(row.slow),
+        format!("p{}", row.percentile),
+        fmt::percent(found.map_or(0.0, |found| found.given)),
+        share(found.map(|found| found.coverage)),
+        share(found.map(|found| found.half_width_percent / 100.0)),
     ]
 }
 

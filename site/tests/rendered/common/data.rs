@@ -9,7 +9,8 @@ use schema::prices::{Api, Dated, Electricity, Kind, Offer, Prices, Source};
 use schema::registry::{Build, CargoBuild, Engine, Registry, Target, TargetEntry};
 use schema::scenario::{Axis, LoadShape, Scenario};
 use schema::simulation::{
-    Outcome, PowerRow, ShapeRow, Simulation, SimulationRow, UntilOutcome, UntilRow,
+    Outcome, PercentileOutcome, PercentileRow, PowerRow, ShapeRow, Simulation, SimulationRow,
+    UntilOutcome, UntilRow,
 };
 use std::collections::BTreeMap;
 
@@ -272,7 +273,7 @@ pub fn adapters() -> AdapterCosts {
     }
 }
 
-/// Results with a size without and one with a finding, and one row of power.
+/// Results with a size without and one with a finding, and a row or two of all else.
 pub fn simulation() -> Simulation {
     let found = Outcome {
         coverage: 0.951,
@@ -310,6 +311,7 @@ pub fn simulation() -> Simulation {
         }],
         until: vec![UntilRow {
             compared: true,
+            pairs: Some(0.025),
             cells: 10,
             invocations: 5,
             percent: 5.0,
@@ -319,8 +321,23 @@ pub fn simulation() -> Simulation {
                 gave_up: 0.0,
                 coverage: 0.94,
                 coverage_widest: 0.9,
+                false_positive: Some(0.031),
                 power: Some(0.83),
             },
         }],
+        percentiles_icc: 0.1,
+        percentiles: [(0.0, 0.937), (0.25, 0.282)]
+            .map(|(slow, coverage)| PercentileRow {
+                invocations: 5,
+                requests: 20,
+                slow,
+                percentile: 90,
+                found: Some(PercentileOutcome {
+                    given: 0.64,
+                    coverage,
+                    half_width_percent: 12.3,
+                }),
+            })
+            .to_vec(),
     }
 }
