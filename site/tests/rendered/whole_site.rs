@@ -221,11 +221,17 @@ fn keys_and_values_in_another_format_than_the_weights_stand_beside_the_target() 
     declared(&mut world, Some(KvFormat::F32));
     let text = words(&world, &run_page);
     assert!(!text.contains("candle.cpu.f32 keys and values"), "{text}");
-    assert!(text.contains("candle.cpu.q8_0 keys and values in f32"), "{text}");
+    assert!(
+        text.contains("candle.cpu.q8_0 keys and values in f32"),
+        "{text}"
+    );
     // A run whose targets declared nothing has what their engines report, 4096 bytes.
     declared(&mut world, None);
     for path in pages {
-        assert!(!words(&world, path).contains("keys and values in"), "{path}");
+        assert!(
+            !words(&world, path).contains("keys and values in"),
+            "{path}"
+        );
     }
     let facts = &mut world.runs[0].header.provenance.facts;
     facts.insert("model_kv_values_per_token".into(), "2048".into());
