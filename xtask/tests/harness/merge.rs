@@ -72,7 +72,10 @@ fn two_shards_merged_are_the_whole_plan() {
     let seed = seed.map(|seed| seed.to_string()).unwrap_or_default();
     assert!(said.contains(&format!("--prompt-seed {seed}\n")), "{said}");
     let apart = checkout.xtask(&["bench", "--profile", "test", "--shard", "2/2"], &[]);
-    says(&text(&apart), &["give it the --prompt-seed that shard 1/2 prints"]);
+    says(
+        &text(&apart),
+        &["give it the --prompt-seed that shard 1/2 prints"],
+    );
     let (two, _) = bench(&["--shard", "2/2", "--prompt-seed", &seed]);
     let plan = reseeded(&whole.header.plan, one.header.plan.prompt_seed);
     assert_eq!(one.header.plan, plan);

@@ -388,7 +388,10 @@ mod tests {
         }
         let error = prompt_seed(&one, &shard("2/2", None)).unwrap_err();
         let said = error.to_string();
-        assert!(said.contains("--prompt-seed that shard 1/2 prints"), "{said}");
+        assert!(
+            said.contains("--prompt-seed that shard 1/2 prints"),
+            "{said}"
+        );
         for which in ["1/2", "2/2"] {
             assert_eq!(prompt_seed(&one, &shard(which, Some(7))).unwrap(), Some(7));
         }
