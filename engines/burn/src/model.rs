@@ -319,17 +319,32 @@ impl Layer {
         let out = match (tokens, kind) {
             (1, _) => attend(q, keys, values, kv_heads, step.hidden.clone()),
             // flex shares key/value heads itself, and skips masked positions.
-            (_, Kind::Flex) => {
-                let options = AttentionModuleOptions {
-                    is_causal: true,
-                    ..Default::default()
-                };
-                attention(q, keys, values, None, None, options)
+            (_, Kind::Flex) => attention(q, keys, values, None, None, causal()),
+            // libtorch wants a key/value head for each query head.
+            (_, Kind::LibTorch) => {
+                let [keys, values] = [keys, values].map(|shared| repeated(shared, heads));
+                attention(q, keys, values, None, None, causal())
             }
             _ => attend_causally(q, keys, values, kv_heads),
         };
         out.swap_dims(1, 2).reshape([rows * tokens, heads * dim])
     }
+}
+
+/// The options of Burn's attention of a prompt: each position sees those up to its own.
+fn causal() -> AttentionModuleOptions {
+    AttentionModuleOptions {
+        is_causal: true,
+        ..Default::default()
+    }
+}
+
+/// Repeat each of the shared heads of `x` (rows × shared heads × tokens × dim), so that there are
+/// `heads`.
+fn repeated(x: Tensor<4>, heads: usize) -> Tensor<4> {
+    let [rows, shared, tokens, dim] = x.dims();
+    let each = x.unsqueeze_dim::<5>(2).repeat_dim(2, heads / shared);
+    each.reshape([rows, heads, tokens, dim])
 }
 
 /// Rotate `x` (rows × heads × tokens × dim) by its positions' angles.
