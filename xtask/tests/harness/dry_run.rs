@@ -168,7 +168,7 @@ fn lists_are_json_with_names_that_stay() {
         ),
         (
             "targets",
-            "id engine variant backend precision weights devices profiles hidden",
+            "id engine variant backend precision weights kv devices profiles hidden",
         ),
         ("scenarios", "id version title question micro profiles"),
         (
