@@ -55,15 +55,19 @@ def toml(path: str) -> dict[str, Any]:
     return tomllib.loads((ROOT / path).read_text())
 
 
-def pins() -> list[Pin]:
-    """All engines whose package a registry has."""
+def packaged() -> list[tuple[str, str, dict[str, Any]]]:
+    """The id, the package and the build of each engine that has a package."""
     known = toml("data/maturity.toml")["engine"]
     packages = {engine["id"]: engine.get("package") for engine in known}
+    engines = toml("engines/engines.toml")["engine"]
+    named = [(engine["id"], packages.get(engine["id"]), engine["build"]) for engine in engines]
+    return [(engine, package, build) for engine, package, build in named if package]
+
+
+def pins() -> list[Pin]:
+    """All engines whose package a registry has."""
     found = []
-    for engine in toml("engines/engines.toml")["engine"]:
-        package, build = packages.get(engine["id"]), engine["build"]
-        if not package:
-            continue
+    for engine, package, build in packaged():
         if build["kind"] == PYTHON:
             directory = (ROOT / build["requirements"]).parent
             version = locked_by_pip((ROOT / build["requirements"]).read_text(), package)
@@ -73,7 +77,7 @@ def pins() -> list[Pin]:
         else:
             continue
         if version:
-            found.append(Pin(engine["id"], package, build["kind"], directory, version))
+            found.append(Pin(engine, package, build["kind"], directory, version))
     return found
 
 
@@ -87,17 +91,14 @@ def tokenizers() -> list[Pin]:
 
 def revisions() -> list[Revision]:
     """All engines whose package comes from a git repository."""
-    known = toml("data/maturity.toml")["engine"]
-    packages = {engine["id"]: engine.get("package") for engine in known}
     found = []
-    for engine in toml("engines/engines.toml")["engine"]:
-        package, build = packages.get(engine["id"]), engine["build"]
-        if not package or build["kind"] != CARGO:
+    for engine, package, build in packaged():
+        if build["kind"] != CARGO:
             continue
         lock = (ROOT / build.get("manifest", "Cargo.toml")).parent / "Cargo.lock"
         source = locked_by_git(lock.read_text(), package)
         if source:
-            found.append(Revision(engine["id"], package, *source))
+            found.append(Revision(engine, package, *source))
     return found
 
 
