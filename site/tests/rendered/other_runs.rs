@@ -7,6 +7,20 @@ use crate::several::{large, with_copy, without};
 use schema::budget::{Budget, OverBudget};
 use schema::registry::Build;
 
+/// Let every engine but Candle come as a Python package.
+pub(crate) fn only_candle_is_a_crate(world: &mut World) {
+    for engine in &mut world.registry.engines {
+        if engine.id != "candle" {
+            engine.build = Build::Python {
+                script: "a.py".into(),
+                requirements: "a.lock".into(),
+                environment: "venv".into(),
+                modules: None,
+            };
+        }
+    }
+}
+
 /// The rows about memory on a target's comparison page that have a ratio: the pair's heading and
 /// the row's cells.
 fn memory_ratios(page: &str) -> Vec<(String, Vec<String>)> {
@@ -121,16 +135,7 @@ fn the_guide_has_from_another_run_what_had_no_time_and_nothing_that_failed() {
 #[test]
 fn where_a_run_has_no_crate_that_of_another_run_stands_with_its_run() {
     let mut world = without_time_for_candle();
-    for engine in &mut world.registry.engines {
-        if engine.id != "candle" {
-            engine.build = Build::Python {
-                script: "a.py".into(),
-                requirements: "a.lock".into(),
-                environment: "venv".into(),
-                modules: None,
-            };
-        }
-    }
+    only_candle_is_a_crate(&mut world);
     let link = "in another run, <a href=\"run/of-others.html\">of-others</a>";
     let guide = html::page(&world, "guide.html");
     assert_eq!(guide.matches(link).count(), 1, "{guide}");

@@ -3,9 +3,9 @@
 
 use crate::common::{World, render, run, usual, usual_site, world};
 use crate::html::{self, Pages, html_of, text_of};
+use crate::other_runs::only_candle_is_a_crate;
 use schema::model::Model;
 use schema::profile::Sizes;
-use schema::registry::Build;
 use schema::run::Run;
 
 /// The text of a page.
@@ -247,16 +247,7 @@ fn the_best_engine_that_comes_as_a_crate_stands_beside_one_that_does_not() {
     let mut world = with_a_run_of_1b();
     let said = "Of engines that come as a crate, in any language: ";
     assert!(!page(&world, "guide.html").contains(said), "all are crates");
-    for engine in &mut world.registry.engines {
-        if engine.id != "candle" {
-            engine.build = Build::Python {
-                script: "a.py".into(),
-                requirements: "a.lock".into(),
-                environment: "venv".into(),
-                modules: None,
-            };
-        }
-    }
+    only_candle_is_a_crate(&mut world);
     let guide = page(&world, "guide.html");
     assert!(guide.contains(&format!("{said}candle.")), "{guide}");
     let index = page(&world, "index.html");
