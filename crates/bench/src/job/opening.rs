@@ -84,8 +84,7 @@ pub fn planned(
     }
     plan.until = until(&plan, options)?;
     plan.micro = micro::plan(&profile, &repo.suites()?, &programs, choice)?;
-    // Refused here already, so that a dry run says it too; `create` draws the seed.
-    prompt_seed(&plan, options)?;
+    plan.prompt_seed = prompt_seed(&plan, options)?;
     // Ids of any moment, machine and parts are as long.
     let stamp = "00000000-000000";
     let id = run_id(stamp, &plan.profile, "0000", options.shard);
@@ -164,8 +163,7 @@ pub(crate) fn create(
     options: &Options,
     planned: Planned,
 ) -> Result<Opened> {
-    let (profile, mut plan, decided) = (planned.profile, planned.plan, planned.decided);
-    plan.prompt_seed = prompt_seed(&plan, options)?;
+    let (profile, plan, decided) = (planned.profile, planned.plan, planned.decided);
     forecast::consent(&profile, options)?;
     let look = FirstLook::new(repo, registry, runs_dir, &profile, options)?;
     let origin = Origin {
