@@ -6,7 +6,7 @@ use crate::view::Shown;
 use crate::view::cells::status_words;
 use schema::launch_log::LaunchLog;
 use schema::record::{IsaLimit, Status, VerifyRecord};
-use schema::registry::{Target, kv_bits};
+use schema::registry::{KvFormat, Target, kv_bits};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,15 +82,24 @@ pub fn verified_scope(record: &VerifyRecord) -> String {
 
 /// Bits per key or value in the target's cache, scales included, as the target reports it; `None`
 /// where it reports nothing or the model isn't known.
-pub fn reported_kv_bits(shown: &Shown, target: &str) -> Option<String> {
+fn reported_kv(shown: &Shown, target: &str) -> Option<f64> {
     let facts = &shown.run.header.provenance.facts;
     let mut logs = shown.run.launches.iter();
     let log = logs.find(|log| log.launch.target == target && log.ready.is_some())?;
-    let bits = kv_bits(facts, log.ready.as_ref()?.kv_bytes_per_token)?;
-    (bits > 0.0).then(|| match bits.fract() < 0.05 {
+    kv_bits(facts, log.ready.as_ref()?.kv_bytes_per_token).filter(|bits| *bits > 0.0)
+}
+
+/// The bits per key or value that a target reports, as text; `None` where it reports nothing or the
+/// model isn't known.
+pub fn reported_kv_bits(shown: &Shown, target: &str) -> Option<String> {
+    reported_kv(shown, target).map(rounded)
+}
+
+fn rounded(bits: f64) -> String {
+    match bits.fract() < 0.05 {
         true => format!("{bits:.0}"),
         false => format!("{bits:.1}"),
-    })
+    }
 }
 
 /// The number format of a target's keys and values, where it isn't that of its weights: the one
@@ -100,13 +109,10 @@ pub fn other_kv(shown: &Shown, target: &Target) -> Option<String> {
         let id = declared.id();
         return (id != target.precision).then(|| id.to_owned());
     }
-    let bits = reported_kv_bits(shown, &target.id)?;
-    let of_weights = match target.precision.as_str() {
-        "f32" => "32",
-        "f16" | "bf16" => "16",
-        _ => "",
-    };
-    (bits != of_weights).then(|| format!("{bits} bits, as the engine reports"))
+    let bits = reported_kv(shown, &target.id)?;
+    let of_weights = KvFormat::named(&target.precision);
+    let is_other = of_weights.is_none_or(|format| !format.has_bits(bits));
+    is_other.then(|| format!("{} bits, as the engine reports", rounded(bits)))
 }
 
 /// The instruction limits of a target's launches and verification, each once.

@@ -19,6 +19,14 @@ pub enum KvFormat {
 }
 
 impl KvFormat {
+    const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Bf16, Self::Int8];
+
+    /// The format of this name, which may be a target's precision; `None` where there is none, as
+    /// for `q8_0`.
+    pub fn named(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.id() == id)
+    }
+
     /// The name in `engines.toml`, e.g. `f16`.
     pub fn id(self) -> &'static str {
         match self {
@@ -53,17 +61,13 @@ pub fn kv_bits(facts: &BTreeMap<String, String>, bytes_per_token: u64) -> Option
 mod tests {
     use super::*;
 
-    const ALL: [&str; 4] = ["f32", "f16", "bf16", "int8"];
-
-    fn format(id: &str) -> KvFormat {
-        serde_json::from_value(id.into()).expect("it is a format")
-    }
-
     #[test]
     fn a_format_is_read_by_its_name() {
-        for id in ALL {
-            assert_eq!(format(id).id(), id);
+        for id in ["f32", "f16", "bf16", "int8"] {
+            let read: KvFormat = serde_json::from_value(id.into()).expect("it is a format");
+            assert_eq!((read.id(), KvFormat::named(id)), (id, Some(read)));
         }
+        assert_eq!(KvFormat::named("q8_0"), None);
     }
 
     #[test]
@@ -74,9 +78,9 @@ mod tests {
         };
         let fitting = |bytes| {
             let bits = kv_bits(&facts("2048"), bytes).expect("the model is known");
-            let mut ids = ALL.to_vec();
-            ids.retain(|id| format(id).has_bits(bits));
-            ids
+            let formats = KvFormat::ALL.into_iter();
+            let fitting = formats.filter(|format| format.has_bits(bits));
+            fitting.map(KvFormat::id).collect::<Vec<_>>()
         };
         assert_eq!(fitting(8192), ["f32"]);
         assert_eq!(fitting(4096), ["f16", "bf16"]);
