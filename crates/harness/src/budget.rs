@@ -7,7 +7,7 @@
 //! all shares alike. The baseline drops no cell, because every ratio needs it.
 
 use base::pace::{self, warm_ups};
-use schema::budget::{OverBudget, Pilot, Round};
+use schema::budget::{OverBudget, Pilot, Round, about};
 use schema::key::original;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::scenario::LoadShape;
@@ -228,11 +228,11 @@ fn give_up(plan: &Plan, pilot: &Pilot, share_s: f64, budget_s: f64) -> Vec<OverB
             case: cell.case.id.clone(),
             estimate_s: cell.run_s,
             reason: format!(
-                "about {:.0} s by the pilot; the target's share of the profile's {:.0} min is {:.0} s, and all its cells would take {:.0} s",
-                cell.run_s,
-                budget_s / 60.0,
-                share_s,
-                pilot.planned_s
+                "no time by the pilot's estimate: it takes about {}; the target's share of the profile's {} is {}, and all its cells would take {}",
+                about(cell.run_s),
+                about(budget_s),
+                about(share_s),
+                about(pilot.planned_s)
             ),
         });
     }

@@ -37,15 +37,6 @@ pub fn eta(stage_ns: Option<u64>, later_ns: u64) -> String {
     }
 }
 
-/// Format an estimated duration (s), rounded.
-pub fn about(s: f64) -> String {
-    match s {
-        s if s < 90.0 => format!("{:.0} s", (s / 5.0).round().max(1.0) * 5.0),
-        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3600.0),
-    }
-}
-
 /// Format a number with three significant digits, or all of its integer part.
 pub fn number(value: f64) -> String {
     let size = value.abs();
@@ -91,9 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_estimated_is_said_in_round_numbers() {
-        let said = [1.0, 42.0, 91.0, 1490.0, 6000.0].map(about);
-        assert_eq!(said, ["5 s", "40 s", "2 min", "25 min", "1.7 h"]);
+    fn the_time_that_is_left_is_said_as_a_clock_has_it() {
         let s = 1_000_000_000;
         assert_eq!(eta(None, s), "ETA after the first launch");
         assert_eq!(eta(Some(90 * s), 0), "ETA 1:30");

@@ -165,8 +165,7 @@ fn a_cell_that_was_not_planned_has_the_pilot_s_estimate_where_there_is_one() {
     let text = of(vec![run], "coverage.html");
     assert_eq!(text.matches(said).count(), 3);
     let estimate = format!(
-        "{said}; by the pilot, which took 70.5 s for 1 request, its 110 requests would take about \
-         7755 s"
+        "{said}; by the pilot, which took 70.5 s for 1 request, its 110 requests would take about 2.2 h"
     );
     assert_eq!(text.matches(&estimate).count(), 1, "{text}");
     assert_eq!(text.matches("by the pilot").count(), 1);

@@ -12,6 +12,7 @@ use harness::micro;
 use harness::run::pending;
 use provision::fetch;
 use runs::shard;
+use schema::budget::about;
 use schema::key::CellKey;
 use schema::micro::{MicroLog, PlannedSuite};
 use schema::model::{Model, Source};
@@ -20,7 +21,6 @@ use schema::registry::Registry;
 use schema::run::Run;
 use std::collections::BTreeMap;
 use std::path::Path;
-use watch::words::about;
 
 /// The last line of a dry run.
 const END: &str = "A dry run: nothing was built, fetched, measured, locked or written.\n";

@@ -7,7 +7,7 @@ use harness::micro;
 use harness::run::check::stands;
 use harness::run::expected;
 use harness::run::pending::Pending;
-use schema::budget::{Budget, Pilot};
+use schema::budget::{Budget, Pilot, about};
 use schema::key::CellKey;
 use schema::launch_log::{LaunchLog, timed};
 use schema::micro::MicroLog;
@@ -18,7 +18,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use watch::emit;
 use watch::event::{Event, Stage};
-use watch::words::about;
 
 /// A run that measures longer than this (s) needs the user's consent.
 const LONG_S: f64 = 3600.0;

@@ -210,8 +210,8 @@ impl Row for Profile {
 
     fn cells(&self) -> Vec<String> {
         let time = match (self.measure_min, self.budget_s) {
-            (min, _) if min > 0.0 => watch::words::about(60.0 * min),
-            (_, budget_s) if budget_s > 0.0 => format!("≤ {}", watch::words::about(budget_s)),
+            (min, _) if min > 0.0 => schema::budget::about(60.0 * min),
+            (_, budget_s) if budget_s > 0.0 => format!("≤ {}", schema::budget::about(budget_s)),
             _ => "-".into(),
         };
         let targets = self.targets.len().to_string();

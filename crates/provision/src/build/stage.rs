@@ -11,13 +11,13 @@ use base::text::few;
 use harness::devices::Named;
 use harness::programs::{Made, Programs};
 use schema::adoption::Built;
+use schema::budget::about;
 use schema::registry::{Build, Registry, Target};
 use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 use watch::emit;
 use watch::eta::{self, Work};
 use watch::event::{Event, Expected, Group, Item};
-use watch::words::about;
 
 /// A first look is worth its time where building the first programs took longer than `COMPILED_S`,
 /// and building the rest should take longer than `LEFT_S` (s).

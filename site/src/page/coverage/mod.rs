@@ -16,6 +16,7 @@ use crate::view::reported::verified_scope;
 use crate::view::{Shown, case_label};
 use crate::words::plural;
 use architectures::Architectures;
+use schema::budget::about;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::scenario::PromptSource;
@@ -203,11 +204,11 @@ fn by_pilot(shown: &Shown, case: &Case, target: &str) -> String {
     let requests = shown.run.header.plan.requests(case);
     let rounds = requests as f64 / f64::from(case.concurrency.max(1));
     format!(
-        "; by the pilot, which took {:.1} s for {}, its {} would take about {:.0} s",
+        "; by the pilot, which took {:.1} s for {}, its {} would take about {}",
         round.round_s,
         plural(u64::from(case.concurrency), "request", "requests"),
         plural(requests, "request", "requests"),
-        rounds * round.round_s
+        about(rounds * round.round_s)
     )
 }
 

@@ -21,6 +21,7 @@ use disturbances::Disturbances;
 use gpus::Gpus;
 use instrument::{InstrumentError, capacities};
 use results_table::ResultTable;
+use schema::budget::about;
 use schema::key::{Twin, TwinRole};
 use schema::launch_log::LaunchLog;
 use schema::micro::MicroLog;
@@ -289,8 +290,9 @@ fn ran_twice(shown: &Shown) -> String {
             TwinRole::Slowest => "the slowest",
         };
         format!(
-            "{} ({role} by the pilot, about {:.0} s)",
-            twin.target, twin.cost_s
+            "{} ({role} by the pilot, about {})",
+            twin.target,
+            about(twin.cost_s)
         )
     };
     match noise::twins(shown) {
