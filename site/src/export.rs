@@ -216,7 +216,12 @@ fn add_rows<'a>(
     }));
 }
 
-/// Write rows as CSV (RFC 4180). Numbers are formatted as in JSON, so that both formats agree.
+/// The characters with which a spreadsheet takes a cell for a formula, or which it skips before one.
+const FORMULA_STARTS: [char; 7] = ['=', '+', '-', '@', '\t', '\r', '\n'];
+
+/// Write rows as CSV (RFC 4180). Numbers are formatted as in JSON, so that both formats agree. Text
+/// that a spreadsheet would run as a formula has a single quote before it, as OWASP advises:
+/// reasons hold what engines wrote, and a run may come from anybody.
 pub fn csv(rows: &[Row]) -> Result<String> {
     let terminator = csv::Terminator::CRLF;
     let mut writer = csv::WriterBuilder::new()
@@ -227,6 +232,7 @@ pub fn csv(rows: &[Row]) -> Result<String> {
         let object = serde_json::to_value(row)?;
         writer.write_record(COLUMNS.map(|(column, _)| match &object[column] {
             Value::Null => String::new(),
+            Value::String(text) if text.starts_with(FORMULA_STARTS) => format!("'{text}"),
             Value::String(text) => text.clone(),
             other => other.to_string(),
         }))?;
@@ -238,9 +244,8 @@ pub fn csv(rows: &[Row]) -> Result<String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_field_of_a_row_is_a_described_column() {
-        let row = Row {
+    fn empty() -> Row<'static> {
+        Row {
             run: "",
             target: "",
             engine: "",
@@ -253,11 +258,45 @@ mod tests {
             metric: "",
             unit: "",
             n: 0,
-            value: Some(f64::NAN),
+            value: None,
             ci_low: None,
             ci_high: None,
             status: "",
             reason: "",
+        }
+    }
+
+    #[test]
+    fn no_text_is_a_formula_and_numbers_stay_numbers() {
+        let cell = |reason| {
+            let row = Row {
+                value: Some(-1.5),
+                reason,
+                ..empty()
+            };
+            let text = csv(&[row]).unwrap();
+            let (_, row) = text.split_once("\r\n").expect("a heading and a row");
+            row.strip_prefix(",,,,,,,,,,,0,-1.5,,,,")
+                .unwrap_or_else(|| panic!("{row}"))
+                .to_owned()
+        };
+        assert_eq!(cell("=HYPERLINK(A1)"), "'=HYPERLINK(A1)\r\n");
+        for start in ["+1", "-1", "@SUM(1)", "\t=1"] {
+            assert_eq!(cell(start), format!("'{start}\r\n"));
+        }
+        for start in ["\r=1", "\n=1"] {
+            assert_eq!(cell(start), format!("\"'{start}\"\r\n"));
+        }
+        for plain in ["", "a = b", "1 - 2", "'=1"] {
+            assert_eq!(cell(plain), format!("{plain}\r\n"));
+        }
+    }
+
+    #[test]
+    fn every_field_of_a_row_is_a_described_column() {
+        let row = Row {
+            value: Some(f64::NAN),
+            ..empty()
         };
         let object = serde_json::to_value(&row).unwrap();
         let object = object.as_object().unwrap();

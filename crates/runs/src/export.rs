@@ -25,7 +25,7 @@ use columnar::parquet;
 pub enum Format {
     /// A JSON array of objects.
     Json,
-    /// RFC 4180.
+    /// RFC 4180. Text that a spreadsheet would run as a formula has a single quote before it.
     Csv,
     /// JSON Lines: an object a row.
     Jsonl,
