@@ -46,9 +46,12 @@ pub fn before_exit(what: fn()) {
     let _ = BEFORE_EXIT.set(what);
 }
 
-/// Request a stop, as a first signal does.
-pub fn request() {
-    REQUESTED.store(true, Ordering::SeqCst);
+/// Do what a terminal does with Ctrl-C unless it is in raw mode: send SIGINT to this process's
+/// group, and so also to a compiler or a download that this process waits for. Engines have groups
+/// of their own.
+pub fn signal_group() {
+    // SAFETY: plain system call without pointers; 0 is the caller's own group.
+    unsafe { libc::kill(0, libc::SIGINT) };
 }
 
 /// Whether a stop was requested.

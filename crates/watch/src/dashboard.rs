@@ -208,13 +208,15 @@ fn press(state: &mut State, control: &Control, key: KeyEvent) {
     if is_control && key.code == KeyCode::Char('c') {
         state.wish.quit = true;
         // The same signal as without a dashboard: a second one ends the process.
-        let _ = signal_hook::low_level::raise(signal_hook::consts::SIGINT); // it never fails
+        base::interrupt::signal_group();
         return;
     }
     match state.key(meaning(key.code)) {
         Some(Action::Pause(pause)) => control.pause(pause),
         Some(Action::Skip) => control.skip(),
-        Some(Action::Quit) => base::interrupt::request(),
+        // A stop that was requested already must not become a second signal.
+        Some(Action::Quit) if base::interrupt::requested() => {}
+        Some(Action::Quit) => base::interrupt::signal_group(),
         None => {}
     }
 }

@@ -188,6 +188,40 @@ fn skips_one(checkout: &Checkout) {
 }
 
 #[test]
+fn ctrl_c_ends_what_is_being_built_too() {
+    use std::os::unix::fs::PermissionsExt;
+    let checkout = Checkout::with(&[]);
+    checkout.registry(|text| {
+        let build = |line: &str| match line.starts_with("build = ") {
+            true => "build = { kind = \"cargo\", package = \"fake-bench\", bin = \"fake-bench\" }"
+                .to_owned(),
+            false => line.to_owned(),
+        };
+        let lines: Vec<String> = text.lines().map(build).collect();
+        lines.join("\n")
+    });
+    // In place of Cargo: a build that takes longer than a test waits.
+    checkout.write(
+        "cargo",
+        "#!/bin/sh\necho '   Compiling endless v1.0.0' >&2\nexec sleep 900\n",
+    );
+    let cargo = checkout.path("cargo");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&cargo, executable).expect("it is ours");
+    let cargo = cargo.display().to_string();
+    for keys in ["\u{3}", "qq"] {
+        let mut terminal = Terminal::start(&checkout, &BENCH, &[("CARGO", &cargo)]);
+        terminal.sees(&["Compiling endless"]);
+        terminal.press(keys);
+        let ended = terminal.end();
+        assert_eq!(ended.code, 130, "{}", ended.text);
+        is_left_as_it_was(&ended);
+        assert!(ended.text.contains("interrupted"), "{}", ended.text);
+        assert!(!ended.text.contains("unavailable"), "{}", ended.text);
+    }
+}
+
+#[test]
 fn a_panic_gives_the_terminal_back_and_is_logged() {
     let checkout = Checkout::with(&[]);
     // A record is text, so a directory whose name isn't UTF-8 makes the harness panic.

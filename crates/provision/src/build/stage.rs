@@ -157,6 +157,7 @@ impl<'a> Stage<'a> {
                     watch::begin(Progress::GROUP, job.id.as_str());
                     let outcome = thread.join();
                     let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                    base::interrupt::check()?;
                     self.done(&job, outcome);
                     progress.took(&job.id, 0.0);
                     continue;
@@ -200,6 +201,8 @@ impl<'a> Stage<'a> {
                 watch::begin(Progress::GROUP, job.id.as_str());
                 let began = Instant::now();
                 let outcome = make(repo, registry, &job.id, &job.how);
+                // An interrupt ends Cargo and pip too, which is no failure of the program.
+                base::interrupt::check()?;
                 if self.first.contains(&job.id) {
                     first_took_s += began.elapsed().as_secs_f64();
                 }
