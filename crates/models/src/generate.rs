@@ -14,21 +14,24 @@ use crate::spec::{ModelFile, ModelSpec, SAFETENSORS_INDEX};
 use crate::tokenizer::{tokenizer_json, vocabulary};
 use crate::trained::Origin;
 use crate::weights::{TensorDef, tensors};
-use crate::{gguf, safetensors_file};
+use crate::{gguf, safetensors_file, stream};
 
 /// Writes `config.json`, `tokenizer.json`, `tokenizer_config.json` and the weight files of `spec`
 /// into `dir`, which is made if it is missing. The weights come from `origin`.
 ///
-/// `progress` is called with what is being made and the fraction of the whole that is done, 0 to 1.
-/// Fails only on I/O errors (a full disk, a folder that cannot be written).
+/// `progress` is called with what is being made and the fraction of the whole that is done, 0 to 1,
+/// and returns whether to continue.
+///
+/// # Errors
+/// An I/O error (a full disk, a folder that cannot be written), or `progress` returned false.
 pub fn generate(
     spec: &ModelSpec,
     origin: Origin,
     dir: &Path,
-    progress: &mut dyn FnMut(&str, f64),
+    progress: &mut dyn FnMut(&str, f64) -> bool,
 ) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-    progress("tokenizer.json", 0.0);
+    stream::stop_unless(progress("tokenizer.json", 0.0))?;
     let bpe = vocabulary(spec)?;
     write_text(dir, "config.json", &config_json(spec))?;
     write_text(dir, "tokenizer.json", &tokenizer_json(&bpe))?;
@@ -40,7 +43,7 @@ pub fn generate(
     for &file in &spec.files {
         let mut done = |count: usize| {
             finished += count as f64 * cost(file);
-            progress(file.name(), finished / total);
+            stream::stop_unless(progress(file.name(), finished / total))
         };
         if file != ModelFile::Safetensors {
             write_file(dir, file.name(), |out| {

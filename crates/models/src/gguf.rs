@@ -75,14 +75,14 @@ pub(crate) fn source_row(spec: &ModelSpec, role: Role, row: usize) -> usize {
 }
 
 /// Writes the whole file to `out`. Calls `done` with the number of weights of each part it has
-/// written.
+/// written; an error of `done` ends the writing.
 pub fn write(
     spec: &ModelSpec,
     origin: Origin,
     bpe: &Bpe,
     file: ModelFile,
     out: &mut dyn Write,
-    done: &mut dyn FnMut(usize),
+    done: &mut dyn FnMut(usize) -> std::io::Result<()>,
 ) -> Result<()> {
     let metadata = metadata(spec, bpe, file);
     write_head(spec, file, &metadata, spec.rope_factors(), out)?;
@@ -122,14 +122,14 @@ pub(crate) fn write_head(
 }
 
 /// Writes a tensor, of which `fill(r, …)` writes Hugging Face's row `r`. Calls `done` with the
-/// number of weights of each part it has written.
+/// number of weights of each part it has written; an error of `done` ends the writing.
 pub(crate) fn write_tensor(
     spec: &ModelSpec,
     file: ModelFile,
     def: &TensorDef,
     fill: impl Fn(usize, &mut [f32]) + Sync,
     out: &mut dyn Write,
-    done: &mut dyn FnMut(usize),
+    done: &mut dyn FnMut(usize) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     let kind = tensor_type(spec, def, file);
     let fill = |row: usize, out: &mut [f32]| fill(source_row(spec, def.role, row), out);

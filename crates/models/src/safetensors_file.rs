@@ -60,13 +60,13 @@ pub fn index_json(spec: &ModelSpec) -> String {
 }
 
 /// Writes a file with the tensors `defs` to `out`. Calls `done` with the number of weights of each
-/// part it has written.
+/// part it has written; an error of `done` ends the writing.
 pub fn write(
     spec: &ModelSpec,
     origin: Origin,
     defs: &[TensorDef],
     out: &mut dyn Write,
-    done: &mut dyn FnMut(usize),
+    done: &mut dyn FnMut(usize) -> std::io::Result<()>,
 ) -> Result<()> {
     out.write_all(&header(spec, defs))?;
     for def in defs {
@@ -127,7 +127,10 @@ mod tests {
         };
         let defs = tensors(&spec);
         let (mut bytes, mut weights) = (Vec::new(), 0);
-        let mut done = |n: usize| weights += n;
+        let mut done = |n: usize| {
+            weights += n;
+            Ok(())
+        };
         write(&spec, Origin::Seed, &defs, &mut bytes, &mut done).unwrap();
         let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
         assert_eq!(file.len(), defs.len());

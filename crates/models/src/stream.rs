@@ -12,15 +12,23 @@ const PIECE: usize = 1 << 18;
 /// Pieces in memory at a time.
 const PIECES_AT_ONCE: usize = 16;
 
+/// The error with which writing ends where it is not to go on.
+pub fn stop_unless(go_on: bool) -> std::io::Result<()> {
+    match go_on {
+        true => Ok(()),
+        false => Err(std::io::Error::other("interrupted")),
+    }
+}
+
 /// Writes a matrix of `(rows, cols)` to `out`: its row `r` is what `fill(r, …)` writes, encoded by
 /// `encode` (which must accept any whole number of rows). Calls `done` with the number of weights
-/// of each part it has written.
+/// of each part it has written; an error of `done` ends the writing.
 pub fn write_rows(
     (rows, cols): (usize, usize),
     fill: impl Fn(usize, &mut [f32]) + Sync,
     encode: impl Fn(&[f32], &mut Vec<u8>) + Sync,
     out: &mut dyn Write,
-    done: &mut dyn FnMut(usize),
+    done: &mut dyn FnMut(usize) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     let rows_per_piece = (PIECE / cols).max(1);
     let starts: Vec<usize> = (0..rows).step_by(rows_per_piece).collect();
@@ -40,7 +48,7 @@ pub fn write_rows(
             .collect();
         for (count, bytes) in encoded {
             out.write_all(&bytes)?;
-            done(count);
+            done(count)?;
         }
     }
     Ok(())

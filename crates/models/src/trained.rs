@@ -128,7 +128,7 @@ mod tests {
     fn written(origin: Origin) -> Vec<u8> {
         let (spec, mut bytes) = (spec(), Vec::new());
         let all = tensors(&spec);
-        safetensors_file::write(&spec, origin, &all, &mut bytes, &mut |_| ()).unwrap();
+        safetensors_file::write(&spec, origin, &all, &mut bytes, &mut |_| Ok(())).unwrap();
         bytes
     }
 

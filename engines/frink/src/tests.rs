@@ -33,7 +33,7 @@ fn model() -> tempfile::TempDir {
     };
     for file in [ModelFile::GgufQ8_0, ModelFile::GgufQ4KM] {
         let mut bytes = Vec::new();
-        gguf::write(&spec, Origin::Seed, &bpe, file, &mut bytes, &mut |_| ()).unwrap();
+        gguf::write(&spec, Origin::Seed, &bpe, file, &mut bytes, &mut |_| Ok(())).unwrap();
         std::fs::write(dir.path().join(file.name()), bytes).unwrap();
     }
     dir

@@ -102,7 +102,7 @@ mod tests {
             files: vec![ModelFile::GgufQ4KM],
             ..ModelSpec::tiny_stories()
         };
-        models::generate(&spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
+        models::generate(&spec, Origin::Seed, dir.path(), &mut |_, _| true).unwrap();
         let weights = ModelFile::GgufQ4KM.name();
         let names = |dir: &Path| -> Vec<String> {
             let entries = std::fs::read_dir(dir).unwrap().flatten();

@@ -59,7 +59,10 @@ mod tests {
     fn written(dir: &std::path::Path, file: ModelFile) -> PathBuf {
         let mut bytes = Vec::new();
         let bpe = vocabulary(&spec()).unwrap();
-        gguf::write(&spec(), Origin::Seed, &bpe, file, &mut bytes, &mut |_| ()).unwrap();
+        gguf::write(&spec(), Origin::Seed, &bpe, file, &mut bytes, &mut |_| {
+            Ok(())
+        })
+        .unwrap();
         let path = dir.join("model.gguf");
         std::fs::write(&path, bytes).unwrap();
         path

@@ -166,7 +166,7 @@ pub(super) mod tests {
 
     fn written(dir: &Path) -> PathBuf {
         let (all, mut bytes) = (tensors(&spec()), Vec::new());
-        safetensors_file::write(&spec(), Origin::Seed, &all, &mut bytes, &mut |_| ()).unwrap();
+        safetensors_file::write(&spec(), Origin::Seed, &all, &mut bytes, &mut |_| Ok(())).unwrap();
         let path = dir.join("model.safetensors");
         std::fs::write(&path, bytes).unwrap();
         path

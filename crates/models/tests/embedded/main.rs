@@ -32,7 +32,10 @@ fn made_with(spec: &ModelSpec, threads: usize) -> BTreeMap<String, String> {
         .unwrap();
     let told = pool.install(|| {
         let mut told = Vec::new();
-        let mut tell = |_: &str, fraction| told.push(fraction);
+        let mut tell = |_: &str, fraction| {
+            told.push(fraction);
+            true
+        };
         generate(spec, Origin::Seed, dir.path(), &mut tell).unwrap();
         told
     });
@@ -64,6 +67,16 @@ fn bytes_do_not_depend_on_threads_or_machine() {
     }
 }
 
+#[test]
+fn making_a_model_ends_when_it_is_told_to() {
+    let spec = ModelSpec::tiny_llama();
+    let dir = tempfile::tempdir().unwrap();
+    let ended = generate(&spec, Origin::Seed, dir.path(), &mut |_, share| share < 0.1);
+    assert!(format!("{:#}", ended.unwrap_err()).ends_with("interrupted"));
+    let made = hashes(dir.path()).len();
+    assert!(made < spec.file_names().len(), "{made} files");
+}
+
 /// Checks that every tensor of the model is in the file that the index names, as transformers reads
 /// them.
 #[test]
@@ -74,7 +87,7 @@ fn shards_and_their_index_are_a_model() {
         ..spec
     };
     let dir = tempfile::tempdir().unwrap();
-    generate(&spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
+    generate(&spec, Origin::Seed, dir.path(), &mut |_, _| true).unwrap();
     let mut expected = spec.file_names();
     expected.sort_unstable();
     let names: Vec<String> = hashes(dir.path()).into_keys().collect();

@@ -191,6 +191,7 @@ fn spec(id: &str) -> Result<ModelSpec> {
 pub(crate) fn fetch(
     files: &mut ModelFiles<'_>,
     weights: Option<&PathBuf>,
+    options: &Options,
     progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
     let (id, dir) = (files.model, files.dir);
@@ -224,11 +225,15 @@ pub(crate) fn fetch(
     ));
     let generated = models::generate(&spec, origin, &staging, &mut |what, fraction| {
         progress.fraction(&format!("{id}: {what}"), fraction);
+        !(options.interrupted)()
     });
     progress.end();
     if let Err(error) = generated {
         // Half a model is of no use and may be what filled the disk.
         std::fs::remove_dir_all(&staging).ok();
+        if (options.interrupted)() {
+            bail!("interrupted while {id} was generated");
+        }
         return Err(error.context(format!(
             "can't generate {id} into {}: if the disk is full, free some space there or choose another models directory",
             dir.display()

@@ -156,8 +156,8 @@ pub fn fetch(
         let here = ModelFiles::open(id, &dir, &mut lock, options.verify);
         let here = &mut here.with_context(what)?;
         let of_model = match &model.source {
-            Source::Embedded => made::fetch(here, None, progress),
-            Source::Trained { weights } => made::fetch(here, Some(weights), progress),
+            Source::Embedded => made::fetch(here, None, options, progress),
+            Source::Trained { weights } => made::fetch(here, Some(weights), options, progress),
             Source::Hub { files } => {
                 let wanted = files.iter().filter(|file| is_wanted(&file.name));
                 let wanted: Vec<HubFile> = wanted.cloned().collect();

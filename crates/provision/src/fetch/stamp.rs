@@ -104,6 +104,7 @@ pub fn sha256_of_file(path: &Path, progress: &mut Progress) -> Result<String> {
         if read == 0 {
             break;
         }
+        base::interrupt::check()?;
         hasher.update(&buffer[..read]);
         done += read as u64;
         if shown {

@@ -55,7 +55,7 @@ pub fn export(spec: &ModelSpec, job: &Job, run: &RunDir) -> Result<Made> {
     for old in [&staging, &dir].into_iter().filter(|old| old.exists()) {
         fs::remove_dir_all(old).with_context(|| format!("can't clear {}", old.display()))?;
     }
-    models::generate(spec, Origin::Trained(&trained), &staging, &mut |_, _| ())
+    models::generate(spec, Origin::Trained(&trained), &staging, &mut |_, _| true)
         .with_context(|| format!("can't make the model in {}", staging.display()))?;
     fs::rename(&staging, &dir)
         .with_context(|| format!("can't put the model into {}", dir.display()))?;

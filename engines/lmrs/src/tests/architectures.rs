@@ -27,7 +27,7 @@ fn write(spec: &ModelSpec) -> Dir {
     put("config.json", config::config_json(spec).as_bytes());
     for (name, defs) in safetensors_file::files(spec) {
         let mut bytes = Vec::new();
-        safetensors_file::write(spec, Origin::Seed, &defs, &mut bytes, &mut |_| ()).unwrap();
+        safetensors_file::write(spec, Origin::Seed, &defs, &mut bytes, &mut |_| Ok(())).unwrap();
         put(&name, &bytes);
     }
     if spec.shards > 1 {
@@ -39,7 +39,7 @@ fn write(spec: &ModelSpec) -> Dir {
         merges: Vec::new(),
     };
     let (mut bytes, file) = (Vec::new(), ModelFile::GgufQ8_0);
-    gguf::write(spec, Origin::Seed, &bpe, file, &mut bytes, &mut |_| ()).unwrap();
+    gguf::write(spec, Origin::Seed, &bpe, file, &mut bytes, &mut |_| Ok(())).unwrap();
     put(file.name(), &bytes);
     dir
 }
