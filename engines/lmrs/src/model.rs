@@ -166,7 +166,7 @@ impl Model {
         self.weights.decode_bytes()
     }
 
-    /// Return the bytes of cache per position.
+    /// Return the bytes that a position's keys and values take in the cache, without padding.
     pub fn kv_bytes_per_token(&self) -> u64 {
         Cache::bytes_per_token(&self.config)
     }

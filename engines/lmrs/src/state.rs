@@ -171,10 +171,10 @@ impl Cache {
         })
     }
 
-    /// Return the bytes for one position of one sequence, in all layers.
+    /// Return the bytes that the keys and values of one position take, in all layers of one
+    /// sequence. Zeros that fill a head up to whole vectors don't count.
     pub fn bytes_per_token(config: &Shape) -> u64 {
-        let padded = config.head_dim.next_multiple_of(LANES);
-        (2 * config.layers * config.kv_heads * padded * size_of::<f32>()) as u64
+        (2 * config.layers * config.kv_dim() * size_of::<f32>()) as u64
     }
 
     /// Return the index at which a head's keys (or values) begin.

@@ -236,7 +236,8 @@ pub struct Loaded {
     pub load_ns: u64,
     /// Bytes of weights that one decode step reads (tied embeddings once).
     pub weight_bytes: u64,
-    /// Bytes of key/value cache for one token of context.
+    /// Bytes that the keys and values of one token of context take in the cache, scales included;
+    /// without padding, and without room that is reserved.
     pub kv_bytes_per_token: u64,
     /// Facts that only the loaded library can state, e.g. the number format that it chose to
     /// compute in on this processor. Free-form; recorded beside [`Hello::build`].
