@@ -18,6 +18,7 @@ pub mod config;
 pub mod generate;
 pub mod gguf;
 pub mod measure;
+pub mod outliers;
 pub mod prng;
 pub mod quant;
 pub mod reference;

@@ -140,6 +140,8 @@ pub struct ModelSpec {
     pub rms_norm_eps: f64,
     /// Llama 3's scaling of RoPE, if any.
     pub rope_scaling: Option<Llama3RopeScaling>,
+    /// Whether the weights have [`outliers`](crate::outliers), as those of trained models do.
+    pub outliers: bool,
     /// Size of the trained BPE vocabulary, special tokens included. The rest of `vocab_size` is
     /// filled with reserved tokens that no text encodes to.
     pub tokenizer_vocab: usize,
@@ -172,6 +174,7 @@ impl ModelSpec {
             rope_theta: 10_000.0,
             rms_norm_eps: 1e-5,
             rope_scaling: None,
+            outliers: false,
             tokenizer_vocab: 4096,
             storage: Storage::F32,
             shards: 1,
@@ -200,6 +203,16 @@ impl ModelSpec {
                 high_freq_factor: 4.0,
                 original_max_position: 512,
             }),
+            ..Self::tiny_llama()
+        }
+    }
+
+    /// `tiny-llama` with outliers: shortcuts that a model without them hides change its answers.
+    pub fn tiny_outliers() -> Self {
+        Self {
+            id: "tiny-outliers".into(),
+            seed: 20_260_109,
+            outliers: true,
             ..Self::tiny_llama()
         }
     }
@@ -289,8 +302,8 @@ impl ModelSpec {
     }
 
     /// The models that take seconds to make and to check: with plain RoPE, with Llama 3's scaled
-    /// RoPE, and with weights that were trained.
-    pub const SMALL: [&str; 3] = ["tiny-llama", "tiny-llama3", "tiny-stories"];
+    /// RoPE, with outliers, and with weights that were trained.
+    pub const SMALL: [&str; 4] = ["tiny-llama", "tiny-llama3", "tiny-outliers", "tiny-stories"];
 
     /// `ids`, or the [small ones](Self::SMALL) where none are named.
     pub fn named_or_small(ids: &[String]) -> Vec<String> {
@@ -306,6 +319,7 @@ impl ModelSpec {
             Self::tiny_stories(),
             Self::tiny_llama(),
             Self::tiny_llama3(),
+            Self::tiny_outliers(),
             Self::tiny_mistral(),
             Self::tiny_phi3(),
             Self::tiny_qwen3(),

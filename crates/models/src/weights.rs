@@ -6,6 +6,7 @@
 use half::bf16;
 
 use crate::architecture::Architecture;
+use crate::outliers;
 use crate::prng;
 use crate::spec::ModelSpec;
 pub use crate::tensors::{Role, TensorDef, tensors};
@@ -79,9 +80,11 @@ fn score_share(frequency: f64) -> f64 {
 /// normal)` for norms, with the gain of a column where the norm is a head's.
 struct Scale {
     std: f64,
-    /// Gain of a row (in a head's norm: of a column), by its index within the head. Empty: 1
-    /// everywhere.
+    /// Gain of a row (in a head's norm: of a column), by its index within the head or, in the MLP,
+    /// by its index. Empty: 1 everywhere.
     gains: Vec<f64>,
+    /// Gain of a column, by its index. Empty: 1 everywhere.
+    column_gains: Vec<f64>,
 }
 
 fn scale(spec: &ModelSpec, def: &TensorDef) -> Scale {
@@ -135,7 +138,40 @@ fn scale(spec: &ModelSpec, def: &TensorDef) -> Scale {
         }
         _ => Vec::new(),
     };
-    Scale { std, gains }
+    let plain = Scale {
+        std,
+        gains,
+        column_gains: Vec::new(),
+    };
+    match spec.outliers {
+        true => with_outliers(spec, def.role, plain),
+        false => plain,
+    }
+}
+
+/// The scaling of a tensor of a model with [`outliers`].
+fn with_outliers(spec: &ModelSpec, role: Role, mut scale: Scale) -> Scale {
+    match role {
+        // All that is written to the residual stream is small; the last norm undoes it.
+        Role::Embedding | Role::Value => scale.std *= outliers::RESIDUAL,
+        Role::FinalNorm => scale.std /= outliers::RESIDUAL,
+        Role::Up => {
+            scale.std *= outliers::RESIDUAL;
+            scale.gains = outliers::neuron_gains(spec);
+        }
+        Role::Down => {
+            let gains = outliers::neuron_gains(spec).into_iter();
+            scale.column_gains = gains.map(f64::recip).collect();
+        }
+        Role::Key | Role::Query => {
+            let gains = outliers::key_gains(spec);
+            for (of_row, gain) in scale.gains.iter_mut().zip(gains) {
+                *of_row *= if role == Role::Key { gain } else { gain.recip() };
+            }
+        }
+        _ => {}
+    }
+    scale
 }
 
 /// Makes rows of one tensor.
@@ -198,7 +234,8 @@ impl RowMaker {
             let value = match role {
                 Role::Norm => 1.0 + prng::normal(key, index, NORM_SPREAD),
                 Role::FinalNorm => {
-                    final_norm_sign(key, index) * (1.0 + prng::normal(key, index, NORM_SPREAD))
+                    let sign = final_norm_sign(key, index);
+                    sign * std * (1.0 + prng::normal(key, index, NORM_SPREAD))
                 }
                 Role::HeadNorm => {
                     let std = (scale.std * gain(index as usize)) as f32;
@@ -207,6 +244,9 @@ impl RowMaker {
                 _ => prng::normal(key, index, std),
             };
             *x = bf16::from_f32(value).to_f32();
+        }
+        for (x, gain) in out.iter_mut().zip(&scale.column_gains) {
+            *x *= *gain as f32;
         }
     }
 }

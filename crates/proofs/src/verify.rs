@@ -3,7 +3,7 @@
 use harness::verify::golden::Maker;
 use harness::verify::goldens::Goldens;
 use harness::verify::subject::Subject;
-use harness::verify::{architecture, goldens, judges};
+use harness::verify::{architecture, goldens, judges, outliers};
 mod mutants;
 use anyhow::{Result, bail};
 use base::files::write_whole;
@@ -179,12 +179,17 @@ fn verify_one(
         threads: threads(),
         batches: &BATCHES,
         prefix_cache: true,
+        outliers: None,
         timeouts: Timeouts {
             control: options.control.clone(),
             ..default_timeouts()
         },
     };
-    Ok(verify(target, program, &setup))
+    let record = verify(target, program, &setup);
+    Ok(match limits.outliers.as_deref() == Some(model) {
+        true => outliers::excused(target, record),
+        false => record,
+    })
 }
 
 fn print_line(record: &VerifyRecord) {

@@ -149,6 +149,10 @@ impl Golden {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParityLimits {
+    /// The model with outliers, which each target is asked about too, whatever model is measured;
+    /// absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outliers: Option<String>,
     /// Precision (`f32`, `bf16`, …) → its limit.
     pub precision: BTreeMap<String, Limit>,
 }
@@ -184,6 +188,12 @@ impl Limit {
 }
 
 impl ParityLimits {
+    /// The model with outliers that targets are asked about in a run of `measured`; `None` where the
+    /// run measures that model itself.
+    pub fn outliers_beside(&self, measured: &str) -> Option<&str> {
+        self.outliers.as_deref().filter(|model| *model != measured)
+    }
+
     /// The weights file that the reference reads for a target, where it isn't the model's.
     pub fn own_weights<'a>(&self, target: &'a Target) -> Option<&'a str> {
         let limit = self.precision.get(&target.precision)?;

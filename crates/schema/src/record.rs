@@ -322,6 +322,24 @@ pub struct VerifyRecord {
     /// kept: the median of three. Absent: not asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat_ratio: Option<f64>,
+    /// What it answered about the model with outliers; absent: it wasn't asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outliers: Option<Outliers>,
+}
+
+/// A target's answers about the model with outliers, on which shortcuts show that others hide. A
+/// target that fails there without an excuse is `wrong_output`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outliers {
+    /// Model id.
+    pub model: String,
+    /// Largest mean KL divergence (nats) over the prompts; absent where it gives no
+    /// log-probabilities.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kl_nats: Option<f64>,
+    /// Why failing there isn't held against it; empty: it passed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub excuse: String,
 }
 
 impl VerifyRecord {

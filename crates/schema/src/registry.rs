@@ -172,10 +172,6 @@ pub struct TargetEntry {
     /// Whether this one target is hidden, as in [`Engine::hidden`].
     #[serde(default)]
     pub hidden: bool,
-    /// For a variant that is deliberately wrong: the precisions under whose limits the gate must
-    /// reject it. Empty: its own precision, or all for an f32 variant.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub seen_by: Vec<String>,
 }
 
 /// A target with its engine resolved.
@@ -342,17 +338,6 @@ impl Registry {
         let mut targets = self.targets();
         targets.retain(|t| t.hidden && !hidden_engine(&t.engine) && !is_slow(&t.id));
         targets
-    }
-
-    /// Whether the gate must reject that mutant under a precision's limits. At f32 a mutant's error
-    /// is that of the mutation alone, so it must exceed the limits of every precision, unless the
-    /// registry says which. At a coarser precision it has that precision's noise too, and is judged
-    /// by its limits only.
-    pub fn is_seen_by(&self, mutant: &Target, precision: &str) -> bool {
-        match self.entry(mutant).map(|(_, entry)| &entry.seen_by) {
-            Some(named) if !named.is_empty() => named.iter().any(|name| name == precision),
-            _ => mutant.precision == "f32" || mutant.precision == precision,
-        }
     }
 
     /// The targets that may judge others: the reference, then the target it is checked against. A

@@ -31,7 +31,7 @@ fn model() -> &'static Path {
             files: vec![ModelFile::Safetensors],
             ..ModelSpec::tiny_stories()
         };
-        models::generate(&spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
+        models::generate(&spec, Origin::Seed, dir.path(), &mut |_, _| true).unwrap();
         dir
     });
     dir.path()

@@ -102,6 +102,13 @@ const GOLDEN: &str = "data/golden/tiny-llama.json";
 /// As on a machine without Python.
 pub const NO_PYTHON: (&str, &str) = ("BENCH_PYTHON", "/nonexistent/python3");
 
+/// The limits of the gate without the model with outliers, whose golden no fake could give in time.
+fn without_outliers(parity: &Path) -> String {
+    let text = std::fs::read_to_string(parity).expect("it is there");
+    let lines = text.lines().filter(|line| !line.starts_with("outliers"));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
 /// A checkout, which is deleted when dropped.
 pub struct Checkout {
     dir: tempfile::TempDir,
@@ -140,10 +147,11 @@ impl Checkout {
         let scenarios = checkout.path("data/scenarios");
         // Directories hold the micro suites' texts.
         copy(&data.join("scenarios"), &scenarios, &Path::is_file);
-        for name in ["parity.toml", "models.toml", "models.lock"] {
+        for name in ["models.toml", "models.lock"] {
             let to = checkout.path("data").join(name);
             std::fs::copy(data.join(name), to).expect("a file can be copied");
         }
+        checkout.write("data/parity.toml", &without_outliers(&data.join("parity.toml")));
         std::fs::create_dir_all(checkout.path("data/golden")).expect("a directory can be made");
         let mut registry = format!(
             "baseline = \"fake.cpu.f32\"\nreference = \"fake.cpu.f32\"\ncross_check = \"fake.cpu.f32\"\n\

@@ -19,6 +19,7 @@ mod isa;
 mod merge;
 mod micro;
 mod open_loop;
+mod outliers;
 mod own_model;
 mod own_prompts;
 mod own_weights;

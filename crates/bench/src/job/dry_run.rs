@@ -17,7 +17,7 @@ use schema::key::CellKey;
 use schema::micro::{MicroLog, PlannedSuite};
 use schema::model::{Model, Source};
 use schema::plan::{Launch, Plan};
-use schema::registry::Registry;
+use schema::registry::{Registry, Target};
 use schema::run::Run;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn new(
     let mut text = headline(plan) + "\n";
     let named = Named::new(&options.engines);
     text += &Building::new(repo, registry, plan, look.as_ref(), &named)?.report();
-    text += &model(repo, plan)?;
+    text += &models(repo, plan)?;
     text += &preflight::check(repo, registry, plan)?.report();
     text += &prompts(plan);
     text += &to_measure(plan, &launches);
@@ -84,7 +84,7 @@ fn earlier(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<String> {
     let launches: Vec<&Launch> = launches.collect();
     let mut text = format!("Run {} would be continued\n{}\n", header.id, headline(plan));
     text += &Building::new(repo, registry, plan, None, &named)?.report();
-    text += &model(repo, plan)?;
+    text += &models(repo, plan)?;
     text += &prompts(plan);
     text += &match run.verify.is_empty() {
         true => to_measure(plan, &launches),
@@ -106,11 +106,21 @@ fn prompts(plan: &Plan) -> String {
     words.map(|words| format!("Prompts: {words}\n")).collect()
 }
 
-/// Describe whether the model is here, else how it is got and how large it is; and for which
-/// targets it has no weights.
-fn model(repo: &Repo, plan: &Plan) -> Result<String> {
+/// Describe the model and the one with outliers, as far as the plan needs them.
+fn models(repo: &Repo, plan: &Plan) -> Result<String> {
+    let text = model(repo, &plan.model, &plan.targets)?;
+    match repo.parity_limits()?.outliers_beside(&plan.model) {
+        Some(outliers) if !plan.targets.is_empty() => {
+            Ok(text + &model(repo, outliers, &plan.targets)?)
+        }
+        _ => Ok(text),
+    }
+}
+
+/// Describe whether a model is here, else how it is got and how large it is; and for which targets
+/// it has no weights.
+fn model(repo: &Repo, id: &str, targets: &[Target]) -> Result<String> {
     let models = repo.models()?;
-    let id = &plan.model;
     let model = models.get(id).context("a plan's model was looked up")?;
     let mut names = fetch::file_names(&models, id)?;
     let missing = fetch::missing(&models, id, &repo.models_dir)?;
@@ -120,13 +130,13 @@ fn model(repo: &Repo, plan: &Plan) -> Result<String> {
     };
     let dir = repo.model_dir(id);
     for made in fetch::makeable(model).iter().map(|file| file.name()) {
-        let is_wanted = plan.targets.iter().any(|target| target.weights == made);
+        let is_wanted = targets.iter().any(|target| target.weights == made);
         if is_wanted && !dir.join(made).is_file() {
             text += &format!("  {made} is made of its safetensors\n");
         }
         names.push(made.to_owned());
     }
-    for target in &plan.targets {
+    for target in targets {
         // Weights in several files have an index, whose name begins with that of a single file.
         if !names.iter().any(|name| name.starts_with(&target.weights)) {
             text += &format!("  {}: {id} has no {}\n", target.id, target.weights);

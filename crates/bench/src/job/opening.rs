@@ -233,7 +233,7 @@ pub(crate) fn begin(
     let building = Building::new(repo, registry, &plan, look, &decided.named)?;
     eprint!("{}", building.announcement());
     watch::stage(Stage::Fetch);
-    fetch::ensure_for(repo, &plan.model, &plan.targets)?;
+    fetch::ensure_for_run(repo, &plan)?;
     let programs = building.programs()?;
     goldens::ensure_for(repo, registry, &programs, &plan)?;
     watch::emit(Event::Title(title(&plan))); // the first look has set its own title

@@ -52,7 +52,7 @@ pub(super) fn check(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Che
     let mut gate = String::new();
     if !plan.targets.is_empty() {
         all.push(("golden", golden(repo, registry, plan)?));
-        gate = of_gate(plan);
+        gate = of_gate(plan, repo.parity_limits()?.outliers_beside(&plan.model));
     }
     Ok(Checks { all, gate })
 }
@@ -193,7 +193,7 @@ fn golden(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Found> {
 }
 
 /// Describe what the gate checks of every target before it is timed.
-fn of_gate(plan: &Plan) -> String {
+fn of_gate(plan: &Plan, outliers: Option<&str>) -> String {
     let batches = positions::batches(plan);
     let mut far = positions::of_plan(plan);
     far.retain(|&context| context > USUAL_POSITIONS);
@@ -204,11 +204,14 @@ fn of_gate(plan: &Plan) -> String {
             listed(far)
         ),
     };
+    let outliers = outliers.map_or(String::new(), |model| {
+        format!("  its log-probabilities on {model}, where shortcuts show that {} hides\n", plan.model)
+    });
     format!(
         "To be checked of every target before it is timed:\n  \
          its log-probabilities and choices at {POSITIONS} positions of each golden prompt, up to {USUAL_POSITIONS} positions\n  \
          prompts of every length modulo 64\n  \
-         its outputs with {} in flight\n{far}\
+         its outputs with {} in flight\n{far}{outliers}\
          and of every distinct timed output: that the reference accepts it\n",
         listed(&batches)
     )

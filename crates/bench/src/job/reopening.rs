@@ -88,7 +88,7 @@ pub(crate) fn reopen(
     let building = Building::new(repo, registry, &header.plan, None, &named)?;
     eprint!("{}", building.announcement());
     watch::stage(Stage::Fetch);
-    fetch::ensure_for(repo, &header.plan.model, &header.plan.targets)?;
+    fetch::ensure_for_run(repo, &header.plan)?;
     let programs = building.programs()?;
     if !is_only_judged {
         refuse_other_programs(&header, &programs)?;

@@ -289,14 +289,16 @@ pub fn ensure_as_recorded(
 }
 
 /// The facts of a run's provenance about the goldens that its targets are compared with: the SHA-256
-/// of as much of each as the plan needs, where they come from, and how far they reach (tokens).
+/// of as much of each as the plan needs, that of the model with outliers included, where those of
+/// the plan's model come from, and how far they reach (tokens).
 pub fn facts(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
     let mut facts = BTreeMap::new();
     if plan.targets.is_empty() {
         return Ok(facts);
     }
     let contexts = positions::of_plan(plan);
-    for subject in Subject::all(&plan.model, &repo.parity_limits()?, &plan.targets) {
+    let limits = repo.parity_limits()?;
+    for subject in Subject::all(&plan.model, &limits, &plan.targets) {
         let kept = Kept::read(repo, subject)?;
         let origin = kept.origin(&contexts);
         let Some((origin, golden)) = origin.zip(kept.golden()) else {
@@ -304,17 +306,29 @@ pub fn facts(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
         };
         let golden = golden.for_contexts(&contexts);
         let mut add = |fact: &str, value: String| {
-            let name = match subject.own_weights {
-                Some(weights) => format!("{fact}_{weights}"),
-                None => fact.to_owned(),
-            };
-            facts.insert(name, value);
+            facts.insert(fact_of(fact, subject), value);
         };
         add(SHA256, sha256_hex(golden.to_json().as_bytes()));
         add("golden_origin", origin);
         add("golden_positions", golden.positions().to_string());
     }
+    let beside = limits.outliers_beside(&plan.model).into_iter();
+    for subject in beside.flat_map(|model| Subject::all(model, &limits, &plan.targets)) {
+        if let Some(golden) = Kept::read(repo, subject)?.golden() {
+            let golden = golden.for_contexts(&[]);
+            let name = fact_of(&format!("{SHA256}_outliers"), subject);
+            facts.insert(name, sha256_hex(golden.to_json().as_bytes()));
+        }
+    }
     Ok(facts)
+}
+
+/// The name of a fact about a golden with these weights.
+fn fact_of(fact: &str, subject: Subject) -> String {
+    match subject.own_weights {
+        Some(weights) => format!("{fact}_{weights}"),
+        None => fact.to_owned(),
+    }
 }
 
 /// Load the committed golden; refused where it was made from other weights than the model's.

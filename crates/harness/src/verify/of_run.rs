@@ -4,7 +4,7 @@
 use super::goldens::Goldens;
 use super::setup::{GateSetup, limit};
 use super::target::{not_verified, verify};
-use super::{architecture, told};
+use super::{architecture, outliers, told};
 use crate::engine::session::Timeouts;
 use crate::positions;
 use crate::programs::Programs;
@@ -32,6 +32,7 @@ pub fn verify_targets(
     control: &Control,
 ) -> Result<Programs> {
     let goldens = Goldens::load(repo, &plan.model, &plan.targets, &positions::of_plan(plan))?;
+    let outliers = outliers::Model::load(repo, &plan.model, &plan.targets)?;
     let limits = repo.parity_limits()?;
     let registry = repo.registry()?;
     let batches = positions::batches(plan);
@@ -63,6 +64,7 @@ pub fn verify_targets(
                     threads: plan.threads,
                     batches: &batches,
                     prefix_cache: plan.scenarios.iter().any(PlannedScenario::reuses_prompts),
+                    outliers: outliers.as_ref().and_then(|model| model.for_target(target)),
                     timeouts: Timeouts::new(plan, control),
                 };
                 control.skippable();

@@ -27,8 +27,19 @@ pub struct GateSetup<'a> {
     pub batches: &'a [u32],
     /// Whether to check prompts that begin alike, where `hello` declares a prefix cache.
     pub prefix_cache: bool,
+    /// The model with outliers, if the target is asked about it too.
+    pub outliers: Option<Outliers<'a>>,
     /// How long loading and answering may take.
     pub timeouts: Timeouts,
+}
+
+/// The model with outliers.
+#[derive(Clone, Copy)]
+pub struct Outliers<'a> {
+    /// Its golden.
+    pub golden: &'a Golden,
+    /// The directory of its files.
+    pub model_dir: &'a Path,
 }
 
 /// The time limits of a verification outside a run. A first start may compile and tune every kernel

@@ -1,17 +1,17 @@
 //! Takes one target through the gate: scores every golden prompt, or compares outputs where it
 //! can't score; checks prompts of every length, generation at every batch size that will be timed,
-//! prompts asked twice, the longer contexts that a plan needs, and prompts that begin alike; and
-//! makes a record of the result.
+//! prompts asked twice, the longer contexts that a plan needs, prompts that begin alike, and a model
+//! with outliers; and makes a record of the result.
 
 use super::gate::{JUDGED_MIN, PromptJudgement, Scope};
 use super::output::Output;
 use super::setup::{GateSetup, judge};
-use super::{batch, gate, lengths, prefix, repeats, told};
+use super::{batch, gate, lengths, outliers, prefix, repeats, told};
 use crate::engine::load::load_request;
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program, kv};
 use schema::golden::GoldenPrompt;
-use schema::record::{Status, VerifyRecord};
+use schema::record::{Outliers, Status, VerifyRecord};
 use schema::registry::Target;
 use tokenizers::Tokenizer;
 use watch::warn;
@@ -114,6 +114,14 @@ fn ask(
         answers.judgements.extend(found.judgements);
         answers.not_asked = found.not_asked;
     }
+    let passes = answers.failure.is_none()
+        && gate::scope(&answers.judgements, gap.is_some()) != Scope::None;
+    if let (true, Some(model)) = (passes, &setup.outliers) {
+        told::part("the model with outliers");
+        let (found, failure) = outliers::ask(target, program, setup, model)?;
+        answers.outliers = Some(found);
+        answers.failure = failure;
+    }
     Ok(conclude(target, setup, scope, answers, gap))
 }
 
@@ -134,6 +142,8 @@ struct Answers {
     prefix_cache: bool,
     /// How its process with the prefix cache failed; empty where it didn't.
     prefix_cache_failure: String,
+    /// The answers about the model with outliers, if it was asked.
+    outliers: Option<Outliers>,
 }
 
 fn questions(
@@ -181,6 +191,7 @@ fn questions(
         alone,
         prefix_cache: false,
         prefix_cache_failure: String::new(),
+        outliers: None,
     })
 }
 
@@ -198,6 +209,7 @@ fn conclude(
         not_asked,
         prefix_cache,
         prefix_cache_failure,
+        outliers,
         ..
     } = answers;
     let scope = gate::scope(&judgements, position_gap.is_some());
@@ -279,5 +291,6 @@ fn conclude(
         prefix_cache,
         prefix_cache_failure,
         repeat_ratio,
+        outliers,
     }
 }

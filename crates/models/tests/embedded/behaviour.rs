@@ -5,7 +5,8 @@
 //! have told; it must predict other stories, and stay close to itself when quantised.
 
 use models::measure::{divergence, greedy, greedy_to_end, perplexity, spread};
-use models::reference::{Cache, Reference, frequencies};
+use models::quant::GgmlType;
+use models::reference::{Cache, Layer, Reference, frequencies};
 use models::stories::follows;
 use models::tokenizer::{tokenizer_json, vocabulary};
 use models::training::{Split, Windows, opening};
@@ -171,6 +172,69 @@ fn tiny_llama3_shows_a_dropped_rope_scaling_at_long_positions() {
     let quantised = Reference::new(&spec, ModelFile::GgufQ8_0);
     let q8_0 = mean_divergence(&spec, &truth, &run(&quantised, &ids, 0));
     assert!(q8_0 < 4e-3, "{q8_0}");
+}
+
+/// What a model with outliers is for: shortcuts that cost other models less than 8-bit weights do.
+#[test]
+fn tiny_outliers_shows_shortcuts_that_other_models_hide() {
+    let outliers = ModelSpec::tiny_outliers();
+    let plain = ModelSpec {
+        outliers: false,
+        ..outliers.clone()
+    };
+    let of = |spec: &ModelSpec| {
+        let ids = story(spec, 6, 90 + SCORED);
+        let exact = Reference::new(spec, ModelFile::Safetensors);
+        let truth = run(&exact, &ids, 0);
+        let kl = |logits: &[f32]| mean_divergence(spec, &truth, logits);
+        let of_file = |file| kl(&run(&Reference::new(spec, file), &ids, 0));
+        // The numbers are kept as exactly as without outliers.
+        let [f16, q8_0] = [ModelFile::GgufF16, ModelFile::GgufQ8_0].map(of_file);
+        assert!(f16 < 1e-6 && q8_0 < 4e-3, "{}: {f16} {q8_0}", spec.id);
+        let mut wrong_epsilon = exact.clone();
+        wrong_epsilon.spec.rms_norm_eps *= 10.0;
+        let mut sparse = exact.clone();
+        for layer in &mut sparse.layers {
+            drop_the_smallest(spec, layer);
+        }
+        [
+            kl(&run(&wrong_epsilon, &ids, 0)),
+            kl(&with_keys_in_8_bits(&exact, &ids)),
+            kl(&run(&sparse, &ids, 0)),
+        ]
+    };
+    let (shown, hidden) = (of(&outliers), of(&plain));
+    assert!(shown.iter().all(|kl| *kl > 0.05), "{shown:?}");
+    // Which neurons are dropped differs from token to token, which the third doesn't imitate.
+    assert!(hidden[..2].iter().all(|kl| *kl < 1e-3), "{hidden:?}");
+}
+
+/// Sets the 30 % of an MLP's neurons to zero whose activations are smallest on average.
+fn drop_the_smallest(spec: &ModelSpec, layer: &mut Layer) {
+    let mut rows: Vec<&mut [f32]> = layer.up_proj.chunks_exact_mut(spec.hidden_size).collect();
+    let size = |row: &[f32]| row.iter().map(|x| x * x).sum::<f32>();
+    rows.sort_by(|a, b| size(a).total_cmp(&size(b)));
+    let count = rows.len() * 3 / 10;
+    rows.iter_mut().take(count).for_each(|row| row.fill(0.0));
+}
+
+/// The same as [`run`] with the keys of each block of 32 rounded to 8 bits, once they are in the
+/// cache.
+fn with_keys_in_8_bits(model: &Reference, ids: &[u32]) -> Vec<f32> {
+    let mut cache = Cache::default();
+    let mut all = Vec::new();
+    for (position, id) in ids.iter().enumerate() {
+        all.extend(model.forward(&[*id], &[position], &mut cache, 1));
+        for (keys, _) in &mut cache.layers {
+            let width = model.spec.num_kv_heads * model.spec.head_dim;
+            let at = position * width;
+            let mut bytes = Vec::new();
+            GgmlType::Q8_0.encode(&keys[at..], &mut bytes);
+            let rounded = GgmlType::Q8_0.decode(&bytes);
+            keys[at..].copy_from_slice(&rounded);
+        }
+    }
+    all.split_off(all.len() - SCORED * model.spec.vocab_size)
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::{How, Progress, Verify, fetch, make};
 use anyhow::Result;
 use base::repo::Repo;
 use models::ModelSpec;
+use schema::plan::Plan;
 use schema::registry::Target;
 
 /// What the command line says.
@@ -75,6 +76,16 @@ pub fn ensure_for(repo: &Repo, id: &str, targets: &[Target]) -> Result<()> {
     let wanted: Vec<String> = targets.iter().map(|t| t.weights.clone()).collect();
     let options = super::Options::from_env();
     make(repo, id, &wanted, &options, &mut Progress::stderr()).map(drop)
+}
+
+/// Make sure that what a run needs is here: its model, and the one with outliers that its targets
+/// are asked about too.
+pub fn ensure_for_run(repo: &Repo, plan: &Plan) -> Result<()> {
+    ensure_for(repo, &plan.model, &plan.targets)?;
+    match repo.parity_limits()?.outliers_beside(&plan.model) {
+        Some(outliers) if !plan.targets.is_empty() => ensure_for(repo, outliers, &plan.targets),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use schema::budget::{Budget, OverBudget};
 use schema::capacity::Capacity;
 use schema::key::{CellKey, twin_name};
 use schema::launch_log::timed;
-use schema::record::{CheckRecord, Status, VerifyRecord};
+use schema::record::{CheckRecord, Outliers, Status, VerifyRecord};
 use schema::run::Run;
 
 /// Combine the gate's judgements: a target passes where it passed in every part, up to the shortest
@@ -62,12 +62,22 @@ fn one_verify(records: Vec<(String, VerifyRecord)>) -> Option<VerifyRecord> {
         prefix_cache: a.prefix_cache && b.prefix_cache,
         prefix_cache_failure: either(a.prefix_cache_failure, &b.prefix_cache_failure),
         repeat_ratio: both(a.repeat_ratio, b.repeat_ratio, f64::min),
+        outliers: farther(a.outliers, b.outliers),
         ..b
     })
 }
 
 fn both(a: Option<f64>, b: Option<f64>, of: fn(f64, f64) -> f64) -> Option<f64> {
     Some(of(a?, b?))
+}
+
+/// Of two parts' answers about the model with outliers, those that are farther from the reference.
+fn farther(a: Option<Outliers>, b: Option<Outliers>) -> Option<Outliers> {
+    let kl_nats = |found: &Option<Outliers>| found.as_ref().and_then(|found| found.kl_nats);
+    match kl_nats(&b) > kl_nats(&a) {
+        true => b,
+        false => a.or(b),
+    }
 }
 
 /// Join two texts; a text that the first one contains is not repeated.

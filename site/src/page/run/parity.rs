@@ -8,7 +8,7 @@ use crate::view::cells::swatch;
 use crate::view::reported::{other_kv, verified_scope};
 use crate::words::plural;
 use schema::golden::Limit;
-use schema::record::{CheckRecord, Status};
+use schema::record::{CheckRecord, Outliers, Status};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -22,6 +22,8 @@ pub struct ParityRow {
     ok: bool,
     scope: String,
     kl: String,
+    /// What it has on the model with outliers, where it was asked.
+    outliers: Option<String>,
     limit: String,
     argmax: String,
     batches: String,
@@ -73,6 +75,7 @@ pub fn rows(shown: &Shown) -> Vec<ParityRow> {
                 kl: record
                     .and_then(|record| record.kl_nats)
                     .map_or(fmt::NONE.into(), nats),
+                outliers: record.and_then(|record| record.outliers.as_ref()).map(on_outliers),
                 limit: limit_in_words(limit, passed_with),
                 argmax: record
                     .and_then(|record| record.argmax_agreement)
@@ -103,6 +106,15 @@ pub fn rows(shown: &Shown) -> Vec<ParityRow> {
             }
         })
         .collect()
+}
+
+/// The divergence on the model with outliers, or why it isn't held against the target.
+fn on_outliers(found: &Outliers) -> String {
+    let kl = found.kl_nats.map_or("passed".into(), nats);
+    match found.excuse.as_str() {
+        "" => format!("with outliers {kl}"),
+        excuse => format!("with outliers {kl}: {excuse}"),
+    }
 }
 
 /// The limit of a precision today, unless a target passed with more (nats): limits change, and

@@ -23,7 +23,6 @@ pub fn registry() -> Registry {
         kv: None,
         architectures: Vec::new(),
         hidden: false,
-        seen_by: Vec::new(),
     };
     let mut engines: Vec<Engine> = Vec::new();
     for target in targets() {

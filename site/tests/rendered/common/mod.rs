@@ -341,6 +341,7 @@ pub fn world(runs: Vec<Run>) -> World {
         hypotheses: hypotheses::hypotheses(),
         profiles: vec![profile("cpu", true), profile("smoke", false)],
         parity: ParityLimits {
+            outliers: None,
             precision: ["f32", "bf16", "q8_0"]
                 .map(|precision| {
                     let limit = Limit {
