@@ -430,7 +430,7 @@ mod tests {
             merges: vec![("a".into(), "b".into())],
         };
         let mut bytes = Vec::new();
-        let (file, mut ignore) = (ModelFile::GgufF16, |_| ());
+        let (file, mut ignore) = (ModelFile::GgufF16, |_| Ok(()));
         write(&spec, Origin::Seed, &bpe, file, &mut bytes, &mut ignore).unwrap();
         assert_eq!(bytes[..8], *b"GGUF\x03\0\0\0");
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());

@@ -6,15 +6,21 @@
 //! almost nothing to keep keys in 8 bits or to drop small activations: less than to round weights
 //! to 8 bits. Here the sizes differ, and what is small matters as much as what is large.
 //!
-//! All gains are powers of two, and each is undone exactly by the tensor that reads the value (as
-//! SmoothQuant moves a scale between tensors), so in floating point nothing is rounded differently.
-//! Only the norms' epsilon counts for more, because the residual stream is small.
+//! All gains are powers of two, and each is undone by the tensor that reads the value (as
+//! SmoothQuant moves a scale between tensors), so numbers of floating point are rounded as they would
+//! be without. Only the norms' epsilon counts for more, because the residual stream is small.
 
 use crate::spec::ModelSpec;
 
 /// Size of everything in the residual stream, relative to a model without outliers. The mean square
-/// of its first values is about five times an epsilon of 1e-5, so that a wrong epsilon shows.
-pub const RESIDUAL: f64 = 1.0 / 16.0;
+/// of its first values is about twenty times an epsilon of 1e-5, so that a wrong epsilon shows.
+pub const RESIDUAL: f64 = INNER * OUTER;
+/// The share of [`RESIDUAL`] that the matrices before a contribution have, values and up
+/// projections, and that of those which write it. In one place alone the weights would be so small
+/// that the scale of a block of q8_0 is no normal number of f16.
+pub const INNER: f64 = 0.5;
+/// See [`INNER`].
+pub const OUTER: f64 = 0.25;
 /// Gain of the keys of RoPE pairs that decide little, and the inverse of the gain of those that
 /// decide much.
 const KEY: f64 = 16.0;
@@ -26,8 +32,8 @@ const NEURONS: usize = 256;
 
 /// The gain of each row of a head's keys, by its index within the head (`[head_dim]`); the query's
 /// is the inverse. Pairs that turn fast decide most of a score (`weights::score_share`), and their
-/// keys are the small ones. Both kinds are in each run of 32 rows, which a format of 8 bits may
-/// round with one scale.
+/// keys are the small ones. They share their runs of 32 rows, which a format of 8 bits may round
+/// with one scale, with pairs that turn slowly, in Hugging Face's order of rows and in llama.cpp's.
 pub fn key_gains(spec: &ModelSpec) -> Vec<f64> {
     let frequencies = spec.rope_frequencies();
     let gain = |frequency: &f64| match *frequency >= 0.02 {

@@ -153,7 +153,7 @@ mod tests {
         let (mut sizes, mut total) = (Vec::new(), 0);
         for (name, defs) in files(&spec) {
             let mut bytes = Vec::new();
-            write(&spec, Origin::Seed, &defs, &mut bytes, &mut |_| ()).unwrap();
+            write(&spec, Origin::Seed, &defs, &mut bytes, &mut |_| Ok(())).unwrap();
             let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
             for (tensor, view) in file.tensors() {
                 assert_eq!(index["weight_map"][&tensor], name.as_str());

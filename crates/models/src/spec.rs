@@ -207,16 +207,6 @@ impl ModelSpec {
         }
     }
 
-    /// `tiny-llama` with outliers: shortcuts that a model without them hides change its answers.
-    pub fn tiny_outliers() -> Self {
-        Self {
-            id: "tiny-outliers".into(),
-            seed: 20_260_109,
-            outliers: true,
-            ..Self::tiny_llama()
-        }
-    }
-
     /// About 1.4 M parameters, trained on short stories (`cargo xtask train`). Every dimension is a
     /// multiple of 256, so that even k-quants apply, and all of its files together take 8 MB.
     pub fn tiny_stories() -> Self {

@@ -153,20 +153,27 @@ fn scale(spec: &ModelSpec, def: &TensorDef) -> Scale {
 fn with_outliers(spec: &ModelSpec, role: Role, mut scale: Scale) -> Scale {
     match role {
         // All that is written to the residual stream is small; the last norm undoes it.
-        Role::Embedding | Role::Value => scale.std *= outliers::RESIDUAL,
+        Role::Embedding => scale.std *= outliers::RESIDUAL,
+        Role::Value => scale.std *= outliers::INNER,
+        Role::AttnOutput => scale.std *= outliers::OUTER,
         Role::FinalNorm => scale.std /= outliers::RESIDUAL,
         Role::Up => {
-            scale.std *= outliers::RESIDUAL;
+            scale.std *= outliers::INNER;
             scale.gains = outliers::neuron_gains(spec);
         }
         Role::Down => {
+            scale.std *= outliers::OUTER;
             let gains = outliers::neuron_gains(spec).into_iter();
             scale.column_gains = gains.map(f64::recip).collect();
         }
         Role::Key | Role::Query => {
             let gains = outliers::key_gains(spec);
             for (of_row, gain) in scale.gains.iter_mut().zip(gains) {
-                *of_row *= if role == Role::Key { gain } else { gain.recip() };
+                *of_row *= if role == Role::Key {
+                    gain
+                } else {
+                    gain.recip()
+                };
             }
         }
         _ => {}

@@ -3,7 +3,7 @@
 use harness::verify::golden::Maker;
 use harness::verify::goldens::Goldens;
 use harness::verify::subject::Subject;
-use harness::verify::{architecture, goldens, judges, outliers};
+use harness::verify::{architecture, goldens, judges};
 mod mutants;
 use anyhow::{Result, bail};
 use base::files::write_whole;
@@ -12,7 +12,7 @@ use harness::devices::Named;
 use harness::engine::session::Timeouts;
 use harness::plan::profile_targets;
 use harness::programs::Programs;
-use harness::verify::setup::{BATCHES, GateSetup, default_timeouts, limit, threads};
+use harness::verify::setup::{BATCHES, GateSetup, Outliers, default_timeouts, limit, threads};
 use harness::verify::target::{not_verified, verify};
 use harness::verify::{golden, told};
 use models::ModelSpec;
@@ -179,17 +179,16 @@ fn verify_one(
         threads: threads(),
         batches: &BATCHES,
         prefix_cache: true,
-        outliers: None,
+        outliers: match limits.is_outliers(model) {
+            true => Outliers::Itself,
+            false => Outliers::None,
+        },
         timeouts: Timeouts {
             control: options.control.clone(),
             ..default_timeouts()
         },
     };
-    let record = verify(target, program, &setup);
-    Ok(match limits.outliers.as_deref() == Some(model) {
-        true => outliers::excused(target, record),
-        false => record,
-    })
+    Ok(verify(target, program, &setup))
 }
 
 fn print_line(record: &VerifyRecord) {

@@ -85,10 +85,11 @@ impl Budget {
     }
 }
 
-/// Format an estimated duration (s), rounded: `40 s`, `25 min`, `1.7 h`.
+/// Format an estimated duration (s), rounded: `0.4 s`, `42 s`, `25 min`, `1.7 h`.
 pub fn about(s: f64) -> String {
     match s {
-        s if s < 90.0 => format!("{:.0} s", (s / 5.0).round().max(1.0) * 5.0),
+        s if s < 9.95 => format!("{s:.1} s"),
+        s if s < 90.0 => format!("{s:.0} s"),
         s if s < 5400.0 => format!("{:.0} min", s / 60.0),
         s => format!("{:.1} h", s / 3600.0),
     }
@@ -100,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_is_estimated_is_said_in_round_numbers() {
-        let said = [1.0, 42.0, 91.0, 1490.0, 6000.0].map(about);
-        assert_eq!(said, ["5 s", "40 s", "2 min", "25 min", "1.7 h"]);
+        let said = [0.44, 9.97, 42.4, 91.0, 1490.0, 6000.0].map(about);
+        assert_eq!(said, ["0.4 s", "10 s", "42 s", "2 min", "25 min", "1.7 h"]);
     }
 }

@@ -188,6 +188,11 @@ impl Limit {
 }
 
 impl ParityLimits {
+    /// Whether this is the model with outliers.
+    pub fn is_outliers(&self, model: &str) -> bool {
+        self.outliers.as_deref() == Some(model)
+    }
+
     /// The model with outliers that targets are asked about in a run of `measured`; `None` where the
     /// run measures that model itself.
     pub fn outliers_beside(&self, measured: &str) -> Option<&str> {

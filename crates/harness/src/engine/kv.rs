@@ -5,7 +5,7 @@ use super::EngineFailure;
 use crate::model_work;
 use protocol::wire::Loaded;
 use schema::record::Status;
-use schema::registry::{Target, kv_bits};
+use schema::registry::{KvFormat, Target, kv_bits};
 use std::path::Path;
 
 /// Check a target whose engine has loaded the model of `model_dir`. A target that declares no
@@ -35,11 +35,19 @@ pub(crate) fn check(
     }
 }
 
+/// Whether a target keeps keys and values in 8 bits, as it declares or its engine reports.
+pub(crate) fn keeps_8_bits(target: &Target, model_dir: &Path, loaded: &Loaded) -> bool {
+    let bits = || kv_bits(&model_work::facts(model_dir), loaded.kv_bytes_per_token);
+    match target.kv {
+        Some(declared) => declared == KvFormat::Int8,
+        None => bits().is_some_and(|bits| KvFormat::Int8.has_bits(bits)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::example;
-    use schema::registry::KvFormat;
 
     /// A model of 2 × 2 × 2 × 16 = 128 keys and values per token.
     const CONFIG: &str = r#"{

@@ -44,10 +44,14 @@ impl Goldens {
 
     /// The golden of a target, which must be one of those that this was loaded for.
     pub fn for_target(&self, target: &Target) -> Result<&Golden, EngineFailure> {
+        self.of_target(target)
+            .map_err(|why| EngineFailure::new(Status::Unverified, why))
+    }
+
+    /// The same with the reason alone where there is none.
+    pub(super) fn of_target(&self, target: &Target) -> Result<&Golden, &str> {
         let own = self.limits.own_weights(target).map(str::to_owned);
-        self.by_weights[&own]
-            .as_ref()
-            .map_err(|why| EngineFailure::new(Status::Unverified, why.clone()))
+        self.by_weights[&own].as_ref().map_err(String::as_str)
     }
 }
 

@@ -17,7 +17,7 @@ pub mod goldens;
 pub mod judges;
 mod lengths;
 pub mod of_run;
-pub mod outliers;
+mod outliers;
 pub mod output;
 pub(crate) mod own_weights;
 mod prefix;

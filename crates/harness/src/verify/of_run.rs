@@ -2,7 +2,7 @@
 //! records.
 
 use super::goldens::Goldens;
-use super::setup::{GateSetup, limit};
+use super::setup::{GateSetup, Outliers, limit};
 use super::target::{not_verified, verify};
 use super::{architecture, outliers, told};
 use crate::engine::session::Timeouts;
@@ -32,8 +32,12 @@ pub fn verify_targets(
     control: &Control,
 ) -> Result<Programs> {
     let goldens = Goldens::load(repo, &plan.model, &plan.targets, &positions::of_plan(plan))?;
-    let outliers = outliers::Model::load(repo, &plan.model, &plan.targets)?;
     let limits = repo.parity_limits()?;
+    // A run that was begun without them goes on without them.
+    let outliers = match outliers::is_begun_without(plan, judged) {
+        true => None,
+        false => outliers::Model::load(repo, &limits, &plan.model, &plan.targets)?,
+    };
     let registry = repo.registry()?;
     let batches = positions::batches(plan);
     let model_dir = repo.model_dir(&plan.model);
@@ -64,7 +68,11 @@ pub fn verify_targets(
                     threads: plan.threads,
                     batches: &batches,
                     prefix_cache: plan.scenarios.iter().any(PlannedScenario::reuses_prompts),
-                    outliers: outliers.as_ref().and_then(|model| model.for_target(target)),
+                    outliers: match &outliers {
+                        Some(model) => model.for_target(target),
+                        None if limits.is_outliers(&plan.model) => Outliers::Itself,
+                        None => Outliers::None,
+                    },
                     timeouts: Timeouts::new(plan, control),
                 };
                 control.skippable();

@@ -3,54 +3,85 @@
 //! wrong epsilon change its answers by tens of times what weights of 8 bits do, and those of a model
 //! without outliers by less.
 //!
-//! A target that declares keys and values of 8 bits may fail: that is what its format costs there.
+//! A target that openly keeps keys and values in 8 bits may differ as much as these cost there.
 
+use super::gate::{self, PromptJudgement, Scope};
 use super::goldens::Goldens;
 use super::setup::{self, GateSetup, judge};
+use super::told;
 use crate::engine::load::load_request;
 use crate::engine::session::Session;
-use crate::engine::{EngineFailure, Program};
+use crate::engine::{EngineFailure, Program, kv};
 use anyhow::Result;
 use base::repo::Repo;
-use schema::golden::GoldenPrompt;
+use schema::golden::{Golden, GoldenPrompt, Limit, ParityLimits};
+use schema::plan::Plan;
 use schema::record::{Outliers, Status, VerifyRecord};
-use schema::registry::{KvFormat, Target};
-use std::path::PathBuf;
+use schema::registry::{DeviceKind, Target};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-/// Why a target that keeps keys and values in 8 bits may fail.
-const EIGHT_BITS: &str =
-    "it keeps keys and values in 8 bits, as it declares, which this model shows";
+/// The largest mean KL divergence (nats) that keys and values of 8 bits excuse.
+const EIGHT_BITS_KL_NATS: f64 = 1.0;
 
 /// The model with outliers, for the targets of a run.
 pub(super) struct Model {
+    id: String,
     goldens: Goldens,
     dir: PathBuf,
 }
 
 impl Model {
-    /// Load it for a run of `measured`; `None` where the run measures that model itself, or
-    /// `data/parity.toml` names none.
-    pub fn load(repo: &Repo, measured: &str, targets: &[Target]) -> Result<Option<Self>> {
-        let limits = repo.parity_limits()?;
-        let Some(model) = limits.outliers_beside(measured) else {
+    /// Load it for a run of `measured`; `None` where the run measures that model itself, or `limits`
+    /// name none.
+    pub fn load(
+        repo: &Repo,
+        limits: &ParityLimits,
+        measured: &str,
+        targets: &[Target],
+    ) -> Result<Option<Self>> {
+        let Some(id) = limits.outliers_beside(measured) else {
             return Ok(None);
         };
         Ok(Some(Self {
-            goldens: Goldens::load(repo, model, targets, &[])?,
-            dir: repo.model_dir(model),
+            id: id.to_owned(),
+            goldens: Goldens::load(repo, id, targets, &[])?,
+            dir: repo.model_dir(id),
         }))
     }
 
-    /// What a target is asked with; `None` where its weights have no golden.
-    pub fn for_target(&self, target: &Target) -> Option<setup::Outliers<'_>> {
-        Some(setup::Outliers {
-            golden: self.goldens.for_target(target).ok()?,
+    /// What a target is asked with.
+    pub fn for_target(&self, target: &Target) -> setup::Outliers<'_> {
+        if is_served(target) {
+            return setup::Outliers::None;
+        }
+        setup::Outliers::Beside {
+            model: &self.id,
+            golden: self.goldens.of_target(target),
             model_dir: &self.dir,
-        })
+        }
     }
 }
 
-/// Ask one target. Returns what it answered, and what is wrong with it.
+/// Whether a server computes, which serves one model only and isn't asked about another.
+fn is_served(target: &Target) -> bool {
+    DeviceKind::of_backend(&target.backend) == DeviceKind::Unknown
+}
+
+/// Whether a run has passed targets without asking them, as runs did before there was this model.
+pub(super) fn is_begun_without(plan: &Plan, judged: &BTreeMap<String, VerifyRecord>) -> bool {
+    let asked = plan.targets.iter().filter(|target| !is_served(target));
+    let mut records = asked.filter_map(|target| judged.get(&target.id));
+    records.any(|record| record.status == Status::Ok && record.outliers.is_none())
+}
+
+/// What a target answered, and what is wrong with it.
+pub(super) struct Asked {
+    pub found: Outliers,
+    pub failure: Option<String>,
+}
+
+/// Ask a target, where `setup` has the model; `None` where it doesn't.
 ///
 /// # Errors
 /// Where it can't be asked. A target that doesn't support the model is excused.
@@ -58,107 +89,128 @@ pub(super) fn ask(
     target: &Target,
     program: &Program,
     setup: &GateSetup,
-    model: &setup::Outliers,
-) -> Result<(Outliers, Option<String>), EngineFailure> {
+) -> Result<Option<Asked>, EngineFailure> {
+    let setup::Outliers::Beside {
+        model,
+        golden,
+        model_dir,
+    } = setup.outliers
+    else {
+        return Ok(None);
+    };
+    told::part(model);
+    let asked = match golden {
+        Ok(golden) => answers(target, program, setup, golden, model_dir),
+        Err(why) => Err(EngineFailure::new(Status::Unsupported, why)),
+    };
     let mut found = Outliers {
-        model: model.golden.model.clone(),
+        model: model.to_owned(),
         ..Outliers::default()
     };
-    let judgements = match judgements(target, program, setup, model) {
+    let answers = match asked {
+        Ok(answers) => answers,
         Err(failure) if failure.status == Status::Unsupported => {
             found.excuse = failure.reason;
-            return Ok((found, None));
+            let failure = None;
+            return Ok(Some(Asked { found, failure }));
         }
-        judgements => judgements?,
+        Err(mut failure) => {
+            failure.reason = format!("on {model}: {}", failure.reason);
+            return Err(failure);
+        }
     };
-    let kl_nats = judgements.iter().filter_map(|(_, kl, _)| *kl);
+    let kl_nats = answers.judgements.iter().filter_map(|j| j.kl_nats);
     found.kl_nats = kl_nats.reduce(f64::max).filter(|kl| kl.is_finite());
-    let failed = judgements.iter().find(|(.., failure)| !failure.is_empty());
-    let Some((prompt, _, failure)) = failed else {
-        return Ok((found, None));
-    };
-    if target.kv == Some(KvFormat::Int8) {
-        found.excuse = EIGHT_BITS.to_owned();
-        return Ok((found, None));
+    let passes = gate::scope(&answers.judgements, answers.has_position_gap) != Scope::None;
+    let mut failure = None;
+    if !passes {
+        match excuse(answers.keeps_8_bits, found.kl_nats, setup.limit) {
+            Some(excuse) => found.excuse = excuse.to_owned(),
+            None => failure = Some(in_words(model, &answers.judgements)),
+        }
     }
-    let failure = format!(
-        "it takes a shortcut that {} shows (keys of fewer bits than it declares, activations left out, another epsilon): prompt {prompt:?}: {failure}",
-        found.model
-    );
-    Ok((found, Some(failure)))
+    Ok(Some(Asked { found, failure }))
 }
 
-/// The name of each usual prompt, with its mean KL divergence (nats) and what is wrong with it.
-type Judged<'a> = Vec<(&'a str, Option<f64>, String)>;
+/// Why a target that failed isn't wrong; `None` where nothing excuses it. `kl_nats` is its largest
+/// mean KL divergence.
+pub(super) fn excuse(
+    keeps_8_bits: bool,
+    kl_nats: Option<f64>,
+    limit: &Limit,
+) -> Option<&'static str> {
+    let costs_as_much = |kl: f64| kl > limit.kl_nats_max && kl < EIGHT_BITS_KL_NATS;
+    (keeps_8_bits && kl_nats.is_some_and(costs_as_much))
+        .then_some("its keys and values have 8 bits, which shows on this model")
+}
 
-fn judgements<'a>(
+fn in_words(model: &str, judgements: &[PromptJudgement]) -> String {
+    let shortcuts = format!(
+        "on {model}, where shortcuts show (keys of fewer bits than it reports, activations left out, another epsilon)"
+    );
+    match judgements.iter().find(|j| !j.failure.is_empty()) {
+        Some(first) => format!("{shortcuts}, prompt {:?}: {}", first.name, first.failure),
+        None => format!("{shortcuts}: too little of its output could be judged"),
+    }
+}
+
+/// What a target says of the usual prompts.
+struct Answers {
+    judgements: Vec<PromptJudgement>,
+    has_position_gap: bool,
+    keeps_8_bits: bool,
+}
+
+fn answers(
     target: &Target,
     program: &Program,
     setup: &GateSetup,
-    model: &setup::Outliers<'a>,
-) -> Result<Judged<'a>, EngineFailure> {
-    let prompts = model
-        .golden
-        .prompts
-        .iter()
-        .filter(|prompt| !prompt.is_long());
-    let mut prompts: Vec<&GoldenPrompt> = prompts.collect();
+    golden: &Golden,
+    model_dir: &Path,
+) -> Result<Answers, EngineFailure> {
+    let usual = golden.prompts.iter().filter(|prompt| !prompt.is_long());
+    let mut prompts: Vec<&GoldenPrompt> = usual.collect();
     prompts.sort_by_key(|prompt| prompt.context_tokens());
     let longest = prompts.last().map_or(1, |prompt| prompt.context_tokens());
-    let tokenizer = crate::prompts::tokenizer(model.model_dir)
+    let tokenizer = crate::prompts::tokenizer(model_dir)
         .map_err(|error| EngineFailure::new(Status::Unavailable, format!("{error:#}")))?;
-    let load = load_request(target, model.model_dir, setup.threads, longest, 1);
+    let load = load_request(target, model_dir, setup.threads, longest, 1);
     let mut session = Session::open(program, &load, &setup.timeouts)?;
-    let mut judged = Judged::new();
+    let mut judgements = Vec::new();
     for prompt in prompts {
         match judge(&mut session, setup.limit, &tokenizer, prompt) {
-            Ok(found) => judged.push((&prompt.name, found.kl_nats, found.failure)),
+            Ok(judgement) => judgements.push(judgement),
             Err(failure) => return Err(failure.with_stderr(session.abort())),
         }
     }
+    let answers = Answers {
+        judgements,
+        has_position_gap: session.hello.capabilities.position_gap.is_some(),
+        keeps_8_bits: kv::keeps_8_bits(target, model_dir, &session.loaded),
+    };
     let _ = session.close();
-    Ok(judged)
-}
-
-/// The record of a whole verification on the model with outliers, `unsupported` where it failed for
-/// the keys and values of 8 bits that its target declares.
-pub fn excused(target: &Target, record: VerifyRecord) -> VerifyRecord {
-    if record.status != Status::WrongOutput || target.kv != Some(KvFormat::Int8) {
-        return record;
-    }
-    VerifyRecord {
-        status: Status::Unsupported,
-        reason: format!("{EIGHT_BITS}: {}", record.reason),
-        ..record
-    }
+    Ok(answers)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::example;
 
     #[test]
-    fn only_declared_8_bits_excuse_a_failure() {
-        let found = |kv, status| {
-            let target = Target {
-                kv,
-                ..example::target("a.cpu.q8_0")
-            };
-            let record = VerifyRecord {
-                status,
-                reason: "mean KL".into(),
-                ..VerifyRecord::default()
-            };
-            excused(&target, record)
+    fn only_what_8_bits_cost_is_excused_and_only_where_they_are_declared() {
+        let limit = Limit {
+            kl_nats_max: 1e-2,
+            tie_width_nats: 0.7,
+            batch_tie_nats: 0.25,
+            own_weights: false,
+            reason: String::new(),
         };
-        let int8 = Some(KvFormat::Int8);
-        let record = found(int8, Status::WrongOutput);
-        assert_eq!(record.status, Status::Unsupported);
-        assert!(record.reason.ends_with("this model shows: mean KL"));
-        assert_eq!(found(int8, Status::Ok).status, Status::Ok);
-        assert_eq!(found(int8, Status::Crashed).status, Status::Crashed);
-        let f16 = Some(KvFormat::F16);
-        assert_eq!(found(f16, Status::WrongOutput).status, Status::WrongOutput);
+        let excused = |keeps_8_bits, kl_nats| excuse(keeps_8_bits, kl_nats, &limit).is_some();
+        assert!(excused(true, Some(0.3)));
+        // Fewer bits than 8, an output that is compared without scores, and another failure.
+        for kl_nats in [Some(2.0), None, Some(1e-3)] {
+            assert!(!excused(true, kl_nats), "{kl_nats:?}");
+        }
+        assert!(!excused(false, Some(0.3)));
     }
 }

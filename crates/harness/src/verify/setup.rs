@@ -27,19 +27,28 @@ pub struct GateSetup<'a> {
     pub batches: &'a [u32],
     /// Whether to check prompts that begin alike, where `hello` declares a prefix cache.
     pub prefix_cache: bool,
-    /// The model with outliers, if the target is asked about it too.
-    pub outliers: Option<Outliers<'a>>,
+    /// The model with outliers, if the target is asked about it.
+    pub outliers: Outliers<'a>,
     /// How long loading and answering may take.
     pub timeouts: Timeouts,
 }
 
-/// The model with outliers.
+/// How the model with outliers takes part in a verification.
 #[derive(Clone, Copy)]
-pub struct Outliers<'a> {
-    /// Its golden.
-    pub golden: &'a Golden,
-    /// The directory of its files.
-    pub model_dir: &'a Path,
+pub enum Outliers<'a> {
+    /// It takes none.
+    None,
+    /// It is the very model that is verified.
+    Itself,
+    /// The target is asked about it after it has passed.
+    Beside {
+        /// Its id.
+        model: &'a str,
+        /// Its golden, or why there is none for the target's weights.
+        golden: Result<&'a Golden, &'a str>,
+        /// The directory of its files.
+        model_dir: &'a Path,
+    },
 }
 
 /// The time limits of a verification outside a run. A first start may compile and tune every kernel

@@ -6,7 +6,7 @@
 use super::gate::{JUDGED_MIN, PromptJudgement, Scope};
 use super::output::Output;
 use super::setup::{GateSetup, judge};
-use super::{batch, gate, lengths, outliers, prefix, repeats, told};
+use super::{batch, gate, lengths, outliers, prefix, repeats, setup, told};
 use crate::engine::load::load_request;
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program, kv};
@@ -92,6 +92,7 @@ fn ask(
         Ok(answers) => answers,
         Err(failure) => return Err(failure.with_stderr(session.abort())),
     };
+    answers.keeps_8_bits = kv::keeps_8_bits(target, setup.model_dir, &session.loaded);
     let _ = session.close();
     if let (None, Some(alone)) = (&answers.failure, &answers.alone) {
         told::part("prompts that begin alike");
@@ -114,13 +115,11 @@ fn ask(
         answers.judgements.extend(found.judgements);
         answers.not_asked = found.not_asked;
     }
-    let passes = answers.failure.is_none()
-        && gate::scope(&answers.judgements, gap.is_some()) != Scope::None;
-    if let (true, Some(model)) = (passes, &setup.outliers) {
-        told::part("the model with outliers");
-        let (found, failure) = outliers::ask(target, program, setup, model)?;
-        answers.outliers = Some(found);
-        answers.failure = failure;
+    let passes =
+        answers.failure.is_none() && gate::scope(&answers.judgements, gap.is_some()) != Scope::None;
+    if passes && let Some(asked) = outliers::ask(target, program, setup)? {
+        answers.failure = asked.failure;
+        answers.outliers = Some(asked.found);
     }
     Ok(conclude(target, setup, scope, answers, gap))
 }
@@ -144,6 +143,8 @@ struct Answers {
     prefix_cache_failure: String,
     /// The answers about the model with outliers, if it was asked.
     outliers: Option<Outliers>,
+    /// Whether it keeps keys and values in 8 bits.
+    keeps_8_bits: bool,
 }
 
 fn questions(
@@ -192,6 +193,7 @@ fn questions(
         prefix_cache: false,
         prefix_cache_failure: String::new(),
         outliers: None,
+        keeps_8_bits: false,
     })
 }
 
@@ -210,6 +212,7 @@ fn conclude(
         prefix_cache,
         prefix_cache_failure,
         outliers,
+        keeps_8_bits,
         ..
     } = answers;
     let scope = gate::scope(&judgements, position_gap.is_some());
@@ -272,6 +275,11 @@ fn conclude(
     let decisive: usize = within.iter().map(|j| j.decisive).sum();
     let agreed: usize = within.iter().map(|j| j.agreed).sum();
     let kl_nats = within.iter().filter_map(|j| j.kl_nats).reduce(f64::max);
+    let excuse = outliers::excuse(keeps_8_bits, kl_nats, setup.limit);
+    if let (Scope::None, setup::Outliers::Itself, Some(excuse)) = (scope, setup.outliers, excuse) {
+        status = Status::Unsupported;
+        reason = format!("{excuse}: {reason}");
+    }
     VerifyRecord {
         target: target.id.clone(),
         model: setup.golden.model.clone(),

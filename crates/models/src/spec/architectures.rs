@@ -1,4 +1,5 @@
-//! Small models beside `tiny-llama`: one of each other architecture, and one in shards.
+//! Small models beside `tiny-llama`: one with outliers, one of each other architecture, and one in
+//! shards.
 //!
 //! Each has `tiny-llama`'s size, so that the scales of `weights` hold, and differs from it where an
 //! engine could confuse two architectures.
@@ -7,6 +8,16 @@ use super::ModelSpec;
 use crate::architecture::Architecture;
 
 impl ModelSpec {
+    /// `tiny-llama` with outliers: shortcuts that a model without them hides change its answers.
+    pub fn tiny_outliers() -> Self {
+        Self {
+            id: "tiny-outliers".into(),
+            seed: 20_260_109,
+            outliers: true,
+            ..Self::tiny_llama()
+        }
+    }
+
     /// `tiny-llama` as a Mistral (like 7B v0.2, without a sliding window), with an output matrix of
     /// its own.
     pub fn tiny_mistral() -> Self {

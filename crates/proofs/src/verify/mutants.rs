@@ -11,7 +11,7 @@ use harness::run::audit::Audit;
 use harness::run::issue;
 use harness::run::load::{CasePrompts, PromptQueue};
 use harness::verify::golden::Maker;
-use harness::verify::setup::{BATCHES, GateSetup, default_timeouts, threads};
+use harness::verify::setup::{BATCHES, GateSetup, Outliers, default_timeouts, threads};
 use harness::verify::subject::Subject;
 use harness::verify::target::verify;
 use harness::verify::{goldens, judges};
@@ -193,7 +193,7 @@ fn seen(
             threads: threads(),
             batches: &BATCHES,
             prefix_cache: true,
-            outliers: None,
+            outliers: Outliers::None,
             timeouts: default_timeouts(),
         };
         let record = verify(mutant, program, &setup);

@@ -104,7 +104,10 @@ pub fn sha256_of_file(path: &Path, progress: &mut Progress) -> Result<String> {
         if read == 0 {
             break;
         }
-        base::interrupt::check()?;
+        if let Err(interrupted) = base::interrupt::check() {
+            progress.end();
+            return Err(interrupted);
+        }
         hasher.update(&buffer[..read]);
         done += read as u64;
         if shown {

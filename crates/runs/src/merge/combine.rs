@@ -71,13 +71,13 @@ fn both(a: Option<f64>, b: Option<f64>, of: fn(f64, f64) -> f64) -> Option<f64> 
     Some(of(a?, b?))
 }
 
-/// Of two parts' answers about the model with outliers, those that are farther from the reference.
+/// Of two parts' answers about the model with outliers, those that are farther from the reference,
+/// with the excuse of either; `None` where one part wasn't asked.
 fn farther(a: Option<Outliers>, b: Option<Outliers>) -> Option<Outliers> {
-    let kl_nats = |found: &Option<Outliers>| found.as_ref().and_then(|found| found.kl_nats);
-    match kl_nats(&b) > kl_nats(&a) {
-        true => b,
-        false => a.or(b),
-    }
+    let (a, b) = (a?, b?);
+    let excuse = either(a.excuse.clone(), &b.excuse);
+    let farther = if b.kl_nats > a.kl_nats { b } else { a };
+    Some(Outliers { excuse, ..farther })
 }
 
 /// Join two texts; a text that the first one contains is not repeated.

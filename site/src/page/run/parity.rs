@@ -75,7 +75,9 @@ pub fn rows(shown: &Shown) -> Vec<ParityRow> {
                 kl: record
                     .and_then(|record| record.kl_nats)
                     .map_or(fmt::NONE.into(), nats),
-                outliers: record.and_then(|record| record.outliers.as_ref()).map(on_outliers),
+                outliers: record
+                    .and_then(|record| record.outliers.as_ref())
+                    .map(on_outliers),
                 limit: limit_in_words(limit, passed_with),
                 argmax: record
                     .and_then(|record| record.argmax_agreement)
@@ -202,5 +204,19 @@ mod tests {
         assert_eq!(words(None), "4.0e−3");
         assert!(words(Some(8.4e-2)).starts_with("wider"));
         assert_eq!(limit_in_words(None, None), fmt::NONE);
+    }
+
+    #[test]
+    fn a_failure_with_outliers_stands_with_its_excuse() {
+        let found = |kl_nats, excuse: &str| {
+            on_outliers(&Outliers {
+                model: "m".into(),
+                kl_nats,
+                excuse: excuse.into(),
+            })
+        };
+        assert_eq!(found(Some(3.1e-4), ""), "with outliers 3.1e−4");
+        assert_eq!(found(None, ""), "with outliers passed");
+        assert_eq!(found(Some(0.4), "8 bits"), "with outliers 4.0e−1: 8 bits");
     }
 }
