@@ -117,6 +117,16 @@ impl<'a> Shown<'a> {
         all
     }
 
+    /// The title of a metric in a scenario. Where a process serves several scenarios, its peak
+    /// memory is counted anew for each case, so loading is not in it and the title says so.
+    pub fn metric_title(&self, scenario: &PlannedScenario, id: MetricId) -> &'static str {
+        let shares = self.run.header.plan.one_process && scenario.may_share_process();
+        match id {
+            MetricId::PeakRssBytes if shares => "Peak resident memory after loading",
+            _ => id.describe().title,
+        }
+    }
+
     /// The metric a scenario is ranked by.
     pub fn leading(&self, scenario: &PlannedScenario) -> Option<MetricId> {
         self.metrics(scenario).first().copied()

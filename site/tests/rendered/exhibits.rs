@@ -40,6 +40,20 @@ fn memory_is_shown_in_its_parts() {
     }
 }
 
+#[test]
+fn a_peak_in_a_process_of_several_scenarios_says_that_loading_is_not_in_it() {
+    let after = "Peak resident memory after loading";
+    let own = html_of(usual_site(), "scenario/long_context.html");
+    assert!(own.contains("Peak resident memory") && !own.contains(after));
+    let mut run = run("cpu", 5, 22);
+    run.header.plan.one_process = true;
+    let shared = of(vec![run.clone()], "scenario/long_context.html");
+    assert!(shared.contains(after), "{shared}");
+    // A batch has a process of its own all the same.
+    let fresh = of(vec![run], "scenario/memory.html");
+    assert!(fresh.contains("Peak resident memory") && !fresh.contains(after));
+}
+
 const NO_LIMIT: &str = "no limit of its device was measured";
 
 #[test]

@@ -110,7 +110,7 @@ pub fn memory(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
                 words(least),
                 words(most)
             ),
-            reading: "Each bar is the peak, from zero, with its 95 % interval. Weights and cache are what the engine says it loaded and what the tokens in flight need by arithmetic; the hollow rest is runtime, buffers and waste. Weights that are mapped from their file count only as far as they were touched, so the parts can exceed the peak.".into(),
+            reading: "Each bar is the peak, from zero, with its 95 % interval. Weights and cache are what the engine says it loaded and what the tokens in flight need by arithmetic; the hollow rest is the runtime, its buffers, and what loading needed for a while. Weights that are mapped from their file count only as far as they were touched, so the parts can exceed the peak.".into(),
             axis_label: peak.describe().title.to_lowercase(),
             unit: Unit::Bytes,
             parts: ["weights", "KV cache", "everything else"].map(String::from),

@@ -20,6 +20,7 @@ use stats::metrics::Better;
 /// case; `None` where no cell has the metric.
 pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Option<Figure> {
     let about = id.describe();
+    let title = shown.metric_title(scenario, id);
     let figure_id = format!("by-case-{}", about.name);
     let is_measured = |case: &Case| shown.measured(scenario, case, id).next().is_some();
     if !scenario.cases.iter().any(is_measured) {
@@ -71,8 +72,7 @@ pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Op
         Lines {
             id: figure_id,
             finding: format!(
-                "{}: {}; {}{}",
-                about.title,
+                "{title}: {}; {}{}",
                 best_of(shown, scenario, first, id),
                 best_of(shown, scenario, last, id),
                 law.map(|law| fits::finding(&series, law))
@@ -85,11 +85,7 @@ pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Op
                 .map(|law| law.label().to_owned())
                 .unwrap_or_default(),
             x_label: scenario.axis.label().into(),
-            y_label: format!(
-                "{}, {}",
-                about.title.to_lowercase(),
-                direction(about.better)
-            ),
+            y_label: format!("{}, {}", title.to_lowercase(), direction(about.better)),
             unit: Unit::from_metric(id),
             series,
         }
@@ -104,7 +100,7 @@ fn one_case(
     id: MetricId,
     figure_id: String,
 ) -> Figure {
-    let about = id.describe();
+    let title = shown.metric_title(scenario, id);
     let rows: Vec<Row> = shown
         .targets()
         .iter()
@@ -133,9 +129,9 @@ fn one_case(
     };
     Forest {
         id: figure_id,
-        finding: format!("{}: {}", about.title, best_of(shown, scenario, case, id)),
+        finding: format!("{title}: {}", best_of(shown, scenario, case, id)),
         reading: "Marker: mean over launches; whiskers: its 95 % interval, where there is more than one launch.".into(),
-        axis_label: format!("{}, {}", about.title.to_lowercase(), direction(about.better)),
+        axis_label: format!("{}, {}", title.to_lowercase(), direction(id.describe().better)),
         unit: Unit::from_metric(id),
         kind,
         reference: None,

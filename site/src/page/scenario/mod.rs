@@ -196,7 +196,13 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
             .collect(),
         scaling: fits::scaling_table(shown, scenario),
         reuse: reuse::table(shown, scenario),
-        metrics: metrics.iter().map(|&id| words(id)).collect(),
+        metrics: metrics
+            .iter()
+            .map(|&id| MetricWords {
+                title: shown.metric_title(scenario, id),
+                ..words(id)
+            })
+            .collect(),
         cases: scenario
             .cases
             .iter()

@@ -110,7 +110,7 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
             Better::Neither => std::cmp::Ordering::Equal,
         });
         all.push(MetricRows {
-            title: about.title.into(),
+            title: shown.metric_title(scenario, id).into(),
             id: about.name,
             counts: counts(about.sample),
             noise: noise::suffix(shown, id),
