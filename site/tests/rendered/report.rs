@@ -232,6 +232,36 @@ fn a_price_counts_only_for_the_machine_that_was_measured() {
 }
 
 #[test]
+fn an_engine_of_our_own_doesn_t_open_the_cost_page_though_it_gives_the_most() {
+    let mut world = with_slo(1e6);
+    let text = |world: &World| text_of(&render(world), "cost.html");
+    let own =
+        "This project’s own engine, which has no server, tokeniser or sampling, is ahead of it: ";
+    let all = text(&world);
+    assert!(all.contains(" with lmrs.cpu.q8_0, the least of "), "{all}");
+    assert!(!all.contains(own) && !all.contains("that others maintain"));
+    for engine in &mut world.registry.engines {
+        engine.ours = engine.id == "lmrs";
+    }
+    let others = text(&world);
+    assert!(!others.contains(" with lmrs.cpu.q8_0, the least of "));
+    assert!(others.contains(" targets that others maintain"), "{others}");
+    assert!(
+        others.contains(&format!("{own}lmrs.cpu.q8_0 ($")),
+        "{others}"
+    );
+    for engine in &mut world.registry.engines {
+        engine.ours = true;
+    }
+    let ours = text(&world);
+    assert!(
+        ours.contains(" with lmrs.cpu.q8_0, the least of "),
+        "nothing else was measured"
+    );
+    assert!(!ours.contains(own));
+}
+
+#[test]
 fn a_load_that_two_scenarios_show_counts_once() {
     let mut world = with_slo(1e6);
     let before = render(&world);

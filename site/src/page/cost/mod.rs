@@ -140,8 +140,8 @@ pub fn page(shown: &Shown) -> CostPage {
         ("full", "At full load", caption),
     ));
     let within = slo.is_some();
-    let cheapest = ranked(&basis.work, &targets, within).first().copied();
-    let answer = sentence(&basis, &targets, within);
+    let leading = Leading::new(shown, ranked(&basis.work, &targets, within));
+    let answer = sentence(&basis, &leading, within);
     let work = &basis.work;
     CostPage {
         frame: shown.frame(paths::COST, "What a token costs", &answer),
@@ -166,7 +166,7 @@ pub fn page(shown: &Shown) -> CostPage {
         points: points(shown, &basis, &targets),
         sensitivity: basis
             .usd_per_h
-            .zip(cheapest)
+            .zip(leading.candidates.first())
             .map(|(price, point)| sensitivity(price, point)),
         work: format!(
             "prompts of {} tokens, {} tokens out",
@@ -332,33 +332,72 @@ fn row(
     row
 }
 
-fn sentence(basis: &Basis, targets: &[&Target], within: bool) -> String {
-    let ranked = ranked(&basis.work, targets, within);
+/// The best loads that the first sentence speaks of.
+struct Leading<'a> {
+    /// The best load of each target that the guide would take, most throughput first.
+    candidates: Vec<&'a Point>,
+    /// The best load of this project's own engine, where that is ahead of all candidates.
+    own: Option<&'a Point>,
+    /// The number of targets with a load, our own engine's included.
+    measured: u64,
+}
+
+impl<'a> Leading<'a> {
+    /// Part `ranked`, most throughput first, into candidates and our own engine, which the guide
+    /// doesn't take either. Where nothing else was measured, our own are the candidates.
+    fn new(shown: &Shown, ranked: Vec<&'a Point>) -> Self {
+        let measured = ranked.len() as u64;
+        let is_ours = |point: &&'a Point| shown.is_ours(&point.target);
+        let first = ranked.first().copied().filter(is_ours);
+        let (ours, others): (Vec<_>, Vec<_>) = ranked.into_iter().partition(is_ours);
+        let own = first.filter(|_| !others.is_empty());
+        let candidates = match others.is_empty() {
+            true => ours,
+            false => others,
+        };
+        Self {
+            candidates,
+            own,
+            measured,
+        }
+    }
+}
+
+fn sentence(basis: &Basis, leading: &Leading, within: bool) -> String {
     let limits = if within { " within the limits" } else { "" };
-    let Some(best) = ranked.first() else {
+    let Some(best) = leading.candidates.first() else {
         return format!(
             "No target of this run was measured under a load{limits}, so no cost can be stated."
         );
     };
-    let of = plural(ranked.len() as u64, "target", "targets");
-    let mut text = match basis.usd_per_h {
-        Some(price) => {
-            let usd = usd_per_m_tokens(best.tok_per_s, price, UTILISATION);
-            format!(
-                "At {} an hour, a million output tokens cost {} with {}, the least of {of}{limits}",
-                money(price),
-                usd.map_or(fmt::NONE.into(), dollars),
-                best.target,
-            )
+    let of = match leading.own {
+        None => plural(leading.measured, "target", "targets"),
+        Some(_) => {
+            let others = leading.candidates.len() as u64;
+            plural(others, "target", "targets") + " that others maintain"
         }
+    };
+    let found = |point: &Point| match basis.usd_per_h {
+        Some(price) => {
+            usd_per_m_tokens(point.tok_per_s, price, UTILISATION).map_or(fmt::NONE.into(), dollars)
+        }
+        None => per_hour(basis, point),
+    };
+    let mut text = match basis.usd_per_h {
+        Some(price) => format!(
+            "At {} an hour, a million output tokens cost {} with {}, the least of {of}{limits}",
+            money(price),
+            found(best),
+            best.target,
+        ),
         None => format!(
             "{} gives {} output tokens a {}, the most of {of}{limits}",
             best.target,
-            per_hour(basis, best),
+            found(best),
             basis.hour
         ),
     };
-    if let Some(next) = ranked.get(1)
+    if let Some(next) = leading.candidates.get(1)
         && let Some(less) = saving(&best.by_invocation, &next.by_invocation)
     {
         let (less, next) = (percent(less), &next.target);
@@ -374,6 +413,14 @@ fn sentence(basis: &Basis, targets: &[&Target], within: bool) -> String {
         text.push_str(&format!("; a joule gives {tokens} tokens"));
     }
     text.push('.');
+    if let Some(own) = leading.own {
+        text.push_str(&format!(
+            " This project’s own engine, which has no server, tokeniser or sampling, is ahead of \
+             it: {} ({}).",
+            own.target,
+            found(own)
+        ));
+    }
     text
 }
 
