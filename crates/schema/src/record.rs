@@ -356,7 +356,7 @@ impl VerifyRecord {
 
 /// The reason why a target isn't timed where prompts share their beginnings on purpose.
 const NO_PREFIX_CACHE: &str =
-    "keeps nothing of earlier prompts: its adapter offers no prefix cache";
+    "our adapter uses no prefix cache of this engine; the engine may have one";
 
 /// A line of `results/<run>/check.jsonl`: the judgement of a cell's timed outputs after the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

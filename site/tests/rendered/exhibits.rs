@@ -275,7 +275,7 @@ fn a_target_that_keeps_prompts_is_held_against_itself() {
         "{text}"
     );
     // A target that keeps no prompts has a reason in place of a number.
-    assert!(text.contains("its adapter offers no prefix cache"));
+    assert!(text.contains("our adapter uses no prefix cache of this engine"));
     // The chart's axis starts at 0, which has no logarithm.
     assert!(raw.contains("shared beginning of the prompt (%)"));
     assert!(!raw.contains("shared beginning of the prompt (%) – log scale"));

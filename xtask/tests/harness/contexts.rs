@@ -173,7 +173,7 @@ fn the_first_token_comes_sooner_by_what_is_kept_and_who_keeps_nothing_is_not_ask
         let (wanted, words) = match (target.as_str(), cell.as_str()) {
             ("fake+wrong_reuse.cpu.f32", _) => (Status::WrongOutput, "with its prefix cache"),
             ("fake+forgets.cpu.f32", "prefix_reuse/s0" | "prefix_reuse/s90") => {
-                (Status::Unsupported, "adapter offers no prefix cache")
+                (Status::Unsupported, "our adapter uses no prefix cache")
             }
             _ => (Status::Ok, ""),
         };

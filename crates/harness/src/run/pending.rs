@@ -266,7 +266,7 @@ pub(crate) mod tests {
         let mut verify = verified(1024);
         assert!(pending(&plan, &[], &verify, None, &[]).is_empty());
         let why = refusal(&verify, "t", &plan.scenarios[0].cases[0]).unwrap();
-        assert!(why.contains("adapter offers no prefix cache"), "{why}");
+        assert!(why.contains("our adapter uses no prefix cache"), "{why}");
         verify.get_mut("t").unwrap().prefix_cache = true;
         assert_eq!(pending(&plan, &[], &verify, None, &[]).len(), 2);
         // One case was done when the harness was killed: a ratio needs both cases of one process.
