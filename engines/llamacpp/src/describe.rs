@@ -96,15 +96,15 @@ fn notes(load: &Load, amx: Option<&str>) -> Vec<String> {
         "ggml's own, kept between steps as llama-bench keeps them"
     };
     let prompts = match load.prefix_cache {
-        true => "a prompt goes on from what a free slot holds of an earlier one",
-        false => "no prompt is cached",
+        true => "A prompt goes on from what a free slot holds of an earlier one.",
+        false => "No prompt is cached.",
     };
     let mut notes = vec![
-        format!(
-            "llama.cpp through its C API. The scheduler is ours, after llama-server's: a step \
-             feeds one token of each running sequence and up to 2048 prompt tokens of new ones, \
-             over one unified KV cache; {prompts}."
-        ),
+        "llama.cpp through its C API. The scheduler is ours, after llama-server's: a step feeds \
+         one token of each running sequence and up to 2048 prompt tokens of new ones, over one \
+         unified KV cache."
+            .to_string(),
+        prompts.to_string(),
         "Keys and values are f16, flash attention is auto: llama.cpp's defaults.".to_string(),
         "In a batch its kernels sum in another order than for one request, so a near-tie may give another token."
             .to_string(),

@@ -3,6 +3,7 @@
 mod advice;
 mod common;
 mod downloads;
+mod engine;
 mod exhibits;
 mod hostile;
 #[path = "common/html.rs"]

@@ -3,6 +3,7 @@
 
 mod beyond;
 mod claims;
+mod notes;
 mod standing;
 
 use crate::chart::{Figure, Table};
@@ -39,7 +40,7 @@ pub struct EnginePage {
     build: String,
     versions: Vec<String>,
     batching: Vec<String>,
-    notes: Vec<String>,
+    notes: Vec<notes::Note>,
     /// The run that versions, batching and notes are of, in words; empty: the run shown.
     reported_in: String,
     build_facts: Vec<(String, String)>,
@@ -134,7 +135,7 @@ pub fn page(
         claims: claims::of_engine(shown, all, id),
         versions: said(&|ready| vec![ready.version.clone()]),
         batching: said(&|ready| vec![batching_words(&ready.batching).to_owned()]),
-        notes: said(&|ready| ready.notes.clone()),
+        notes: reporting.map_or_else(Vec::new, |run| notes::of_engine(run, id)),
         reported_in: reporting.map_or_else(String::new, |run| in_run(shown, run)),
         build_facts: build_facts_of_all(shown, all, id),
         adoption: beyond::cost_table(shown, id),
