@@ -9,7 +9,7 @@ use crate::several::large;
 use schema::hypothesis::{CaseSelector, Claim};
 use schema::maturity::Dossier;
 use schema::origin::Stopped;
-use schema::profile::Slo;
+use schema::profile::{Sizes, Slo};
 use schema::run::Run;
 use schema::scenario::{Axis, LoadShape};
 use stats::analysis::MetricId;
@@ -209,6 +209,19 @@ fn what_engines_offer_beyond_speed_stands_beside_a_choice_and_changes_none() {
         assert_ne!(of(after), of(choice), "{after}");
     }
     assert!(guide.contains("does not change the choice"), "{guide}");
+}
+
+#[test]
+fn a_choice_for_one_machine_names_the_command_for_another() {
+    let mut world = usual();
+    large(&mut world, 0);
+    let profile = &mut world.profiles[0];
+    profile.model = "synthetic-1b".into();
+    profile.scenarios.insert(OPEN.into(), Sizes::default());
+    let guide = words(&world, "guide.html");
+    let said = "To get a recommendation for other hardware, run: cargo xtask bench-all --profile \
+                cpu --scenarios sustained on cpu, flex of another machine, with synthetic-1b";
+    assert!(guide.contains(said), "{guide}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod beyond;
 mod claims;
+mod elsewhere;
 mod notes;
 mod standing;
 
@@ -53,6 +54,8 @@ pub struct EnginePage {
     targets: Vec<TargetView>,
     /// Whether a target has a number in this run.
     measured: bool,
+    /// The numbers of another run, where this one has none.
+    elsewhere: Option<elsewhere::Elsewhere>,
     unplanned: Vec<String>,
     other_runs: Vec<RunLine>,
     below: Vec<micro::Below>,
@@ -107,6 +110,7 @@ pub fn page(
         .filter(|target| target.engine == id)
         .collect();
     let ids: BTreeSet<&str> = planned.iter().map(|target| target.id.as_str()).collect();
+    let measured = ids.iter().any(|id| has_numbers(shown, id));
     let reporting = reporting_run(shown, all, id);
     let said = |what: &dyn Fn(&Ready) -> Vec<String>| {
         let logs = reporting.into_iter().flat_map(|run| logs_of(run, id));
@@ -117,7 +121,7 @@ pub fn page(
     EnginePage {
         frame: shown.frame(&engine_path(id), name, &about),
         taken,
-        answer: standing::of_engine(shown, id),
+        answer: standing::of_engine(shown, id, "the run on this page"),
         below: below.map_or_else(Vec::new, |run| micro::below(run, id)),
         below_run: below.map_or_else(String::new, |run| run.run.header.id.clone()),
         about,
@@ -146,7 +150,11 @@ pub fn page(
         compared: maturity::compared(shown, |target| {
             target.engine == id || target.id == shown.baseline()
         }),
-        measured: ids.iter().any(|id| has_numbers(shown, id)),
+        elsewhere: match measured {
+            true => None,
+            false => elsewhere::of_engine(shown, all, id),
+        },
+        measured,
         targets: planned
             .iter()
             .map(|target| target_view(shown, target))

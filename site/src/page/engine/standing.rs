@@ -5,9 +5,9 @@ use crate::view::Shown;
 use crate::words::plural;
 use stats::analysis::{Cell, Comparison, Role};
 
-/// Write the opening sentence of an engine's page: its best target in every scenario against the
-/// baseline, and how many scenarios it leads, alone or tied.
-pub fn of_engine(shown: &Shown, engine: &str) -> String {
+/// Write how an engine stands in a run, named as `named`: its best target in every scenario against
+/// the baseline, and how many scenarios it leads, alone or tied.
+pub fn of_engine(shown: &Shown, engine: &str, named: &str) -> String {
     let targets = || shown.targets().iter().filter(|t| t.engine == engine);
     let mut best: Vec<(&str, &Comparison)> = Vec::new();
     let (mut led, mut ranked) = (0, 0);
@@ -34,16 +34,15 @@ pub fn of_engine(shown: &Shown, engine: &str) -> String {
         best.extend(found.map(|c| (shown.title(scenario), c)));
     }
     if ranked == 0 {
-        return "Nothing of it can be ranked in this run.".into();
+        return format!("Nothing of it can be ranked in {named}.");
     }
     let leads = match led {
         0 => format!(
-            "In the run on this page it leads none of {}",
+            "In {named} it leads none of {}",
             plural(ranked, "scenario", "scenarios")
         ),
         led => format!(
-            "In the run on this page it leads {} of {}, alone or tied",
-            led,
+            "In {named} it leads {led} of {}, alone or tied",
             plural(ranked, "scenario", "scenarios")
         ),
     };

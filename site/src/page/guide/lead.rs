@@ -60,16 +60,27 @@ pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
     sentences.flatten().collect()
 }
 
-/// Say place by place for which kinds of work an engine is taken; empty where for none.
+/// Say place by place for which kinds of work an engine is taken: of all, of those in Rust, and of
+/// those that come as a crate; empty where for none.
 pub(super) fn taken(workloads: &[WorkloadView], engine: &str) -> String {
+    let is_its = |target: &str| target.split(['.', '+']).next() == Some(engine);
     let places = by_place(workloads).into_iter();
-    let sentences = places.filter_map(|(place, taken)| {
-        let of_engine = taken.iter().filter(|(_, r)| r.engine == engine);
-        let chosen = of_engine.map(|(work, r)| (r.choice.clone(), work.title.to_lowercase()));
-        let chosen = grouped(chosen);
-        (!chosen.is_empty()).then(|| format!("On {place}, the guide takes {chosen}."))
+    let sentences = places.flat_map(|(place, taken)| {
+        let of = |among: &str, pick: fn(&Recommendation) -> &String| {
+            let its = taken.iter().filter(|(_, r)| is_its(pick(r)));
+            let chosen = its.map(|(work, r)| (pick(r).clone(), work.title.to_lowercase()));
+            let chosen = grouped(chosen);
+            (!chosen.is_empty()).then(|| format!("On {place}{among}, the guide takes {chosen}."))
+        };
+        [
+            of("", |r| &r.choice),
+            of(", where only engines in Rust count", |r| &r.in_rust.name),
+            of(", where only engines that come as a crate count", |r| {
+                &r.of_crates.name
+            }),
+        ]
     });
-    sentences.collect::<Vec<_>>().join(" ")
+    sentences.flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Join targets with the work that each is taken for:

@@ -64,7 +64,7 @@ fn view(run: &Shown, asked: &Asked, found: &Decision) -> Narrower {
     Narrower {
         name: match is_crate {
             true => choice.clone(),
-            false => format!("{choice} (a Python package)"),
+            false => format!("{choice} (a Python package; its Rust form was not measured)"),
         },
         is_crate,
         short: format!("{}{}", value_of(asked, &choice), tied_with(found)),

@@ -16,10 +16,10 @@ pub struct Suggestion {
     pub command: String,
 }
 
-/// Suggest commands that would measure a scenario with a model large enough: one for each
-/// publishable profile that has the scenario and runs only backends not in `covered`. A profile
-/// with a small model gets the first large one that is made here instead, so that nothing need be
-/// downloaded.
+/// Suggest commands that would measure a scenario with a model large enough: one for each kind of
+/// publishable profile that has the scenario. Those with a backend in `covered`, which a
+/// recommendation has already, come last: they are for other machines. A profile with a small model
+/// gets the first large one that is made here instead, so that nothing need be downloaded.
 pub fn suggestions(input: &Input, scenario: &str, covered: &BTreeSet<&str>) -> Vec<Suggestion> {
     let large = |model: &&Model| model.parameters >= PARAMETERS_MIN;
     let made_here =
@@ -29,11 +29,11 @@ pub fn suggestions(input: &Input, scenario: &str, covered: &BTreeSet<&str>) -> V
         .profiles
         .iter()
         .filter(|p| p.publishable && p.scenarios.contains_key(scenario))
-        .filter(|p| !p.backends.iter().any(|b| covered.contains(b.as_str())))
         .map(|p| (p, input.models.get(&p.model).is_some_and(|m| large(&m))))
         .collect();
+    let is_covered = |p: &Profile| p.backends.iter().any(|b| covered.contains(b.as_str()));
     // Profiles with a large model come before those that are given one.
-    profiles.sort_by_key(|(_, large)| !large);
+    profiles.sort_by_key(|(profile, large)| (is_covered(profile), !large));
     let mut backends: BTreeSet<&str> = BTreeSet::new();
     let mut all = Vec::new();
     for (profile, is_large) in profiles {
@@ -48,8 +48,12 @@ pub fn suggestions(input: &Input, scenario: &str, covered: &BTreeSet<&str>) -> V
             (false, None) => continue,
         };
         backends.extend(profile.backends.iter().map(String::as_str));
+        let devices = match is_covered(profile) {
+            true => format!("{} of another machine", profile.backends.join(", ")),
+            false => profile.backends.join(", "),
+        };
         let about = match is_large {
-            true => format!("on {}, with {}", profile.backends.join(", "), profile.model),
+            true => format!("on {devices}, with {}", profile.model),
             false => {
                 let time = match profile.budget_s > 0.0 {
                     true => {
@@ -57,7 +61,7 @@ pub fn suggestions(input: &Input, scenario: &str, covered: &BTreeSet<&str>) -> V
                     }
                     false => "",
                 };
-                format!("on {}{time}", profile.backends.join(", "))
+                format!("on {devices}{time}")
             }
         };
         all.push(Suggestion {

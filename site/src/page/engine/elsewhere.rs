@@ -1,0 +1,90 @@
+//! What another run found of an engine of which the run shown has no number: how it stands there,
+//! and its values at the size that stands for each scenario.
+
+use super::{has_numbers, standing};
+use crate::chart::Table;
+use crate::fmt::NONE;
+use crate::view::cells::view;
+use crate::view::eligible::is_real_size;
+use crate::view::place::{RunLine, parameters, publishable};
+use crate::view::{Shown, case_label};
+use serde::Serialize;
+
+/// The numbers of an engine in another run than the one shown.
+#[derive(Serialize)]
+pub struct Elsewhere {
+    run: RunLine,
+    /// How the engine stands in that run.
+    answer: String,
+    /// Whether the run's model is known to be of real size.
+    is_real_size: bool,
+    /// A row for each of its targets and scenarios.
+    table: Table,
+}
+
+const HEAD: [&str; 8] = [
+    "Scenario",
+    "Case",
+    "Target",
+    "Metric",
+    "Value",
+    "95 % interval",
+    "Rank",
+    "Times better than the baseline",
+];
+
+/// What another publishable run in `all` found of an engine: the one with the largest model of
+/// those that have numbers of it, of equals the one with most of its targets, the first given.
+/// `None` where no other run has a number.
+pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Elsewhere> {
+    let measured = |run: &Shown| {
+        let targets = run.targets().iter().filter(|t| t.engine == engine);
+        targets
+            .filter(|target| has_numbers(run, &target.id))
+            .count()
+    };
+    let runs = publishable(all).into_iter();
+    let others = runs.filter(|run| run.run.header.id != shown.run.header.id && measured(run) > 0);
+    // Of equals, the maximum is the last.
+    let run = others
+        .rev()
+        .max_by_key(|run| (parameters(run), measured(run)))?;
+    let id = &run.run.header.id;
+    Some(Elsewhere {
+        answer: standing::of_engine(run, engine, &format!("run {id}")),
+        is_real_size: is_real_size(run) == Some(true),
+        table: Table::new(HEAD, rows(run, engine)),
+        run: RunLine::new(run, String::new()),
+    })
+}
+
+fn rows(run: &Shown, engine: &str) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for scenario in run.scenarios() {
+        let (Some(case), Some(id)) = (run.headline(scenario), run.leading(scenario)) else {
+            continue;
+        };
+        for target in run.targets().iter().filter(|t| t.engine == engine) {
+            let cell = view(run, &scenario.cell_key(case, &target.id), id);
+            if !cell.ok {
+                continue;
+            }
+            let or_dash = |text: String| match text.is_empty() {
+                true => NONE.to_owned(),
+                false => text,
+            };
+            let ratio = format!("{} {}", cell.ratio, cell.ratio_interval);
+            rows.push(vec![
+                run.title(scenario).to_owned(),
+                case_label(scenario, case),
+                target.id.clone(),
+                id.describe().title.to_owned(),
+                cell.value,
+                or_dash(cell.interval),
+                or_dash(cell.rank),
+                or_dash(ratio.trim().to_owned()),
+            ]);
+        }
+    }
+    rows
+}
