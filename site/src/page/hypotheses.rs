@@ -1,5 +1,5 @@
 //! The page of the specification's predictions: each with what was measured, its interval, and the
-//! cells behind it.
+//! cells behind it. What the way of measuring makes true is counted apart from findings.
 
 use crate::Input;
 use crate::fmt::{self, NONE, Unit};
@@ -79,10 +79,10 @@ struct EvidenceView {
 pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage {
     // Use all runs: a prediction may be about targets that the broadest run lacks.
     let chosen = place::publishable(shown);
-    let mut verdicts: Vec<(Verdict, &str)> = Vec::new();
+    let mut verdicts: Vec<(Verdict, &Hypothesis)> = Vec::new();
     let rows = all.hypotheses.iter().map(|hypothesis| {
         let (verdict, row) = row(&chosen, all, hypothesis);
-        verdicts.push((verdict, &hypothesis.says));
+        verdicts.push((verdict, hypothesis));
         (&hypothesis.group, row)
     });
     let groups = (1..).zip(by_key(rows));
@@ -102,14 +102,19 @@ pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage 
 }
 
 /// Write the sentence at the top of the page.
-fn answer(verdicts: &[(Verdict, &str)]) -> String {
+fn answer(verdicts: &[(Verdict, &Hypothesis)]) -> String {
     let count = |wanted| verdicts.iter().filter(|(v, _)| *v == wanted).count() as u64;
     let all = verdicts.len() as u64;
     let are = |n: u64, what: &str| format!("{n} {} {what}", if n == 1 { "is" } else { "are" });
+    let is_given = |(v, h): &&(Verdict, &Hypothesis)| *v == Verdict::Confirmed && h.by_construction;
+    let given = verdicts.iter().filter(is_given).count() as u64;
+    let mut confirmed = are(count(Verdict::Confirmed) - given, "confirmed");
+    if given > 0 {
+        confirmed = format!("{confirmed}, {}", are(given, "true by construction"));
+    }
     let text = format!(
-        "Of {}, {}, {}, {}, and {}.",
+        "Of {}, {confirmed}, {}, {}, and {}.",
         plural(all, "prediction", "predictions"),
-        are(count(Verdict::Confirmed), "confirmed"),
         are(count(Verdict::Refuted), "refuted"),
         are(count(Verdict::Inconclusive), "inconclusive"),
         are(count(Verdict::NotMeasured), "not measured here"),
@@ -117,7 +122,7 @@ fn answer(verdicts: &[(Verdict, &str)]) -> String {
     let refuted = verdicts.iter().filter(|(v, _)| *v == Verdict::Refuted);
     let named: Vec<String> = refuted
         .take(NAMED)
-        .map(|(_, says)| format!("“{}”", says.trim_end_matches('.')))
+        .map(|(_, h)| format!("“{}”", h.says.trim_end_matches('.')))
         .collect();
     match (named.is_empty(), count(Verdict::Refuted) > NAMED as u64) {
         (true, _) => text,
@@ -155,7 +160,10 @@ fn row(shown: &[&Shown], all: &Hypotheses, hypothesis: &Hypothesis) -> (Verdict,
         (Verdict::Inconclusive, ..) => why_open(&judged),
         _ => String::new(),
     };
-    let (words, tone) = words(verdict);
+    let (words, tone) = match hypothesis.by_construction && verdict == Verdict::Confirmed {
+        true => ("✓ true by construction", "even"),
+        false => words(verdict),
+    };
     let command = match &unmeasured {
         None => place.map(|place| hypothesis.command(place).to_owned()),
         Some(_) => None,

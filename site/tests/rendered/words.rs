@@ -347,6 +347,27 @@ fn an_open_prediction_says_what_keeps_it_open() {
 }
 
 #[test]
+fn what_holds_by_construction_is_no_confirmed_prediction() {
+    let mut world = usual();
+    let text = |world: &World| words(world, "hypotheses.html");
+    let confirmed = |text: &str| text.matches("✓ confirmed").count();
+    // Its bounds hold whatever was measured.
+    assert_eq!(world.hypotheses.hypotheses[0].id, "wide");
+    world.hypotheses.hypotheses[0].of.targets = vec!["candle.cpu.f32".into()];
+    let findings = text(&world);
+    assert!(!findings.contains(", 1 is true by construction, "));
+    world.hypotheses.hypotheses[0].by_construction = true;
+    let marked = text(&world);
+    assert!(marked.contains(", 1 is true by construction, "), "{marked}");
+    assert_eq!(marked.matches("✓ true by construction").count(), 1);
+    assert_eq!(confirmed(&marked) + 1, confirmed(&findings));
+    // One that doesn't hold is refuted all the same.
+    assert_eq!(world.hypotheses.hypotheses[1].id, "narrow");
+    world.hypotheses.hypotheses[1].by_construction = true;
+    assert_eq!(text(&world).matches("✓ true by construction").count(), 1);
+}
+
+#[test]
 fn the_most_telling_cell_of_a_prediction_stands_first() {
     let world = usual();
     let text = page(&world, "hypotheses.html");

@@ -29,6 +29,7 @@ fn says(id: &str, place: &str, metric: &str, scenario: &str, claim: Claim) -> Hy
         of: Selector::default(),
         per_engine: false,
         any: false,
+        by_construction: false,
         command: None,
     }
 }

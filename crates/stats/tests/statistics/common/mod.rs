@@ -360,6 +360,7 @@ pub fn prediction(claim: Claim, scenario: &str, targets: &[&str]) -> Hypothesis 
         },
         per_engine: false,
         any: false,
+        by_construction: false,
         command: None,
     }
 }
