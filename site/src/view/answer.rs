@@ -37,6 +37,8 @@ pub struct Answer {
     pub same_precision: String,
     /// What the statement rests on: p and launches.
     pub certainty: String,
+    /// The same as a sentence, with the number of targets that are detectably worse.
+    pub rests_on: String,
     /// `1 pair disturbed`, counting the pairs that the answer rests on; empty where none was.
     pub disturbed: String,
 }
@@ -65,6 +67,7 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
         baseline: String::new(),
         same_precision: String::new(),
         certainty: "nothing was measured".into(),
+        rests_on: String::new(),
         disturbed: String::new(),
     };
     let cells = || shown.measured(scenario, case, id).map(|(cell, _)| cell);
@@ -115,6 +118,7 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
     };
     answer.same_precision = same_precision(shown, scenario, case, &first.target);
     answer.certainty = certainty(shown, &scenario.case_key(case), first.invocations);
+    answer.rests_on = rests_on(shown, &scenario.case_key(case), first.invocations);
     answer.disturbed = disturbed(shown, &scenario.case_key(case), &first.target);
     Some(answer)
 }
@@ -143,6 +147,32 @@ fn same_precision(shown: &Shown, scenario: &PlannedScenario, case: &Case, leader
 
 fn certainty(shown: &Shown, at: &CaseKey, invocations: u32) -> String {
     let launches = plural(u64::from(invocations), "launch", "launches");
+    match worst_p(shown, at) {
+        Some(p) => format!("{p} (Holm), {launches} each"),
+        None => format!("{launches} each"),
+    }
+}
+
+/// Say how many of the others are detectably worse than the leader, and what that rests on.
+fn rests_on(shown: &Shown, at: &CaseKey, invocations: u32) -> String {
+    let launches = plural(u64::from(invocations), "launch", "launches");
+    let others = || shown.analysis.comparisons_of(at, Role::Leader);
+    let worse = others().filter(|c| c.verdict == Verdict::Worse).count() as u64;
+    let all = others().count() as u64;
+    let Some(p) = worst_p(shown, at) else {
+        return format!("It rests on {launches} of each target.");
+    };
+    let who = match (worse, all) {
+        (worse, all) if worse == all => "Every other target is".to_owned(),
+        (1, all) => format!("1 of {all} other targets is"),
+        (worse, all) => format!("{worse} of {all} other targets are"),
+    };
+    format!("{who} detectably worse ({p} after Holm’s correction; {launches} each).")
+}
+
+/// The largest p of the targets that are detectably worse than the leader, such as `p < 0.001`;
+/// `None` where none is.
+fn worst_p(shown: &Shown, at: &CaseKey) -> Option<String> {
     let worst = shown
         .analysis
         .comparisons_of(at, Role::Leader)
@@ -151,14 +181,9 @@ fn certainty(shown: &Shown, at: &CaseKey, invocations: u32) -> String {
         .fold(None, |most: Option<f64>, p| {
             Some(most.map_or(p, |m| m.max(p)))
         });
-    match worst {
-        Some(p) => {
-            let p = fmt::p_value(p);
-            let sign = if p.starts_with('<') { "" } else { "≤ " };
-            format!("p {sign}{p} (Holm), {launches} each")
-        }
-        None => format!("{launches} each"),
-    }
+    let p = fmt::p_value(worst?);
+    let sign = if p.starts_with('<') { "" } else { "≤ " };
+    Some(format!("p {sign}{p}"))
 }
 
 /// Say how many of the pairs that an answer rests on were disturbed during a launch. It rests on

@@ -104,7 +104,7 @@ fn lead(shown: &Shown, answer: &Answer) -> String {
             answer.baseline
         ));
     }
-    format!("{text}. It rests on {}.", answer.certainty)
+    format!("{text}. {}", answer.rests_on)
 }
 
 /// Put a metric's name into a sentence: `a time to first token of`.

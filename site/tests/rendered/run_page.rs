@@ -4,9 +4,12 @@
 //! record lacks is a dash.
 //!
 //! A run of prompts that the user brought says which they were; any other run doesn't mention them.
+//!
+//! A run that the report doesn't show has its comparisons, and says which run is shown.
 
 use crate::common::{World, run, usual, world};
-use crate::html::{checked, run_page, text_of, texts};
+use crate::html::{checked, html_of, page, run_page, text_of, texts, words};
+use crate::several::with_copy;
 use schema::own_prompts::OwnPrompts;
 use schema::pins::{Pin, Pins};
 use schema::record::Telemetry;
@@ -82,6 +85,42 @@ fn the_state_of_a_gpu_stands_there_where_it_was_read() {
     for said in [caption, "GPU clock, least", "66.0 °C", "1.98 GHz"] {
         assert!(page.contains(said), "{said}");
     }
+}
+
+#[test]
+fn a_run_that_the_report_does_not_show_says_so_and_has_its_comparisons() {
+    let mut world = with_copy("another");
+    let path = "run/another.html";
+    let said = "results pages show run 20990102-030405-cpu-synthetic ;";
+    let many = words(&world, path);
+    assert!(many.contains(said), "{many}");
+    assert!(many.contains(" comparisons with the best target of each case are in results.json"));
+    let caption = "Each target compared with the best of its case";
+    assert!(!many.contains(caption));
+    assert!(
+        many.contains("Baseline of ratios pytorch.cpu.f32 "),
+        "{many}"
+    );
+
+    // Three targets without the baseline: two comparisons in each of the 15 cases.
+    let planned = &mut world.runs[1].header.plan.targets;
+    let wanted = ["lmrs.cpu.q8_0", "candle.cpu.f32", "candle.cpu.q8_0"];
+    planned.retain(|target| wanted.contains(&target.id.as_str()));
+    let pages = checked(&world);
+    let few = words(&world, path);
+    let none = "none: pytorch.cpu.f32 is not in this run";
+    assert!(
+        few.contains(none) && !few.contains(" are in results.json"),
+        "{few}"
+    );
+    let table = html_of(&pages, path).split(caption).nth(2);
+    let table = table
+        .expect("a label and a caption")
+        .split("</table>")
+        .next();
+    assert_eq!(table.expect("a table").matches("<tr>").count(), 1 + 30);
+    // Those of the run shown stand on the scenarios' pages.
+    assert!(!page(&world, "run/20990102-030405-cpu-synthetic.html").contains(caption));
 }
 
 const TITLE: &str = "Your own prompts";

@@ -7,12 +7,13 @@ use crate::common::{World, run, usual, usual_site, world};
 use crate::html::{checked, html_of, page, text_of, words};
 use crate::several::large;
 use schema::hypothesis::{CaseSelector, Claim};
+use schema::key::CaseKey;
 use schema::maturity::Dossier;
 use schema::origin::Stopped;
 use schema::profile::{Sizes, Slo};
 use schema::run::Run;
 use schema::scenario::{Axis, LoadShape};
-use stats::analysis::MetricId;
+use stats::analysis::{MetricId, Role, Verdict};
 
 const OPEN: &str = "sustained";
 
@@ -209,6 +210,26 @@ fn what_engines_offer_beyond_speed_stands_beside_a_choice_and_changes_none() {
         assert_ne!(of(after), of(choice), "{after}");
     }
     assert!(guide.contains("does not change the choice"), "{guide}");
+}
+
+#[test]
+fn the_opening_sentence_counts_who_is_detectably_worse() {
+    let world = usual();
+    let analysis = stats::analyse(&world.runs[0], &world.scenarios, &world.registry.baseline);
+    let at = CaseKey::new(OPEN, "c8");
+    let others = || analysis.comparisons_of(&at, Role::Leader);
+    let worse = others().filter(|c| c.verdict == Verdict::Worse).count();
+    assert!(worse > 1, "the synthetic engines differ");
+    let who = match others().count() {
+        all if all == worse => "Every other target is".to_owned(),
+        all => format!("{worse} of {all} other targets are"),
+    };
+    let text = words(&world, &format!("scenario/{OPEN}.html"));
+    assert!(
+        text.contains(&format!(". {who} detectably worse (p ")),
+        "{text}"
+    );
+    assert!(text.contains(" after Holm’s correction; 5 launches each)."));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A run's page: everything needed to judge the run, check it and repeat it.
 
+mod comparisons;
 mod disturbances;
 mod gpus;
 mod instrument;
@@ -17,6 +18,7 @@ use crate::view::frame::Frame;
 use crate::view::paths::run_path;
 use crate::view::{Shown, noise};
 use crate::words::{by_key, plural};
+use comparisons::Comparisons;
 use disturbances::Disturbances;
 use gpus::Gpus;
 use instrument::{InstrumentError, capacities};
@@ -43,6 +45,9 @@ const FILES_MAX: usize = 700;
 pub struct RunPage {
     frame: Frame,
     latest: bool,
+    /// Id and path of the run that the report shows.
+    shown_run: String,
+    shown_path: String,
     plan: Vec<(&'static str, String)>,
     identity: Vec<(&'static str, String)>,
     command: String,
@@ -54,6 +59,7 @@ pub struct RunPage {
     facts: Vec<(String, String)>,
     hashes: Vec<HashTable>,
     results: Vec<ResultTable>,
+    comparisons: Comparisons,
     parity: Vec<parity::ParityRow>,
     checks: Vec<parity::CheckRow>,
     checks_more: String,
@@ -129,6 +135,7 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
         files.truncate(FILES_MAX);
     }
     let (checks, checks_more) = parity::checks(shown);
+    let of_report = shown.input.runs.first().map_or("", |run| run.header.id.as_str());
     RunPage {
         frame: shown.frame(
             &run_path(&header.id),
@@ -136,6 +143,8 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
             "Results, environment, command, hashes, parity and record files of one run.",
         ),
         latest,
+        shown_path: run_path(of_report),
+        shown_run: of_report.to_owned(),
         plan: plan_rows(shown),
         identity: identity(shown),
         again: match again {
@@ -158,6 +167,10 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
             table("Lock files", "File", &provenance.lockfiles),
         ],
         results: results_table::tables(shown),
+        comparisons: match latest {
+            true => Comparisons::default(),
+            false => Comparisons::new(shown),
+        },
         parity: parity::rows(shown),
         checks,
         checks_more,
@@ -269,7 +282,13 @@ fn plan_rows(shown: &Shown) -> Vec<(&'static str, String)> {
         ("Request timeout", format!("{} s", plan.request_timeout_s)),
         ("Load timeout", format!("{} s", plan.load_timeout_s)),
         ("Run twice in every block", ran_twice(shown)),
-        ("Baseline of ratios", shown.baseline().to_owned()),
+        (
+            "Baseline of ratios",
+            match shown.target(shown.baseline()) {
+                Some(baseline) => baseline.id.clone(),
+                None => format!("none: {} is not in this run", shown.baseline()),
+            },
+        ),
         (
             "Smallest difference that matters",
             fmt::percent_more(plan.matters()),
