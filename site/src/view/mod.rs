@@ -10,6 +10,7 @@ pub mod maturity;
 pub mod nav;
 pub mod noise;
 pub mod paths;
+pub mod pilot;
 pub mod place;
 pub mod primary;
 pub mod reported;

@@ -7,7 +7,7 @@ use crate::common::provenance::{add_facts, add_limits};
 use crate::common::{World, run, usual, usual_site, world};
 use crate::html::{html_of, page, words};
 use crate::several::large;
-use schema::budget::{Budget, Pilot, Round};
+use schema::budget::{Budget, OverBudget, Pilot, Round};
 use schema::run::Run;
 use schema::scenario::Axis;
 
@@ -183,6 +183,47 @@ fn a_cell_that_was_not_planned_has_the_pilot_s_estimate_where_there_is_one() {
     );
     assert_eq!(text.matches(&estimate).count(), 1, "{text}");
     assert_eq!(text.matches("by the pilot").count(), 1);
+}
+
+#[test]
+fn a_cell_that_there_was_no_time_for_has_what_the_pilot_took() {
+    let mut run = run("cpu", 5, 22);
+    let slow = "candle.cpu.f32";
+    let over = OverBudget {
+        target: slow.into(),
+        scenario: "long_context".into(),
+        case: "p512".into(),
+        estimate_s: 1.0,
+        reason: "no time (synthetic)".into(),
+    };
+    let round = |prompt_tokens, round_s| Round {
+        prompt_tokens,
+        new_tokens: 16,
+        concurrency: 1,
+        mixed: false,
+        round_s,
+    };
+    let pilot = Pilot {
+        target: slow.into(),
+        rounds: vec![round(256, 3.0), round(512, 70.5)],
+        ..Pilot::default()
+    };
+    run.budget = Some(Budget {
+        over: vec![over],
+        pilots: vec![pilot],
+        ..Budget::default()
+    });
+    let coverage = of(vec![run.clone()], "coverage.html");
+    let said = "no time (synthetic); the pilot took 70.5 s for 1 request";
+    assert_eq!(coverage.matches(said).count(), 1, "{coverage}");
+    let scenario = of(vec![run.clone()], "scenario/long_context.html");
+    let said = "what the pilot took, once: candle.cpu.f32 70.5 s for 1 request.";
+    assert_eq!(scenario.matches(said).count(), 1, "{scenario}");
+    // A case of its time has numbers, and needs no estimate.
+    assert!(!scenario.contains("3.00 s for 1 request"));
+    run.budget.as_mut().expect("it is set").pilots.clear();
+    let unknown = of(vec![run], "scenario/long_context.html");
+    assert!(!unknown.contains("what the pilot took"));
 }
 
 #[test]

@@ -13,10 +13,9 @@ use crate::view::frame::Frame;
 use crate::view::paths::{self, reason_id, reason_path};
 use crate::view::place::target_path;
 use crate::view::reported::verified_scope;
-use crate::view::{Shown, case_label};
+use crate::view::{Shown, case_label, pilot};
 use crate::words::plural;
 use architectures::Architectures;
-use schema::budget::about;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::scenario::PromptSource;
@@ -169,9 +168,7 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
             let Some((status, mut reason)) = gap(cell, shown.leading(scenario)) else {
                 continue;
             };
-            if cell.is_none() {
-                reason.push_str(&by_pilot(shown, case, &target.id));
-            }
+            reason.push_str(&by_pilot(shown, case, &target.id, cell));
             reasons.push(Reason {
                 anchor: reason_id(&scenario.cell_key(case, &target.id)),
                 target: target.id.clone(),
@@ -190,26 +187,19 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
     reasons
 }
 
-/// Say how long a case that isn't planned for a target would have taken it, by the run's pilot;
-/// empty where the pilot timed no such request, where another scenario measures the case, or where
-/// its load is a share of the target's capacity.
-fn by_pilot(shown: &Shown, case: &Case, target: &str) -> String {
-    let mut pilots = shown.run.budget.iter().flat_map(|budget| &budget.pilots);
-    let pilot = pilots.find(|pilot| pilot.target == target);
-    let round = pilot.and_then(|pilot| pilot.rounds.iter().find(|round| case.is_timed_by(round)));
-    let is_own = case.measured_by.is_none() && case.load_percent.is_none();
-    let Some(round) = round.filter(|_| is_own) else {
+/// Say what the pilot tells of a cell that was not planned, or that there was no time for; empty
+/// where it tells nothing.
+fn by_pilot(shown: &Shown, case: &Case, target: &str, cell: Option<&analysis::Cell>) -> String {
+    let Some(took) = pilot::took(shown, case, target) else {
         return String::new();
     };
-    let requests = shown.run.header.plan.requests(case);
-    let rounds = requests as f64 / f64::from(case.concurrency.max(1));
-    format!(
-        "; by the pilot, which took {:.1} s for {}, its {} would take about {}",
-        round.round_s,
-        plural(u64::from(case.concurrency), "request", "requests"),
-        plural(requests, "request", "requests"),
-        about(rounds * round.round_s)
-    )
+    match cell.map(|cell| cell.status) {
+        None => pilot::whole(shown, case, target).map_or(String::new(), |whole| {
+            format!("; by the pilot, which took {took}, {whole}")
+        }),
+        Some(Status::OverBudget) => format!("; the pilot took {took}"),
+        Some(_) => String::new(),
+    }
 }
 
 /// The last lines of standard error of a cell's launch: the first launch that has any.

@@ -83,6 +83,8 @@ struct CaseView {
     /// Targets with fewer requests in a batch than `in_flight`, and how many.
     small_batches: String,
     below_zero: bool,
+    /// What the pilot took, of targets that there was no time for; empty: nothing is known.
+    by_pilot: String,
     failures: Vec<FailedRow>,
     comparisons: Vec<ComparisonGroup>,
     comparison_metric: String,
@@ -253,6 +255,7 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
         below_zero: tables::below_zero(&metrics),
         metrics,
         shape_heads,
+        by_pilot: tables::by_pilot(shown, scenario, case),
         failures: tables::failures(shown, scenario, case),
         comparisons: tables::comparisons(shown, &scenario.case_key(case)),
         comparison_metric: shown

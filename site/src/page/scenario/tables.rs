@@ -5,7 +5,7 @@ use super::counts;
 use crate::fmt::{self, Unit};
 use crate::view::cells::{self, flag, pair_flag, swatch, verdict};
 use crate::view::paths::reason_path;
-use crate::view::{Shown, noise};
+use crate::view::{Shown, noise, pilot};
 use crate::words::by_key;
 use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
@@ -249,6 +249,25 @@ pub fn small_batches(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> 
         format!("{} {requests}", cell.target)
     });
     small.collect::<Vec<_>>().join(", ")
+}
+
+/// Say what requests took in the pilot, of the targets that a case had no time for; empty where
+/// none is known.
+pub fn by_pilot(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> String {
+    let cells = shown.cells_of(scenario, case);
+    let over = cells.filter(|cell| cell.status == Status::OverBudget);
+    let found = over.filter_map(|cell| {
+        let took = pilot::took(shown, case, &cell.target)?;
+        Some(format!("{} {took}", cell.target))
+    });
+    let found: Vec<String> = found.collect();
+    match found.is_empty() {
+        true => String::new(),
+        false => format!(
+            "Targets that there was no time for, with what the pilot took, once: {}. That is an estimate.",
+            found.join("; ")
+        ),
+    }
 }
 
 /// Make a row for each target of a case without numbers.
