@@ -25,7 +25,7 @@ pub const OUTER: f64 = 0.25;
 /// decide much.
 const KEY: f64 = 16.0;
 /// Gain of the smaller neurons.
-const NEURON: f64 = 1.0 / 16.0;
+const NEURON: f64 = 1.0 / 64.0;
 /// Neurons that share a gain. An engine may round as many activations with one scale (llama.cpp's
 /// `Q8_K`), and should lose nothing by that.
 const NEURONS: usize = 256;

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The largest mean KL divergence (nats) that keys and values of 8 bits excuse.
-const EIGHT_BITS_KL_NATS: f64 = 1.0;
+const EIGHT_BITS_KL_NATS: f64 = 1.5;
 
 /// The model with outliers, for the targets of a run.
 pub(super) struct Model {
