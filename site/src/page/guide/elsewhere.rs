@@ -2,8 +2,8 @@
 //! had no plan or no time for, compared with the choice in that other run, where both ran in the
 //! same blocks.
 
+use super::decided::{decision, value_of};
 use super::workload::{Asked, Workload};
-use super::{decision, value_of};
 use crate::fmt;
 use crate::view::{Shown, paths, place};
 use schema::record::Status;

@@ -1,10 +1,12 @@
 //! The deployment guide: the engine to take for each kind of work, as far as the data allow a
 //! choice. The rule is in `stats::decide`; this module decides which runs may carry a
-//! recommendation, and words it. Where the data allow none, the page names the command that would
-//! measure what is missing.
+//! recommendation, and gathers what stands in it. Where the data allow none, the page names the
+//! command that would measure what is missing.
 
 mod beyond;
 mod candidates;
+mod caveats;
+mod decided;
 mod elsewhere;
 mod lead;
 mod narrower;
@@ -14,28 +16,24 @@ mod sure;
 mod workload;
 
 use crate::Input;
-use crate::fmt::{self, NONE};
+use crate::fmt::NONE;
 use crate::html::slug;
 use crate::view::eligible::refusal;
 use crate::view::frame::Frame;
 use crate::view::paths;
 use crate::view::place::{self, RunLine, case_path};
 use crate::view::{Shown, case_label};
-use crate::words::join;
 use beyond::{Offer, beyond};
 use candidates::{Candidate, candidates};
+use caveats::limit;
+use decided::{ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own};
 use elsewhere::{Elsewhere, elsewhere};
 use narrower::{Narrower, narrower};
 use serde::Serialize;
-use stats::decide::{BrokenBy, Decision, decide};
-use stats::metrics::Better;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use suggestions::{Suggestion, suggestions};
-use workload::{Asked, WORKLOADS, Workload};
-
-/// Precisions that count as unquantised: the weights stay as they were trained, or are halved.
-const UNQUANTISED: [&str; 3] = ["f32", "bf16", "f16"];
+use workload::{WORKLOADS, Workload};
 
 /// The deployment guide.
 #[derive(Serialize)]
@@ -291,136 +289,4 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
             tied_with(&decision)
         ),
     })
-}
-
-fn decision(shown: &Shown, asked: &Asked, of: impl Fn(&str) -> bool) -> Option<Decision> {
-    let cells: Vec<_> = asked
-        .cells
-        .iter()
-        .copied()
-        .filter(|c| of(&c.target))
-        .collect();
-    let inflation = shown.analysis.noise(asked.metric).map(|n| n.inflation);
-    let matters = shown.analysis.matters;
-    decide(&cells, asked.metric, inflation, matters, |target| {
-        setup::shipped_bytes(shown, target)
-    })
-}
-
-/// Name a target with its value: `candle.cpu.q8_0 (12.3 ms [11.9, 12.8])`.
-fn value_of(asked: &Asked, target: &str) -> String {
-    let cell = asked.cells.iter().find(|cell| cell.target == target);
-    let Some(found) = cell.and_then(|cell| cell.metric(asked.metric)) else {
-        return target.to_owned();
-    };
-    let (value, interval) = fmt::metric(found);
-    match interval {
-        Some(interval) => format!("{target} ({value} {interval})"),
-        None => format!("{target} ({value}, a single launch)"),
-    }
-}
-
-fn why(asked: &Asked, decision: &Decision) -> String {
-    let name = metric_name(asked);
-    let most = match asked.metric.describe().better {
-        Better::Higher => "highest",
-        _ => "lowest",
-    };
-    let others: Vec<String> = decision.tied[1..].to_vec();
-    match decision.broken_by {
-        _ if decision.measured == 1 => format!(
-            "The only target with a number: {}. That is no comparison.",
-            value_of(asked, &decision.choice)
-        ),
-        BrokenBy::NoTie => format!(
-            "The {most} {name} of {} targets, and detectably so: {}.",
-            decision.measured,
-            value_of(asked, &decision.choice)
-        ),
-        BrokenBy::Cost => format!(
-            "By {name} it can’t be told from {} ({} has the {most} mean); of these it is the smallest to ship. {}.",
-            join(&others),
-            decision.leader,
-            value_of(asked, &decision.choice)
-        ),
-        BrokenBy::Mean => format!(
-            "By {name} it can’t be told from {}, and nothing else here tells them apart: it has the {most} mean, which is no finding. {}.",
-            join(&others),
-            value_of(asked, &decision.choice)
-        ),
-    }
-}
-
-/// Say what to take among unquantised weights; empty where the choice has such weights.
-fn unquantised(shown: &Shown, asked: &Asked, precision: &str) -> String {
-    if UNQUANTISED.contains(&precision) {
-        return String::new();
-    }
-    let plain = |id: &str| {
-        let target = shown.target(id);
-        !shown.is_ours(id) && target.is_some_and(|t| UNQUANTISED.contains(&t.precision.as_str()))
-    };
-    match decision(shown, asked, plain) {
-        None => String::new(),
-        Some(found) => format!(
-            "Quantised weights answer a little differently. Where that is not allowed: {}{}.",
-            value_of(asked, &found.choice),
-            tied_with(&found)
-        ),
-    }
-}
-
-/// Decide among the engines that others maintain, since this project's own was written to be
-/// measured and not to be deployed; where nothing else was measured, among all. Also return which of
-/// our own targets is ahead of the choice, and by how much, in a few words.
-fn without_our_own(shown: &Shown, asked: &Asked) -> Option<(Decision, Option<(String, String)>)> {
-    let all = decision(shown, asked, |_| true)?;
-    let Some(of_others) = decision(shown, asked, |target| !shown.is_ours(target)) else {
-        return Some((all, None));
-    };
-    // One that is tied with the choice isn't ahead of it.
-    let is_ahead = shown.is_ours(&all.choice) && !all.tied.contains(&of_others.choice);
-    let own = is_ahead.then(|| in_words(asked, all));
-    Some((of_others, own))
-}
-
-/// How far a target was verified, where that is less than the run asked for; else empty. What
-/// follows in the record names the prompt and the position; the run's page has it.
-fn limit<'a>(shown: &Shown<'a>, target: &str) -> &'a str {
-    let record = shown.run.verify.get(target);
-    let reason = record.and_then(|record| record.reason.split("; ").next());
-    reason.unwrap_or_default()
-}
-
-/// The name of the metric that decides, inside a sentence.
-fn metric_name(asked: &Asked) -> String {
-    asked.metric.describe().title.to_lowercase()
-}
-
-/// Return a decision's target, with its value, who is tied with it, and its lead over the next.
-fn in_words(asked: &Asked, found: Decision) -> (String, String) {
-    let ahead = ahead(&found).map_or(String::new(), |ahead| format!(", {ahead}"));
-    let words = format!(
-        "{}{}{ahead}",
-        value_of(asked, &found.choice),
-        tied_with(&found)
-    );
-    (found.choice, words)
-}
-
-/// Name who is tied with the choice: `, tied with candle.cpu.q8_0`; empty where it leads alone.
-fn tied_with(decision: &Decision) -> String {
-    match &decision.tied[1..] {
-        [] => String::new(),
-        others if others.len() <= 2 => format!(", tied with {}", join(others)),
-        others => format!(", tied with {} others", others.len()),
-    }
-}
-
-/// Say how far the choice is ahead of the best target that is not tied with it:
-/// `1.41× [1.31, 1.52] over candle.cpu.q8_0`.
-fn ahead(decision: &Decision) -> Option<String> {
-    let c = decision.ahead_of.as_ref()?;
-    let ratio = fmt::joined(fmt::ratio(c.ratio, c.ci95));
-    Some(format!("{ratio} over {}", c.against))
 }

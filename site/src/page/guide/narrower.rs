@@ -1,9 +1,10 @@
 //! What to take among engines of one kind alone, to stand beside a choice of another kind: written in
 //! Rust, or to be had as a crate.
 
+use super::caveats::limit;
+use super::decided::{ahead, decision, tied_with, value_of};
 use super::elsewhere::{against, best};
 use super::workload::{Asked, Workload};
-use super::{ahead, decision, limit, tied_with, value_of};
 use crate::view::{Shown, paths};
 use serde::Serialize;
 use stats::decide::Decision;
