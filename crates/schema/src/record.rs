@@ -111,6 +111,18 @@ pub struct Ready {
     pub kv_bytes_per_token: u64,
 }
 
+impl Ready {
+    /// Beginning of a note on a defect of the engine that its adapter mends.
+    pub const MENDED: &str = "mended: ";
+
+    /// The defects of the engine that its adapter mends, and how: what follows
+    /// [`MENDED`](Self::MENDED) in its notes.
+    pub fn mended(&self) -> impl Iterator<Item = &str> {
+        let notes = self.notes.iter();
+        notes.filter_map(|note| note.strip_prefix(Self::MENDED))
+    }
+}
+
 /// A completed request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestRecord {

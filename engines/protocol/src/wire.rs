@@ -197,8 +197,8 @@ pub struct Capabilities {
     /// contexts alone; a target that declares none must pass for all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position_gap: Option<String>,
-    /// Remarks that a reader of the numbers must know, e.g. a defect that the adapter works
-    /// around.
+    /// Remarks that a reader of the numbers must know. One on a defect of the engine that the
+    /// adapter works around begins with `mended: `, and the guide puts it first.
     #[serde(default)]
     pub notes: Vec<String>,
 }

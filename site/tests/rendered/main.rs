@@ -5,6 +5,7 @@ mod common;
 mod downloads;
 mod engine;
 mod exhibits;
+mod guide;
 mod hostile;
 #[path = "common/html.rs"]
 mod html;

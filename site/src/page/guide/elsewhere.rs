@@ -2,6 +2,7 @@
 //! had no plan or no time for, compared with the choice in that other run, where both ran in the
 //! same blocks.
 
+use super::caveats::mended;
 use super::decided::{decision, value_of};
 use super::workload::{Asked, Workload};
 use crate::fmt;
@@ -17,7 +18,7 @@ use stats::pairs::{Compared, pairs};
 pub(super) struct Elsewhere {
     /// Id of the target where it is detectably better than the choice, else empty.
     pub(super) ahead: String,
-    /// The target with its value, and how it compares with the choice.
+    /// The target with its value, how it compares with the choice, and what was mended.
     words: String,
     /// Path of the run that has both.
     run_path: String,
@@ -47,13 +48,17 @@ pub(super) fn elsewhere(
         return Elsewhere::default();
     };
     let target = &there.found.choice;
+    let fix = match mended(there.run, target) {
+        fix if fix.is_empty() => fix,
+        fix => format!(", measured with {fix}"),
+    };
     Elsewhere {
         ahead: match there.compared.verdict {
             Verdict::Better => target.clone(),
             _ => String::new(),
         },
         words: format!(
-            "{}, {}",
+            "{}, {}{fix}",
             value_of(&there.asked, target),
             against(&there.compared, choice)
         ),

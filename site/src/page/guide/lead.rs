@@ -22,16 +22,16 @@ pub(super) fn lead(workloads: &[WorkloadView]) -> String {
     sentences.collect::<Vec<_>>().join(" ")
 }
 
-/// Say what stands beside these choices: the best engines in Rust and the best that come as crates,
-/// where others are taken, and where a target of another run or this project's own engine is ahead.
-/// The place is named only where there are several.
+/// Say what stands beside these choices: which were measured with a defect mended, the best engines
+/// in Rust and the best that come as crates, where others are taken, and where a target of another
+/// run or this project's own engine is ahead. The place is named only where there are several.
 pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
     let places = by_place(workloads);
     let named = places.len() > 1;
     let sentences = places.into_iter().flat_map(|(place, taken)| {
-        let of = |pick: fn(&Recommendation) -> &String| {
+        let of = |pick: fn(&Recommendation) -> &str| {
             let some = taken.iter().filter(|(_, r)| !pick(r).is_empty());
-            grouped(some.map(|(work, r)| (pick(r).clone(), work.title.to_lowercase())))
+            grouped(some.map(|(work, r)| (pick(r).to_owned(), work.title.to_lowercase())))
         };
         let on = if named {
             format!("On {place}: ")
@@ -42,6 +42,10 @@ pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
             (!found.is_empty()).then(|| format!("{on}{start}: {found}."))
         };
         [
+            sentence(
+                "Measured with a fix of ours, which the engine itself lacks",
+                of(|r| if r.mended.is_empty() { "" } else { &r.choice }),
+            ),
             sentence("Of engines in Rust", of(|r| &r.in_rust.name)),
             sentence(
                 "Of engines that come as a crate, in any language",

@@ -25,7 +25,7 @@ use crate::view::place::{self, RunLine, case_path};
 use crate::view::{Shown, case_label};
 use beyond::{Offer, beyond};
 use candidates::{Candidate, candidates};
-use caveats::limit;
+use caveats::{limit, mended};
 use decided::{ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own};
 use elsewhere::{Elsewhere, elsewhere};
 use narrower::{Narrower, narrower};
@@ -93,6 +93,8 @@ struct Recommendation {
     in_rust_is_crate: bool,
     /// How far the choice was verified, where that is less than the run asked for; else empty.
     limit: String,
+    /// The defects of the choice's engine that its adapter mended, in words; empty where none.
+    mended: String,
     candidates: Vec<Candidate>,
     costs: Vec<(String, String)>,
     commands: Vec<(String, String)>,
@@ -272,6 +274,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         elsewhere: elsewhere(shown, &asked, workload, &decision.choice, runs),
         beyond: beyond(shown, &asked, &decision.choice),
         limit: limit(shown, &target.id).to_owned(),
+        mended: mended(shown, &target.id),
         candidates: candidates(shown, &asked, &decision),
         costs: setup::costs(shown, &target.id, cell),
         commands: setup::commands(shown, target),

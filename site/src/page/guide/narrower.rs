@@ -1,7 +1,7 @@
 //! What to take among engines of one kind alone, to stand beside a choice of another kind: written in
 //! Rust, or to be had as a crate.
 
-use super::caveats::limit;
+use super::caveats::{limit, mended};
 use super::decided::{ahead, decision, tied_with, value_of};
 use super::elsewhere::{against, best};
 use super::workload::{Asked, Workload};
@@ -21,7 +21,7 @@ pub(super) struct Narrower {
     pub(super) is_crate: bool,
     /// The target with its value, and who is tied with it.
     short: String,
-    /// Its lead and what limits it, each in a few words.
+    /// Its lead, what limits it and what was mended, each in a few words.
     more: Vec<String>,
     /// Id and path of the run that has it; empty where that is the run of the choice.
     run: String,
@@ -61,7 +61,9 @@ fn view(run: &Shown, asked: &Asked, found: &Decision) -> Narrower {
     let choice = found.choice.clone();
     let is_crate = run.is_crate(&choice);
     let only = (found.measured == 1).then(|| "the only one with a number".to_owned());
-    let limit = Some(limit(run, &choice).to_owned()).filter(|limit| !limit.is_empty());
+    let said = |text: String| (!text.is_empty()).then_some(text);
+    let limit = said(limit(run, &choice).to_owned());
+    let mended = said(mended(run, &choice)).map(|fix| format!("measured with {fix}"));
     Narrower {
         name: match is_crate {
             true => choice.clone(),
@@ -69,7 +71,10 @@ fn view(run: &Shown, asked: &Asked, found: &Decision) -> Narrower {
         },
         is_crate,
         short: format!("{}{}", value_of(asked, &choice), tied_with(found)),
-        more: [ahead(found), only, limit].into_iter().flatten().collect(),
+        more: [ahead(found), only, limit, mended]
+            .into_iter()
+            .flatten()
+            .collect(),
         choice,
         ..Narrower::default()
     }

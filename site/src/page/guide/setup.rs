@@ -13,7 +13,7 @@ use schema::adoption::Adoption;
 use schema::launch_log::LaunchLog;
 use schema::plan::{Case, PlannedScenario};
 use schema::prices::{Kind, Offer};
-use schema::record::Status;
+use schema::record::{Ready, Status};
 use schema::registry::{Build, Target};
 use stats::analysis::{Cell, Metric, MetricId};
 use stats::cost::{Range, tokens_per_part_h, usd_per_m_tokens};
@@ -78,7 +78,7 @@ pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, Str
     let plan = &shown.run.header.plan;
     let own = |key: &str, value: String| (key.to_owned(), value);
     let ready = || logs(shown, target).flat_map(|log| log.ready.iter());
-    let said = |what: &dyn Fn(&schema::record::Ready) -> String| {
+    let said = |what: &dyn Fn(&Ready) -> String| {
         let all: BTreeSet<String> = ready().map(what).filter(|text| !text.is_empty()).collect();
         all.into_iter().collect::<Vec<_>>().join(" | ")
     };
@@ -220,7 +220,9 @@ pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<S
     let notes: BTreeSet<String> = logs(shown, target)
         .filter(|log| log.launch.scenario == measured_in(shown, cell))
         .flat_map(|log| log.ready.iter())
-        .flat_map(|ready| ready.notes.iter().cloned())
+        .flat_map(|ready| ready.notes.iter())
+        .filter(|note| !note.starts_with(Ready::MENDED)) // stands at the top
+        .cloned()
         .collect();
     all.extend(
         notes
