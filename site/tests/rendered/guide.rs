@@ -4,6 +4,7 @@
 use crate::common::{World, usual};
 use crate::html::{checked, text_of, words};
 use crate::several::large;
+use schema::maturity::{Fact, Topic};
 use schema::record::Ready;
 
 /// The usual run, of a large model, so that choices rest on it.
@@ -44,10 +45,49 @@ fn a_defect_that_an_adapter_mends_stands_first_and_on_the_index() {
             "⚠ Measured with a fix of ours, which {engine} (synthetic) lacks: it forgets a factor. On "
         );
         assert!(article.contains(&first), "{article}");
-        assert!(!article.contains("declares: mended"), "it stands there once");
+        assert!(
+            !article.contains("declares: mended"),
+            "it stands there once"
+        );
     }
     let index = text_of(&pages, "index.html");
     assert!(index.contains("⚠ measured with a fix of ours, which "));
     let lead = "Measured with a fix of ours, which the engine itself lacks: ";
     assert!(index.contains(lead), "{index}");
+}
+
+#[test]
+fn a_choice_says_that_an_adapter_and_no_server_was_measured() {
+    let mut world = of_1b();
+    let facts = &mut world.maturity.engines[0].facts;
+    facts.push(Fact {
+        topic: Topic::Batching,
+        short: "continuous (synthetic)".into(),
+        ..facts[0].clone()
+    });
+    let known = world.maturity.engines.remove(0);
+    for engine in &world.registry.engines {
+        let mut dossier = known.clone();
+        dossier.id = engine.id.clone();
+        world.maturity.engines.push(dossier);
+    }
+    for ready in reports(&mut world) {
+        ready.batching = "static_equal_length".into();
+    }
+    let how = "static batches of queued requests of equal length";
+    let measured = format!(
+        "Measured through an adapter of this project’s, not through a server. Requests that came together: {how}."
+    );
+    let offered = format!("batching: continuous (synthetic) (measured here: {how})");
+    let of = |world: &World| articles(&text_of(&checked(world), "guide.html"));
+    for article in of(&world) {
+        assert!(article.contains(&measured), "{article}");
+        assert!(article.contains(&offered), "{article}");
+    }
+    for engine in &mut world.registry.engines {
+        engine.test_server = Some(engine.build.clone());
+    }
+    for article in of(&world) {
+        assert!(!article.contains("not through a server"), "a client's is");
+    }
 }

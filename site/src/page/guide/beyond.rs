@@ -1,6 +1,7 @@
 //! What the chosen engine and that of the runner-up offer beyond speed, in few words: releases, a
 //! server, batching and devices. It stands beside a choice and changes none.
 
+use super::setup::batching;
 use super::workload::Asked;
 use crate::view::Shown;
 use crate::view::maturity::of_date;
@@ -53,7 +54,8 @@ fn runner_up<'a>(shown: &Shown, asked: &Asked<'a>, choice: &str) -> Option<&'a s
 }
 
 fn offer(shown: &Shown, target: &str, role: String) -> Option<Offer> {
-    let id = &shown.target(target)?.engine;
+    let target = shown.target(target)?;
+    let id = &target.engine;
     // A hidden engine need not have a page.
     let engine = shown.input.registry.engine(id).filter(|e| !e.hidden)?;
     let all = shown.input.maturity?;
@@ -62,12 +64,13 @@ fn offer(shown: &Shown, target: &str, role: String) -> Option<Offer> {
         name: engine.name.clone(),
         role,
         path: format!("{}#beyond", engine_path(id)),
-        words: words(dossier, all.read_of(dossier)),
+        words: words(dossier, all.read_of(dossier), &batching(shown, target)),
     })
 }
 
-/// Say how an engine is released, and what it has by each topic; `read` is the date of reading.
-fn words(dossier: &Dossier, read: &str) -> String {
+/// Say how an engine is released, and what it has by each topic; `read` is the date of reading,
+/// and `here` how the target that was measured batches, which may be less than its engine offers.
+fn words(dossier: &Dossier, read: &str, here: &str) -> String {
     let in_a_year = plural(
         u64::from(dossier.releases_last_year),
         "stable release",
@@ -86,7 +89,13 @@ fn words(dossier: &Dossier, read: &str) -> String {
     for topic in TOPICS {
         let title = topic.title().to_lowercase();
         match dossier.facts.iter().find(|fact| fact.topic == topic) {
-            Some(fact) => parts.push(format!("{title}: {}", fact.in_short())),
+            Some(fact) => {
+                let measured = match topic {
+                    Topic::Batching if !here.is_empty() => format!(" (measured here: {here})"),
+                    _ => String::new(),
+                };
+                parts.push(format!("{title}: {}{measured}", fact.in_short()));
+            }
             None => silent.push(title),
         }
     }

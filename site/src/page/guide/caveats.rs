@@ -1,7 +1,24 @@
-//! What limits a target's numbers, as its record says.
+//! What limits a target's numbers: how it was measured, what was mended, and up to where it was
+//! verified.
 
+use super::setup::batching;
 use crate::view::Shown;
+use schema::registry::Target;
 use std::collections::BTreeSet;
+
+/// Say that a target was not measured as it is deployed; empty for a client, which measures a
+/// server.
+pub(super) fn as_measured(shown: &Shown, target: &Target) -> String {
+    let engine = shown.input.registry.engine(&target.engine);
+    if engine.is_some_and(|engine| engine.test_server.is_some()) {
+        return String::new();
+    }
+    let how = "Measured through an adapter of this project’s, not through a server.";
+    match batching(shown, target).as_str() {
+        "" => how.to_owned(),
+        batching => format!("{how} Requests that came together: {batching}."),
+    }
+}
 
 /// Say which defects of a target's engine its adapter mended, as the adapter declares them:
 /// `a fix of ours, which <engine> lacks: …`; empty where it declares none.

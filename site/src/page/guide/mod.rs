@@ -25,7 +25,7 @@ use crate::view::place::{self, RunLine, case_path};
 use crate::view::{Shown, case_label};
 use beyond::{Offer, beyond};
 use candidates::{Candidate, candidates};
-use caveats::{limit, mended};
+use caveats::{as_measured, limit, mended};
 use decided::{ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own};
 use elsewhere::{Elsewhere, elsewhere};
 use narrower::{Narrower, narrower};
@@ -95,6 +95,8 @@ struct Recommendation {
     limit: String,
     /// The defects of the choice's engine that its adapter mended, in words; empty where none.
     mended: String,
+    /// That the choice was not measured as it is deployed, in a sentence or two; else empty.
+    as_measured: String,
     candidates: Vec<Candidate>,
     costs: Vec<(String, String)>,
     commands: Vec<(String, String)>,
@@ -275,6 +277,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         beyond: beyond(shown, &asked, &decision.choice),
         limit: limit(shown, &target.id).to_owned(),
         mended: mended(shown, &target.id),
+        as_measured: as_measured(shown, target),
         candidates: candidates(shown, &asked, &decision),
         costs: setup::costs(shown, &target.id, cell),
         commands: setup::commands(shown, target),

@@ -77,11 +77,6 @@ pub fn commands(shown: &Shown, target: &Target) -> Vec<(String, String)> {
 pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, String)> {
     let plan = &shown.run.header.plan;
     let own = |key: &str, value: String| (key.to_owned(), value);
-    let ready = || logs(shown, target).flat_map(|log| log.ready.iter());
-    let said = |what: &dyn Fn(&Ready) -> String| {
-        let all: BTreeSet<String> = ready().map(what).filter(|text| !text.is_empty()).collect();
-        all.into_iter().collect::<Vec<_>>().join(" | ")
-    };
     let version = maturity::of_launches(shown, &target.engine, logs(shown, target));
     let mut all = vec![
         own("Version", version.unwrap_or_default()),
@@ -93,10 +88,7 @@ pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, Str
         ),
         own("Weight file", target.weights.clone()),
         own("Threads", plan.threads.to_string()),
-        own(
-            "Batching",
-            said(&|ready| batching_words(&ready.batching).to_owned()),
-        ),
+        own("Batching", batching(shown, target)),
         own(
             "Work",
             format!(
@@ -114,6 +106,14 @@ pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, Str
             .map(|(key, value)| (format!("Build: {key}"), value)),
     );
     all
+}
+
+/// How a target's adapter batches, in words; where launches report different ways, each of them.
+pub fn batching(shown: &Shown, target: &Target) -> String {
+    let ready = logs(shown, target).flat_map(|log| log.ready.iter());
+    let said: BTreeSet<&str> = ready.map(|ready| batching_words(&ready.batching)).collect();
+    let said: Vec<&str> = said.into_iter().filter(|text| !text.is_empty()).collect();
+    said.join(" | ")
 }
 
 /// What a target costs beside its speed, as (name, value).
