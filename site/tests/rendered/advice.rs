@@ -141,7 +141,7 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
         engine.is_some_and(|engine| matches!(engine.build, Build::Cargo(_)))
     };
 
-    let (mut advised, mut besides) = (0, 0);
+    let (mut advised, mut besides, mut narrow) = (0, 0, 0);
     for rule in &RULES {
         let said = of_anchor(&page, rule.anchor);
         let mut answerable = BTreeSet::new();
@@ -188,16 +188,23 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
             let of_crates = narrower(&is_crate);
             let best_in_rust = in_rust.as_ref().map(|found| found.0.clone());
             let of_crates = of_crates.filter(|found| Some(&found.0) != best_in_rust.as_ref());
-            let printed = |key: &str, of_target: &str| {
-                let text = |name: &str| advice[key][name].as_str().unwrap();
-                let target = text(of_target).split(' ').next().unwrap();
-                (target.to_owned(), text("run_path").to_owned())
-            };
-            let found = printed("in_rust", "choice");
+            // What was left out stands beside one that this run has.
+            let kinds: [(_, _, Admits); 2] = [
+                ("in_rust", &in_rust, &is_in_rust),
+                ("of_crates", &of_crates, &is_crate),
+            ];
+            for (key, found, is_of_kind) in kinds {
+                let is_here = found.as_ref().is_some_and(|found| found.1.is_empty());
+                let left_out = is_here.then(|| beside(is_of_kind)).flatten();
+                narrow += usize::from(left_out.is_some());
+                let said = named(&advice[key]["elsewhere"], "words");
+                assert_eq!(said, left_out.unwrap_or_default(), "{key}: {place}");
+            }
+            let found = named(&advice["in_rust"], "choice");
             assert_eq!(found, in_rust.unwrap_or_default(), "{place}");
-            let found = printed("of_crates", "choice");
+            let found = named(&advice["of_crates"], "choice");
             assert_eq!(found, of_crates.unwrap_or_default(), "{place}");
-            let found = printed("elsewhere", "words");
+            let found = named(&advice["elsewhere"], "words");
             let left_out = beside(&|_: &str| true);
             besides += usize::from(left_out.is_some());
             assert_eq!(found, left_out.unwrap_or_default(), "{place}");
@@ -210,6 +217,14 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
     }
     assert!(advised > 0, "no published run carries advice");
     assert!(besides > 0, "no published run adds a target to another's");
+    assert!(narrow > 0, "no published run adds a target of a kind");
+}
+
+/// The target that a field of a part of the advice begins with, and the path of the part's run.
+fn named(part: &Value, field: &str) -> (String, String) {
+    let text = |name: &str| part[name].as_str().unwrap();
+    let target = text(field).split(' ').next().unwrap();
+    (target.to_owned(), text("run_path").to_owned())
 }
 
 /// The published runs that advice may rest on, newest first.

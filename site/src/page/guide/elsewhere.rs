@@ -36,15 +36,16 @@ pub(super) struct There<'s, 'a> {
     pub(super) compared: Compared,
 }
 
-/// Say which target that `shown` left out is the best beside `choice`.
+/// Say which target of a kind that `shown` left out is the best beside `choice`.
 pub(super) fn elsewhere(
     shown: &Shown,
     asked: &Asked,
     workload: &Workload,
     choice: &str,
     runs: &[&Shown],
+    is_of_kind: impl Fn(&Shown, &str) -> bool,
 ) -> Elsewhere {
-    let Some(there) = best(shown, asked, workload, choice, runs, |_, _| true) else {
+    let Some(there) = best(shown, asked, workload, choice, runs, is_of_kind) else {
         return Elsewhere::default();
     };
     let target = &there.found.choice;

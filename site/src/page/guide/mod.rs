@@ -273,7 +273,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         in_rust_is_crate: in_rust.is_crate,
         in_rust,
         of_crates,
-        elsewhere: elsewhere(shown, &asked, workload, &decision.choice, runs),
+        elsewhere: elsewhere(shown, &asked, workload, choice, runs, |_, _| true),
         beyond: beyond(shown, &asked, &decision.choice),
         limit: limit(shown, &target.id).to_owned(),
         mended: mended(shown, &target.id),

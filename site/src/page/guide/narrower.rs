@@ -3,7 +3,7 @@
 
 use super::caveats::{limit, mended};
 use super::decided::{ahead, decision, tied_with, value_of};
-use super::elsewhere::{against, best};
+use super::elsewhere::{Elsewhere, against, best, elsewhere};
 use super::workload::{Asked, Workload};
 use crate::view::{Shown, paths};
 use serde::Serialize;
@@ -26,10 +26,14 @@ pub(super) struct Narrower {
     /// Id and path of the run that has it; empty where that is the run of the choice.
     run: String,
     run_path: String,
+    /// The best of the targets of the kind that other runs have beside the choice, and the choice's
+    /// run left out; empty where `run` isn't.
+    elsewhere: Elsewhere,
 }
 
-/// Decide among the engines of one kind that others maintain, where `choice` is not of it. Where
-/// the run has no number of such an engine, take the best that one of `runs` has beside the choice.
+/// Decide among the engines of one kind that others maintain, where `choice` is not of it, and name
+/// the best of those that the run left out and one of `runs` has beside the choice. Where the run
+/// has no number of such an engine, take that one.
 pub(super) fn narrower(
     shown: &Shown,
     asked: &Asked,
@@ -43,7 +47,10 @@ pub(super) fn narrower(
     }
     let of = |target: &str| is_of_kind(shown, target) && !shown.is_ours(target);
     if let Some(found) = decision(shown, asked, of) {
-        return view(shown, asked, &found);
+        return Narrower {
+            elsewhere: elsewhere(shown, asked, workload, choice, runs, is_of_kind),
+            ..view(shown, asked, &found)
+        };
     }
     let Some(there) = best(shown, asked, workload, choice, runs, is_of_kind) else {
         return Narrower::default();
