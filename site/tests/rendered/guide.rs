@@ -91,3 +91,10 @@ fn a_choice_says_that_an_adapter_and_no_server_was_measured() {
         assert!(!article.contains("not through a server"), "a client's is");
     }
 }
+
+#[test]
+fn the_index_says_who_is_taken_among_tied_targets() {
+    let index = words(&of_1b(), "index.html");
+    let said = "Among tied targets the smallest to ship is taken, in each column";
+    assert!(index.contains(said), "{index}");
+}
