@@ -3,9 +3,14 @@
 
 use crate::common::{World, usual};
 use crate::html::{checked, text_of, words};
-use crate::several::large;
+use crate::several::{large, with_copy, without};
 use schema::maturity::{Fact, Topic};
 use schema::record::Ready;
+use serde_json::Value;
+use site::fmt::{Unit, quantity};
+use site::page::guide;
+use site::view::Shown;
+use stats::analysis::{Analysis, Cell, MetricId};
 
 /// The usual run, of a large model, so that choices rest on it.
 fn of_1b() -> World {
@@ -25,6 +30,53 @@ fn articles(guide: &str) -> Vec<String> {
     let text = guide.split_whitespace().collect::<Vec<_>>().join(" ");
     let articles = text.split(" Take ").skip(1);
     articles.map(str::to_owned).collect()
+}
+
+/// A run of a large model without Candle, and another run of its place that has Candle, in three
+/// scenarios.
+fn without_candle() -> World {
+    let mut world = with_copy("of-others");
+    large(&mut world, 0);
+    large(&mut world, 1);
+    without(&mut world.runs[1], "memory");
+    without(&mut world.runs[1], "long_context");
+    let planned = &mut world.runs[0].header.plan.targets;
+    planned.retain(|target| target.engine != "candle");
+    world
+}
+
+fn analyse(world: &World) -> Vec<Analysis> {
+    let of = |run| stats::analyse(run, &world.scenarios, &world.registry.baseline);
+    world.runs.iter().map(of).collect()
+}
+
+/// The only recommendation for a kind of work.
+fn advice(world: &World, analyses: &[Analysis], anchor: &str) -> Value {
+    let input = world.input();
+    let runs = world.runs.iter().zip(analyses);
+    let shown: Vec<Shown> = runs
+        .map(|(run, analysis)| Shown::new(&input, run, analysis))
+        .collect();
+    let page = serde_json::to_value(guide::page(&input, &shown)).unwrap();
+    let mut works = page["workloads"].as_array().unwrap().iter();
+    let work = works.find(|work| work["anchor"] == anchor).unwrap();
+    let all = work["recommendations"].as_array().unwrap();
+    assert_eq!(all.len(), 1, "{anchor}");
+    all[0].clone()
+}
+
+/// The cell of a target at the size of single requests that the guide decides by.
+fn single<'c>(analysis: &'c mut Analysis, target: &str) -> &'c mut Cell {
+    let at = |c: &&mut Cell| c.scenario == "single_request" && c.case == "p200";
+    let mut cells = analysis.cells.iter_mut().filter(at);
+    cells.find(|cell| cell.target == target).unwrap()
+}
+
+/// The time of an answer of 256 tokens, by the formula that the guide prints.
+fn estimate(cell: &Cell) -> String {
+    let mean = |id| cell.metric(id).unwrap().value;
+    let ns = mean(MetricId::TtftNs) + 255.0 * mean(MetricId::ItlNs);
+    quantity(Unit::Ns, ns)
 }
 
 #[test]
@@ -97,4 +149,64 @@ fn the_index_says_who_is_taken_among_tied_targets() {
     let index = words(&of_1b(), "index.html");
     let said = "Among tied targets the smallest to ship is taken, in each column";
     assert!(index.contains(said), "{index}");
+}
+
+#[test]
+fn longer_answers_are_estimated_from_their_cell_and_may_come_in_another_order() {
+    let world = of_1b();
+    let mut analyses = analyse(&world);
+    let of_work = |analyses: &[Analysis], work| advice(&world, analyses, work);
+    let before = of_work(&analyses, "interactive");
+    let choice = before["choice"].as_str().unwrap().to_owned();
+    let candidates = before["candidates"].as_array().unwrap();
+    assert!(candidates.len() > 2);
+    for candidate in candidates {
+        let target = candidate["target"].as_str().unwrap();
+        let cell = single(&mut analyses[0], target);
+        assert_eq!(candidate["longer"], *estimate(cell), "{target}");
+    }
+    let said = before["longer"]["words"].as_str().unwrap();
+    let formula = "time to first token + 255 × inter-token latency";
+    assert!(said.contains(formula), "{said}");
+    let of_choice = estimate(single(&mut analyses[0], &choice));
+    assert!(
+        said.contains(&format!("256 tokens: {choice} {of_choice} and ")),
+        "{said}"
+    );
+    assert!(
+        said.ends_with(" The order is that by end-to-end latency."),
+        "{said}"
+    );
+    assert_eq!(of_work(&analyses, "many-users")["longer"]["words"], "");
+
+    // The same end-to-end latency with gaps that are longer: the choice stays, the order doesn't.
+    let gaps = &mut single(&mut analyses[0], &choice).metrics;
+    let gap = gaps.iter_mut().find(|m| m.id == MetricId::ItlNs);
+    gap.unwrap().value *= 10.0;
+    let after = of_work(&analyses, "interactive");
+    assert_eq!(after["choice"], *choice);
+    let said = after["longer"]["words"].as_str().unwrap();
+    let other = format!(" The order by end-to-end latency is another: {choice} and ");
+    assert!(said.contains(&other), "{said}");
+
+    let index = words(&world, "index.html");
+    let short = format!("256 tokens, estimated: {of_choice}");
+    assert!(index.contains(&short), "{index}");
+    assert!(index.contains("“256 tokens, estimated” is computed and not measured: "));
+}
+
+#[test]
+fn the_estimate_of_another_run_s_target_stands_beside_that_of_the_choice_there() {
+    let world = without_candle();
+    let mut analyses = analyse(&world);
+    let advice = advice(&world, &analyses, "interactive");
+    let choice = advice["choice"].as_str().unwrap();
+    let words = advice["elsewhere"]["words"].as_str().unwrap();
+    let target = words.split(' ').next().unwrap();
+    assert!(target.starts_with("candle."), "{words}");
+    let of_target = estimate(single(&mut analyses[1], target));
+    let of_choice = estimate(single(&mut analyses[1], choice));
+    let said = advice["longer"]["words"].as_str().unwrap();
+    let there = format!(" In another run: {target} {of_target}, beside {choice} with {of_choice}");
+    assert!(said.contains(&there), "{said}");
 }

@@ -38,7 +38,7 @@ pub(super) fn beyond(shown: &Shown, asked: &Asked, choice: &str) -> Vec<Offer> {
 
 /// The target with the best mean among those of other engines than the chosen one, without this
 /// project's own.
-fn runner_up<'a>(shown: &Shown, asked: &Asked<'a>, choice: &str) -> Option<&'a str> {
+pub(super) fn runner_up<'a>(shown: &Shown, asked: &Asked<'a>, choice: &str) -> Option<&'a str> {
     let engine = &shown.target(choice)?.engine;
     let is_other = |id: &str| shown.target(id).is_some_and(|t| t.engine != *engine);
     let others = asked.cells.iter().copied().filter_map(|cell| {

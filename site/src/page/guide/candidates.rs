@@ -1,7 +1,7 @@
 //! The table of all measured targets behind a recommendation.
 
-use super::setup;
-use super::workload::Asked;
+use super::workload::{Asked, Workload};
+use super::{estimate, setup};
 use crate::fmt::{self, NONE, Unit};
 use crate::view::Shown;
 use crate::view::place::target_path;
@@ -18,12 +18,19 @@ pub(super) struct Candidate {
     interval: String,
     launches: u32,
     ships: String,
+    /// The estimate for a usual answer; a dash where there is none.
+    longer: String,
     group: &'static str,
     tone: &'static str,
 }
 
 /// All measured targets, best mean first.
-pub(super) fn candidates(shown: &Shown, asked: &Asked, decision: &Decision) -> Vec<Candidate> {
+pub(super) fn candidates(
+    shown: &Shown,
+    asked: &Asked,
+    workload: &Workload,
+    decision: &Decision,
+) -> Vec<Candidate> {
     let higher = asked.metric.describe().better == Better::Higher;
     let mut all: Vec<(f64, Candidate)> = asked
         .cells
@@ -48,6 +55,10 @@ pub(super) fn candidates(shown: &Shown, asked: &Asked, decision: &Decision) -> V
                 interval: interval.unwrap_or_else(|| NONE.into()),
                 launches: cell.invocations,
                 ships: ships.map_or(NONE.into(), |n| fmt::quantity(Unit::Bytes, n as f64)),
+                longer: match estimate::of_target(workload, asked, &cell.target) {
+                    none if none.is_empty() => NONE.into(),
+                    estimate => estimate,
+                },
                 group,
                 tone,
             };

@@ -4,6 +4,7 @@
 
 use super::caveats::mended;
 use super::decided::{decision, value_of};
+use super::estimate;
 use super::workload::{Asked, Workload};
 use crate::fmt;
 use crate::view::{Shown, paths, place};
@@ -22,6 +23,10 @@ pub(super) struct Elsewhere {
     words: String,
     /// Path of the run that has both.
     run_path: String,
+    /// The estimate for a usual answer, with its heading; empty where the work has none.
+    longer: String,
+    /// The same beside that of the choice, for the guide's sentence.
+    pub(super) estimate: String,
 }
 
 /// A target that another run has beside the choice.
@@ -64,6 +69,8 @@ pub(super) fn elsewhere(
             against(&there.compared, choice)
         ),
         run_path: paths::run_path(&there.run.run.header.id),
+        longer: estimate::headed(workload, &there.asked, target),
+        estimate: estimate::beside(workload, &there.asked, target, choice),
     }
 }
 

@@ -8,6 +8,7 @@ mod candidates;
 mod caveats;
 mod decided;
 mod elsewhere;
+mod estimate;
 mod lead;
 mod narrower;
 mod setup;
@@ -23,11 +24,12 @@ use crate::view::frame::Frame;
 use crate::view::paths;
 use crate::view::place::{self, RunLine, case_path};
 use crate::view::{Shown, case_label};
-use beyond::{Offer, beyond};
+use beyond::{Offer, beyond, runner_up};
 use candidates::{Candidate, candidates};
 use caveats::{as_measured, limit, mended};
 use decided::{ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own};
 use elsewhere::{Elsewhere, elsewhere};
+use estimate::{Longer, longer};
 use narrower::{Narrower, narrower};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -85,6 +87,8 @@ struct Recommendation {
     /// The best of the targets that other runs of the place have beside the choice, and this one left
     /// out.
     elsewhere: Elsewhere,
+    /// How long answers of usual length would take; empty where the work has none.
+    longer: Longer,
     /// What the choice's engine and the runner-up's offer beyond speed.
     beyond: Vec<Offer>,
     /// Whether the choice is written in Rust, and whether it, and `in_rust`, come as a crate.
@@ -176,6 +180,13 @@ impl GuidePage {
         lead::beside(&self.workloads)
     }
 
+    /// What the estimates beside some choices are; empty where there are none.
+    pub fn longer_note(&self) -> &str {
+        let all = self.workloads.iter().flat_map(|w| &w.recommendations);
+        let mut notes = all.map(|r| r.longer.note.as_str());
+        notes.find(|note| !note.is_empty()).unwrap_or_default()
+    }
+
     /// Say for which kinds of work an engine is taken, a sentence per place; empty where for none.
     pub fn taken(&self, engine: &str) -> String {
         lead::taken(&self.workloads, engine)
@@ -249,6 +260,15 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
     if of_crates.choice == in_rust.choice {
         of_crates = Narrower::default();
     }
+    let left_out = elsewhere(shown, &asked, workload, choice, runs, |_, _| true);
+    let beside = [
+        runner_up(shown, &asked, choice),
+        in_rust.here(),
+        of_crates.here(),
+    ];
+    let there = [&left_out, &in_rust.elsewhere, &of_crates.elsewhere];
+    let there = there.map(|left_out| left_out.estimate.as_str());
+    let longer = longer(workload, &asked, choice, &beside, &there);
     Some(Recommendation {
         anchor: format!("{}-{}", workload.id, slug(&shown.run.header.id)),
         choice: decision.choice.clone(),
@@ -273,12 +293,13 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         in_rust_is_crate: in_rust.is_crate,
         in_rust,
         of_crates,
-        elsewhere: elsewhere(shown, &asked, workload, choice, runs, |_, _| true),
+        elsewhere: left_out,
+        longer,
         beyond: beyond(shown, &asked, &decision.choice),
         limit: limit(shown, &target.id).to_owned(),
         mended: mended(shown, &target.id),
         as_measured: as_measured(shown, target),
-        candidates: candidates(shown, &asked, &decision),
+        candidates: candidates(shown, &asked, workload, &decision),
         costs: setup::costs(shown, &target.id, cell),
         commands: setup::commands(shown, target),
         settings: setup::settings(shown, target, asked.case),

@@ -4,6 +4,7 @@
 use super::caveats::{limit, mended};
 use super::decided::{ahead, decision, tied_with, value_of};
 use super::elsewhere::{Elsewhere, against, best, elsewhere};
+use super::estimate;
 use super::workload::{Asked, Workload};
 use crate::view::{Shown, paths};
 use serde::Serialize;
@@ -23,12 +24,22 @@ pub(super) struct Narrower {
     short: String,
     /// Its lead, what limits it and what was mended, each in a few words.
     more: Vec<String>,
+    /// The estimate for a usual answer, with its heading; empty where the work has none.
+    longer: String,
     /// Id and path of the run that has it; empty where that is the run of the choice.
     run: String,
     run_path: String,
     /// The best of the targets of the kind that other runs have beside the choice, and the choice's
-    /// run left out; empty where `run` isn't.
-    elsewhere: Elsewhere,
+    /// run left out. Where `run` names one, only the estimate of that one.
+    pub(super) elsewhere: Elsewhere,
+}
+
+impl Narrower {
+    /// The target, where the run of the choice has it.
+    pub(super) fn here(&self) -> Option<&str> {
+        let is_here = !self.choice.is_empty() && self.run.is_empty();
+        is_here.then_some(self.choice.as_str())
+    }
 }
 
 /// Decide among the engines of one kind that others maintain, where `choice` is not of it, and name
@@ -49,13 +60,15 @@ pub(super) fn narrower(
     if let Some(found) = decision(shown, asked, of) {
         return Narrower {
             elsewhere: elsewhere(shown, asked, workload, choice, runs, is_of_kind),
-            ..view(shown, asked, &found)
+            ..view(shown, asked, workload, &found)
         };
     }
     let Some(there) = best(shown, asked, workload, choice, runs, is_of_kind) else {
         return Narrower::default();
     };
-    let mut found = view(there.run, &there.asked, &there.found);
+    let mut found = view(there.run, &there.asked, workload, &there.found);
+    found.elsewhere.estimate =
+        estimate::beside(workload, &there.asked, &there.found.choice, choice);
     found.name.push_str(" in another run");
     found.more.insert(0, against(&there.compared, choice));
     found.run = there.run.run.header.id.clone();
@@ -64,7 +77,7 @@ pub(super) fn narrower(
 }
 
 /// Word a decision of a run.
-fn view(run: &Shown, asked: &Asked, found: &Decision) -> Narrower {
+fn view(run: &Shown, asked: &Asked, workload: &Workload, found: &Decision) -> Narrower {
     let choice = found.choice.clone();
     let is_crate = run.is_crate(&choice);
     let only = (found.measured == 1).then(|| "the only one with a number".to_owned());
@@ -82,6 +95,7 @@ fn view(run: &Shown, asked: &Asked, found: &Decision) -> Narrower {
             .into_iter()
             .flatten()
             .collect(),
+        longer: estimate::headed(workload, asked, &choice),
         choice,
         ..Narrower::default()
     }

@@ -22,6 +22,9 @@ pub struct Workload {
     pub metrics: &'static [MetricId],
     /// Why that metric decides.
     pub because: &'static str,
+    /// Number of tokens of a usual answer, where a time decides: how long one takes stands beside
+    /// the choice as an estimate, since measured answers are shorter. It decides nothing.
+    pub answer_tokens: Option<u32>,
 }
 
 /// All kinds of work, in the page's order.
@@ -34,6 +37,7 @@ pub const WORKLOADS: [Workload; 5] = [
         largest: true,
         metrics: &[MetricId::E2eNs],
         because: "the whole answer is waited for, its first token and all others",
+        answer_tokens: Some(256),
     },
     Workload {
         id: "batch",
@@ -43,6 +47,7 @@ pub const WORKLOADS: [Workload; 5] = [
         largest: true,
         metrics: &[MetricId::OutputTokPerS],
         because: "no user waits, so only tokens a second count",
+        answer_tokens: None,
     },
     Workload {
         id: "long-documents",
@@ -52,6 +57,7 @@ pub const WORKLOADS: [Workload; 5] = [
         largest: true,
         metrics: &[MetricId::TtftNs],
         because: "reading the prompt is most of the work, and the first token comes after it",
+        answer_tokens: None,
     },
     Workload {
         id: "many-users",
@@ -61,6 +67,7 @@ pub const WORKLOADS: [Workload; 5] = [
         largest: true,
         metrics: &[MetricId::E2eNs],
         because: "each user waits for the whole answer while the others are served too",
+        answer_tokens: None,
     },
     Workload {
         id: "little-memory",
@@ -70,6 +77,7 @@ pub const WORKLOADS: [Workload; 5] = [
         largest: false,
         metrics: &[MetricId::PeakGpuMemoryBytes, MetricId::PeakRssBytes],
         because: "what doesn't fit doesn't run",
+        answer_tokens: None,
     },
 ];
 

@@ -36,6 +36,8 @@ pub struct Index {
     /// What the run of this page says, where the answer rests on other runs; else empty.
     of_this_run: String,
     workloads: Vec<WorkloadView>,
+    /// What the estimates in the table of choices are; empty where there are none.
+    longer_note: String,
     /// Whether no publishable run has a number of a GPU.
     lacks_gpu: bool,
     answers: Vec<Answer>,
@@ -161,6 +163,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         beside: guide.beside(),
         of_this_run,
         workloads: guide.workloads().to_vec(),
+        longer_note: guide.longer_note().to_owned(),
         lacks_gpu: lacks_gpu(all),
         sizes: sizes(shown),
         unranked: unranked(shown),
