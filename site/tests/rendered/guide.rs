@@ -4,6 +4,7 @@
 use crate::common::{World, usual};
 use crate::html::{checked, text_of, words};
 use crate::several::{large, with_copy, without};
+use schema::budget::{Budget, OverBudget};
 use schema::maturity::{Fact, Topic};
 use schema::record::Ready;
 use serde_json::Value;
@@ -209,4 +210,60 @@ fn the_estimate_of_another_run_s_target_stands_beside_that_of_the_choice_there()
     let said = advice["longer"]["words"].as_str().unwrap();
     let there = format!(" In another run: {target} {of_target}, beside {choice} with {of_choice}");
     assert!(said.contains(&there), "{said}");
+}
+
+#[test]
+fn a_larger_size_that_only_another_run_has_stands_beside_the_choice() {
+    let mut world = with_copy("of-others");
+    large(&mut world, 0);
+    large(&mut world, 1);
+    without(&mut world.runs[1], "memory");
+    without(&mut world.runs[1], "long_context");
+    let many_users = |world: &World| advice(world, &analyse(world), "many-users");
+    assert_eq!(many_users(&world)["larger"]["words"], "");
+    let left_out = "left out: another run of this machine, model and profile";
+    assert!(words(&world, "guide.html").contains(left_out));
+
+    let over = |target: &str| OverBudget {
+        target: target.into(),
+        scenario: "concurrent".into(),
+        case: "u8".into(),
+        estimate_s: 1.0,
+        reason: "no time".into(),
+    };
+    let planned = world.runs[0].header.plan.targets.iter();
+    let over = planned.map(|target| over(&target.id)).collect();
+    world.runs[0].budget = Some(Budget {
+        over,
+        ..Budget::default()
+    });
+    let advice = many_users(&world);
+    let larger = &advice["larger"];
+    assert!(advice["case"].as_str().unwrap().contains(", 4 users, "));
+    assert_eq!(larger["size"], "8 users");
+    assert_eq!(larger["run_path"], "run/of-others.html");
+    let analyses = analyse(&world);
+    let cells = analyses[1].cells.iter();
+    let cells = cells.filter(|c| c.scenario == "concurrent" && c.case == "u8");
+    let of = |cell: &Cell| Some((cell.metric(MetricId::E2eNs)?.value, cell.target.clone()));
+    let mut measured: Vec<(f64, String)> = cells.filter_map(of).collect();
+    measured.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let said = larger["words"].as_str().unwrap();
+    let named = measured.iter().map(|(_, target)| format!("{target} ("));
+    let places: Vec<_> = named.map(|target| said.find(&target)).collect();
+    // The best four, in their order.
+    assert!(places.len() > 4 && places[0] == Some(0), "{said}");
+    assert!(places[..4].is_sorted() && places[3].is_some(), "{said}");
+    assert!(places[4..].iter().all(Option::is_none), "{said}");
+    assert!(said.contains("× ["), "{said}");
+
+    let guide = words(&world, "guide.html");
+    let best = &measured[0].1;
+    let at = format!("At 8 users, in another run : {best} (");
+    assert!(guide.contains(&at), "{guide}");
+    assert!(guide.contains("no recommendation rests on it; its numbers stand beside some"));
+    assert!(!guide.contains(left_out), "{guide}");
+    let index = words(&world, "index.html");
+    let at = format!("at 8 users, in another run : {best} (");
+    assert!(index.contains(&at), "{index}");
 }

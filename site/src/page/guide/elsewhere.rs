@@ -22,7 +22,7 @@ pub(super) struct Elsewhere {
     /// The target with its value, how it compares with the choice, and what was mended.
     words: String,
     /// Path of the run that has both.
-    run_path: String,
+    pub(super) run_path: String,
     /// The estimate for a usual answer, with its heading; empty where the work has none.
     longer: String,
     /// The same beside that of the choice, for the guide's sentence.

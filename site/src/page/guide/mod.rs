@@ -9,6 +9,7 @@ mod caveats;
 mod decided;
 mod elsewhere;
 mod estimate;
+mod larger;
 mod lead;
 mod narrower;
 mod setup;
@@ -30,6 +31,7 @@ use caveats::{as_measured, limit, mended};
 use decided::{ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own};
 use elsewhere::{Elsewhere, elsewhere};
 use estimate::{Longer, longer};
+use larger::{Larger, larger};
 use narrower::{Narrower, narrower};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -87,6 +89,8 @@ struct Recommendation {
     /// The best of the targets that other runs of the place have beside the choice, and this one left
     /// out.
     elsewhere: Elsewhere,
+    /// Who leads at a larger size that only another run has.
+    larger: Larger,
     /// How long answers of usual length would take; empty where the work has none.
     longer: Longer,
     /// What the choice's engine and the runner-up's offer beyond speed.
@@ -120,6 +124,21 @@ struct Recommendation {
     started: String,
 }
 
+impl Recommendation {
+    /// Paths of the runs whose numbers stand beside the choice, or empty.
+    fn runs_beside(&self) -> [&str; 6] {
+        [
+            &self.elsewhere.run_path,
+            &self.larger.run_path,
+            &self.in_rust.run_path,
+            &self.in_rust.elsewhere.run_path,
+            &self.of_crates.run_path,
+            &self.of_crates.elsewhere.run_path,
+        ]
+        .map(String::as_str)
+    }
+}
+
 /// Make the guide over all runs.
 pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
     let mut fit = eligible(shown);
@@ -137,22 +156,31 @@ pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
         .iter()
         .map(|workload| workload_view(input, &runs, workload))
         .collect();
+    let all = || workloads.iter().flat_map(|w| &w.recommendations);
+    let path = |run: &Shown| paths::run_path(&run.run.header.id);
+    let may_rest = |run: &Shown| {
+        let path = path(run);
+        let is_fit = fit.iter().any(|fit| fit.run.header.id == run.run.header.id);
+        is_fit || all().any(|r| r.run_path == path)
+    };
+    let stands_beside = |run: &Shown| {
+        let path = path(run);
+        all().any(|r| r.runs_beside().contains(&path.as_str()))
+    };
+    others.retain(|run| may_rest(run) || stands_beside(run));
     let mut chosen = place::representative_runs(shown);
-    others.retain(|run| {
-        let path = paths::run_path(&run.run.header.id);
-        let mut recommendations = workloads.iter().flat_map(|w| &w.recommendations);
-        recommendations.any(|r| r.run_path == path)
-    });
     chosen.extend(others);
+    let runs = place::run_lines(shown, &chosen, |shown| match refusal(shown) {
+        Some(why) => format!("no recommendation rests on it: {why}"),
+        None if may_rest(shown) => "recommendations may rest on it".into(),
+        None => "no recommendation rests on it; its numbers stand beside some".into(),
+    });
     let answer = lead::answer(shown, fit.len() as u64, &workloads);
     GuidePage {
         frame: place::frame(input, paths::GUIDE, "Deployment guide", &answer),
         answer,
         workloads,
-        runs: place::run_lines(shown, &chosen, |shown| match refusal(shown) {
-            Some(why) => format!("no recommendation rests on it: {why}"),
-            None => "recommendations may rest on it".into(),
-        }),
+        runs,
     }
 }
 
@@ -294,6 +322,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         in_rust,
         of_crates,
         elsewhere: left_out,
+        larger: larger(shown, &asked, workload, runs),
         longer,
         beyond: beyond(shown, &asked, &decision.choice),
         limit: limit(shown, &target.id).to_owned(),

@@ -28,7 +28,7 @@ pub(super) struct Narrower {
     longer: String,
     /// Id and path of the run that has it; empty where that is the run of the choice.
     run: String,
-    run_path: String,
+    pub(super) run_path: String,
     /// The best of the targets of the kind that other runs have beside the choice, and the choice's
     /// run left out. Where `run` names one, only the estimate of that one.
     pub(super) elsewhere: Elsewhere,

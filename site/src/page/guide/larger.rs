@@ -1,0 +1,88 @@
+//! What another run of the same machine and model says of a larger size of the same load, for which
+//! the choice's run has no number: the targets that lead there. No choice rests on it, because a run
+//! of fewer targets must not replace one of many.
+
+use super::decided::{decision, in_words, value_of};
+use super::workload::{Asked, Workload};
+use crate::view::{Shown, case_label, paths, place};
+use crate::words::join;
+use schema::plan::Case;
+use schema::scenario::{Axis, LoadShape};
+use serde::Serialize;
+use stats::metrics::Better;
+
+/// Largest number of targets that are named after those that lead.
+const NEXT_MAX: usize = 3;
+
+/// The targets that lead at a larger size; empty where no run has one.
+#[derive(Clone, Default, Serialize)]
+pub(super) struct Larger {
+    /// The size: `8 users`.
+    size: String,
+    /// The targets with their values, and by how much the first leads.
+    words: String,
+    /// Path of the run that has the size.
+    pub(super) run_path: String,
+}
+
+/// Say which targets lead at the largest size of the load that one of `runs` has and `shown` hasn't.
+pub(super) fn larger(shown: &Shown, asked: &Asked, workload: &Workload, runs: &[&Shown]) -> Larger {
+    let of_place = place::machine_and_model(shown);
+    let has_number = |case: &&Case| {
+        let mut numbers = shown.measured(asked.scenario, case, asked.metric);
+        numbers.next().is_some()
+    };
+    let size = |case: &Case| case.axis_value(asked.scenario.axis);
+    let cases = asked.scenario.cases.iter();
+    let Some(known) = cases.filter(has_number).map(size).max() else {
+        return Larger::default();
+    };
+    // Of equal ones the last is the greatest; reversed, so that it is the first.
+    let runs = runs.iter().rev().copied();
+    let runs = runs.filter(|run| workload.largest && place::machine_and_model(run) == of_place);
+    let found = runs.filter_map(|run| {
+        let there = workload.asked(run)?;
+        let is_larger =
+            load(&there) == load(asked) && there.metric == asked.metric && size(there.case) > known;
+        let decision = decision(run, &there, |target| !run.is_ours(target))?;
+        (is_larger && decision.measured > 1).then_some((run, there, decision))
+    });
+    let best = found.max_by_key(|(_, there, decision)| (size(there.case), decision.measured));
+    let Some((run, there, decision)) = best else {
+        return Larger::default();
+    };
+    let higher = there.metric.describe().better == Better::Higher;
+    let next = there.cells.iter().filter_map(|cell| {
+        let is_next = !decision.tied.contains(&cell.target) && !run.is_ours(&cell.target);
+        let value = cell.metric(there.metric)?.value;
+        is_next.then_some((value, cell.target.as_str()))
+    });
+    let mut next: Vec<(f64, &str)> = next.collect();
+    next.sort_by(|a, b| match higher {
+        true => b.0.total_cmp(&a.0),
+        false => a.0.total_cmp(&b.0),
+    });
+    let next = next.iter().take(NEXT_MAX);
+    let next: Vec<String> = next.map(|(_, target)| value_of(&there, target)).collect();
+    let (_, mut words) = in_words(&there, decision);
+    if !next.is_empty() {
+        words.push_str(&format!("; then {}", join(&next)));
+    }
+    Larger {
+        size: case_label(there.scenario, there.case),
+        words,
+        run_path: paths::run_path(&run.run.header.id),
+    }
+}
+
+/// What cases of the same load share, whatever their size: the scenario's version, shape and axis,
+/// the tokens of an answer, and of the prompt's length and the users what isn't the axis.
+fn load(asked: &Asked) -> (u32, LoadShape, Axis, u32, u32) {
+    let (scenario, case) = (asked.scenario, asked.case);
+    let beside_axis = match scenario.axis {
+        Axis::PromptTokens => case.concurrency,
+        _ => case.prompt_tokens,
+    };
+    let (version, shape, axis) = (scenario.version, scenario.load, scenario.axis);
+    (version, shape, axis, case.new_tokens, beside_axis)
+}
