@@ -1,14 +1,14 @@
 //! What stands beside the guide's choices, and on the index, so that nobody takes a number for more
 //! than it says: how a target was measured, and what other cells and runs know of it.
 
-use crate::common::{World, usual};
+use crate::common::{World, add_variants, usual};
 use crate::html::{checked, text_of, words};
 use crate::several::{large, with_copy, without};
 use schema::budget::{Budget, OverBudget};
 use schema::maturity::{Fact, Topic};
 use schema::record::Ready;
 use serde_json::Value;
-use site::fmt::{Unit, quantity};
+use site::fmt::{Unit, joined, metric, quantity};
 use site::page::guide;
 use site::view::Shown;
 use stats::analysis::{Analysis, Cell, MetricId};
@@ -266,4 +266,96 @@ fn a_larger_size_that_only_another_run_has_stands_beside_the_choice() {
     let index = words(&world, "index.html");
     let at = format!("at 8 users, in another run : {best} (");
     assert!(index.contains(&at), "{index}");
+}
+
+#[test]
+fn where_memory_decides_a_peak_of_fewer_bits_stands_beside_the_choice() {
+    let missing = "Weights of fewer bits were not measured in this scenario.";
+    let mut world = with_copy("of-4-bits");
+    large(&mut world, 0);
+    large(&mut world, 1);
+    assert!(
+        !words(&world, "guide.html").contains(missing),
+        "there are none"
+    );
+    let engine = &mut world.registry.engines[0];
+    let mut small = engine.targets[0].clone();
+    small.precision = "q4_k_m".into();
+    engine.targets.push(small);
+    let unknown = advice(&world, &analyse(&world), "little-memory");
+    assert_eq!(unknown["fewer_bits"]["words"], "");
+    assert!(words(&world, "guide.html").contains(missing));
+
+    // In the other run, which has no number of the scenario, there are some.
+    let all = world.runs[0].clone();
+    add_variants(&mut world.runs[1], &all, "small");
+    without(&mut world.runs[1], "memory");
+    for target in &mut world.runs[1].header.plan.targets {
+        if target.id.contains("+small") {
+            target.precision = "q4_k_m".into();
+        }
+    }
+    for run in &mut world.runs {
+        run.header.plan.one_process = true;
+    }
+    let analyses = analyse(&world);
+    let found = advice(&world, &analyses, "little-memory");
+    let choice = found["choice"].as_str().unwrap();
+    // The smallest load has the shortest prompts.
+    let peak = |run: usize, is_meant: &dyn Fn(&str) -> bool| {
+        let cells = analyses[run].cells.iter();
+        let cells = cells.filter(|c| c.scenario == "single_request" && c.case == "p10");
+        let cells = cells.filter(|c| is_meant(&c.target));
+        let of = |cell: &Cell| {
+            let peak = cell.metric(MetricId::PeakRssBytes)?;
+            let weights = metric(cell.metric(MetricId::WeightBytes)?).0;
+            let said = format!("{} ({weights} of weights)", joined(metric(peak)));
+            Some((peak.value, cell.target.clone(), said))
+        };
+        let least = cells.filter_map(of).min_by(|a, b| a.0.total_cmp(&b.0));
+        least.unwrap()
+    };
+    let (_, target, there) = peak(1, &|target: &str| target.contains("+small"));
+    let (_, _, here) = peak(0, &|target: &str| target == choice);
+    let expected = format!(
+        "{target} had a peak of {there} after loading in single request, 10 prompt tokens; {choice} had {here} in the run of this choice, and no test compares two runs"
+    );
+    assert_eq!(found["fewer_bits"]["words"], *expected);
+    assert_eq!(found["fewer_bits"]["run_path"], "run/of-4-bits.html");
+    let index = words(&world, "index.html");
+    assert!(index.contains(&expected), "{index}");
+}
+
+#[test]
+fn an_engine_that_is_no_more_released_or_slow_says_so_where_it_needs_little_memory() {
+    let mut world = of_1b();
+    // Its weights are the largest, so it is never the choice.
+    for engine in &mut world.registry.engines {
+        engine.in_rust = engine.id == "pytorch";
+    }
+    let dossier = &mut world.maturity.engines[0];
+    dossier.id = "pytorch".into();
+    let stale = "nothing new in the year before 2026-01-02: the newest is 0.11.1 of 2026-01-01";
+    assert!(!words(&world, "index.html").contains(stale));
+    world.maturity.engines[0].releases_last_year = 0;
+    let analyses = analyse(&world);
+    let found = advice(&world, &analyses, "little-memory");
+    let throughput = |target: &Value| {
+        let mut cells = analyses[0].cells.iter();
+        let cell = cells.find(|c| c.scenario == "memory" && c.case == "b1" && *target == *c.target);
+        metric(cell.unwrap().metric(MetricId::OutputTokPerS).unwrap()).0
+    };
+    let of_choice = &found["choice"];
+    let speed = format!(
+        "output throughput there {}, of {} {}",
+        throughput(&found["in_rust"]["choice"]),
+        of_choice.as_str().unwrap(),
+        throughput(of_choice)
+    );
+    let more = found["in_rust"]["more"].as_array().unwrap();
+    assert!(more.contains(&Value::from(speed)), "{more:?}");
+    assert!(more.contains(&Value::from(stale)), "{more:?}");
+    let fast = advice(&world, &analyses, "batch");
+    let more = fast["in_rust"]["more"].to_string();
+    assert!(!more.contains("output throughput there"), "{more}");
 }

@@ -1,8 +1,9 @@
-//! What limits a target's numbers: how it was measured, what was mended, and up to where it was
-//! verified.
+//! What a reader must know before a target is taken: how it was measured, what was mended, up to
+//! where it was verified, and whether its engine is still released.
 
 use super::setup::batching;
 use crate::view::Shown;
+use crate::view::maturity::of_date;
 use schema::registry::Target;
 use std::collections::BTreeSet;
 
@@ -18,6 +19,17 @@ pub(super) fn as_measured(shown: &Shown, target: &Target) -> String {
         "" => how.to_owned(),
         batching => format!("{how} Requests that came together: {batching}."),
     }
+}
+
+/// Say that a target's engine had no release in the year before it was read about; `None` where it
+/// had one, or nothing was read.
+pub(super) fn stale(shown: &Shown, target: &str) -> Option<String> {
+    let all = shown.input.maturity?;
+    let dossier = all.dossier(&shown.target(target)?.engine)?;
+    let newest = of_date(dossier.latest()?);
+    let read = all.read_of(dossier);
+    let said = || format!("nothing new in the year before {read}: the newest is {newest}");
+    (dossier.releases_last_year == 0).then(said)
 }
 
 /// Say which defects of a target's engine its adapter mended, as the adapter declares them:

@@ -9,6 +9,7 @@ mod caveats;
 mod decided;
 mod elsewhere;
 mod estimate;
+mod fewer_bits;
 mod larger;
 mod lead;
 mod narrower;
@@ -31,6 +32,7 @@ use caveats::{as_measured, limit, mended};
 use decided::{ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own};
 use elsewhere::{Elsewhere, elsewhere};
 use estimate::{Longer, longer};
+use fewer_bits::{FewerBits, fewer_bits};
 use larger::{Larger, larger};
 use narrower::{Narrower, narrower};
 use serde::Serialize;
@@ -91,6 +93,8 @@ struct Recommendation {
     elsewhere: Elsewhere,
     /// Who leads at a larger size that only another run has.
     larger: Larger,
+    /// Where memory decides, what is known of weights of fewer bits.
+    fewer_bits: FewerBits,
     /// How long answers of usual length would take; empty where the work has none.
     longer: Longer,
     /// What the choice's engine and the runner-up's offer beyond speed.
@@ -126,10 +130,11 @@ struct Recommendation {
 
 impl Recommendation {
     /// Paths of the runs whose numbers stand beside the choice, or empty.
-    fn runs_beside(&self) -> [&str; 6] {
+    fn runs_beside(&self) -> [&str; 7] {
         [
             &self.elsewhere.run_path,
             &self.larger.run_path,
+            &self.fewer_bits.run_path,
             &self.in_rust.run_path,
             &self.in_rust.elsewhere.run_path,
             &self.of_crates.run_path,
@@ -323,6 +328,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         of_crates,
         elsewhere: left_out,
         larger: larger(shown, &asked, workload, runs),
+        fewer_bits: fewer_bits(shown, &asked, choice, runs),
         longer,
         beyond: beyond(shown, &asked, &decision.choice),
         limit: limit(shown, &target.id).to_owned(),

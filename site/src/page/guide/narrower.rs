@@ -1,13 +1,16 @@
 //! What to take among engines of one kind alone, to stand beside a choice of another kind: written in
 //! Rust, or to be had as a crate.
 
-use super::caveats::{limit, mended};
+use super::caveats::{limit, mended, stale};
 use super::decided::{ahead, decision, tied_with, value_of};
 use super::elsewhere::{Elsewhere, against, best, elsewhere};
 use super::estimate;
+use super::fewer_bits::is_memory;
 use super::workload::{Asked, Workload};
+use crate::fmt;
 use crate::view::{Shown, paths};
 use serde::Serialize;
+use stats::analysis::MetricId;
 use stats::decide::Decision;
 
 /// The target to take among engines of one kind; empty where the choice is of that kind or none is.
@@ -22,7 +25,8 @@ pub(super) struct Narrower {
     pub(super) is_crate: bool,
     /// The target with its value, and who is tied with it.
     short: String,
-    /// Its lead, what limits it and what was mended, each in a few words.
+    /// Its lead, what limits it, what was mended, its speed where memory decides, and whether its
+    /// engine is still released, each in a few words.
     more: Vec<String>,
     /// The estimate for a usual answer, with its heading; empty where the work has none.
     longer: String,
@@ -60,13 +64,13 @@ pub(super) fn narrower(
     if let Some(found) = decision(shown, asked, of) {
         return Narrower {
             elsewhere: elsewhere(shown, asked, workload, choice, runs, is_of_kind),
-            ..view(shown, asked, workload, &found)
+            ..view(shown, asked, workload, choice, &found)
         };
     }
     let Some(there) = best(shown, asked, workload, choice, runs, is_of_kind) else {
         return Narrower::default();
     };
-    let mut found = view(there.run, &there.asked, workload, &there.found);
+    let mut found = view(there.run, &there.asked, workload, choice, &there.found);
     found.elsewhere.estimate =
         estimate::beside(workload, &there.asked, &there.found.choice, choice);
     found.name.push_str(" in another run");
@@ -76,27 +80,46 @@ pub(super) fn narrower(
     found
 }
 
-/// Word a decision of a run.
-fn view(run: &Shown, asked: &Asked, workload: &Workload, found: &Decision) -> Narrower {
-    let choice = found.choice.clone();
-    let is_crate = run.is_crate(&choice);
+/// Word a decision of a run, beside which `choice` was taken among all kinds.
+fn view(
+    run: &Shown,
+    asked: &Asked,
+    workload: &Workload,
+    choice: &str,
+    found: &Decision,
+) -> Narrower {
+    let target = found.choice.clone();
+    let is_crate = run.is_crate(&target);
     let only = (found.measured == 1).then(|| "the only one with a number".to_owned());
     let said = |text: String| (!text.is_empty()).then_some(text);
-    let limit = said(limit(run, &choice).to_owned());
-    let mended = said(mended(run, &choice)).map(|fix| format!("measured with {fix}"));
+    let limit = said(limit(run, &target).to_owned());
+    let mended = said(mended(run, &target)).map(|fix| format!("measured with {fix}"));
+    let speed = speed(asked, &target, choice);
+    let stale = stale(run, &target);
     Narrower {
         name: match is_crate {
-            true => choice.clone(),
-            false => format!("{choice} (a Python package; its Rust form was not measured)"),
+            true => target.clone(),
+            false => format!("{target} (a Python package; its Rust form was not measured)"),
         },
         is_crate,
-        short: format!("{}{}", value_of(asked, &choice), tied_with(found)),
-        more: [ahead(found), only, limit, mended]
+        short: format!("{}{}", value_of(asked, &target), tied_with(found)),
+        more: [ahead(found), only, limit, mended, speed, stale]
             .into_iter()
             .flatten()
             .collect(),
-        longer: estimate::headed(workload, asked, &choice),
-        choice,
+        longer: estimate::headed(workload, asked, &target),
+        choice: target,
         ..Narrower::default()
     }
+}
+
+/// Where memory decides, how fast a target is beside the choice: the least memory may be slow.
+fn speed(asked: &Asked, target: &str, choice: &str) -> Option<String> {
+    let of = |id: &str| {
+        let cell = asked.cells.iter().find(|cell| cell.target == id)?;
+        Some(fmt::metric(cell.metric(MetricId::OutputTokPerS)?).0)
+    };
+    let (here, of_choice) = (of(target)?, of(choice)?);
+    let said = || format!("output throughput there {here}, of {choice} {of_choice}");
+    is_memory(asked).then(said)
 }
