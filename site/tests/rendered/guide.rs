@@ -2,7 +2,7 @@
 //! than it says: how a target was measured, and what other cells and runs know of it.
 
 use crate::common::{World, add_variants, usual};
-use crate::html::{checked, text_of, words};
+use crate::html::{checked, page, text_of, words};
 use crate::several::{large, with_copy, without};
 use schema::budget::{Budget, OverBudget};
 use schema::maturity::{Fact, Topic};
@@ -358,4 +358,24 @@ fn an_engine_that_is_no_more_released_or_slow_says_so_where_it_needs_little_memo
     let fast = advice(&world, &analyses, "batch");
     let more = fast["in_rust"]["more"].to_string();
     assert!(!more.contains("output throughput there"), "{more}");
+}
+
+#[test]
+fn the_heading_of_costs_says_which_way_is_cheaper() {
+    let has = |world: &World, heading: &str| {
+        let cell = format!("<th scope=\"col\">{heading}</th></tr></thead>");
+        page(world, "index.html").contains(&cell)
+    };
+    let mut world = of_1b();
+    assert!(has(&world, "Cost"));
+    // A second place, whose machine has no price.
+    let mut copy = world.runs[0].clone();
+    copy.header.id = "of-another".into();
+    let facts = &mut copy.header.provenance.facts;
+    facts.insert("cpu_model".into(), "another".into());
+    world.runs.push(copy);
+    let both = "Cost, or output tokens an hour (of these more is cheaper)";
+    assert!(has(&world, both));
+    world.prices = None;
+    assert!(has(&world, "Output tokens a core-hour (more is cheaper)"));
 }

@@ -36,6 +36,7 @@ use fewer_bits::{FewerBits, fewer_bits};
 use larger::{Larger, larger};
 use narrower::{Narrower, narrower};
 use serde::Serialize;
+use setup::TokenCost;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use suggestions::{Suggestion, suggestions};
@@ -123,7 +124,7 @@ struct Recommendation {
     /// The p value and launches behind that word.
     certain_by: String,
     /// The cost of its tokens at that load.
-    token_cost: String,
+    token_cost: TokenCost,
     /// When the run started, RFC 3339.
     started: String,
 }
@@ -211,6 +212,20 @@ impl GuidePage {
     /// Say what stands beside these choices; see [`lead::beside`].
     pub fn beside(&self) -> Vec<String> {
         lead::beside(&self.workloads)
+    }
+
+    /// The heading of a column with the costs of the choices' tokens: where no price is known for a
+    /// machine, more of them are cheaper.
+    pub fn cost_heading(&self) -> String {
+        let all = self.workloads.iter().flat_map(|w| &w.recommendations);
+        let known = all.map(|r| &r.token_cost).filter(|cost| cost.words != NONE);
+        let hours: BTreeSet<&str> = known.map(|cost| cost.hour).collect();
+        let hours: Vec<&str> = hours.into_iter().collect();
+        match hours.as_slice() {
+            [hour] if !hour.is_empty() => format!("Output tokens a {hour} (more is cheaper)"),
+            [] | [_] => "Cost".into(),
+            _ => "Cost, or output tokens an hour (of these more is cheaper)".into(),
+        }
     }
 
     /// What the estimates beside some choices are; empty where there are none.

@@ -15,6 +15,7 @@ use schema::plan::{Case, PlannedScenario};
 use schema::prices::{Kind, Offer};
 use schema::record::{Ready, Status};
 use schema::registry::{Build, Target};
+use serde::Serialize;
 use stats::analysis::{Cell, Metric, MetricId};
 use stats::cost::{Range, tokens_per_part_h, usd_per_m_tokens};
 use std::collections::BTreeSet;
@@ -182,15 +183,26 @@ fn peak_memory<'s>(shown: &'s Shown, target: &str) -> Option<&'s Metric> {
     cell.metric(MetricId::PeakRssBytes)
 }
 
+/// The cost of a target's tokens.
+#[derive(Clone, Serialize)]
+pub struct TokenCost {
+    /// The cost with its unit; a dash where it can't be said.
+    pub words: String,
+    /// The hour whose tokens it counts, which are more where they are cheaper: `core-hour`; empty
+    /// where it is in dollars, or can't be said.
+    pub hour: &'static str,
+}
+
 /// The cost of a target's tokens at a load: dollars where a known price is for the machine, else
 /// the tokens of a core-hour or its like.
-pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> String {
+pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> TokenCost {
+    let in_words = |words: String, hour| TokenCost { words, hour };
     let machine = Machine::new(shown);
     let found = cell.metric(MetricId::OutputTokPerS);
     // The price or hours of a GPU don't apply to targets on the processor.
     let of_machine = on_gpu(target) == (machine.kind == Kind::Gpu);
     let Some(found) = found.filter(|_| of_machine) else {
-        return fmt::NONE.into();
+        return in_words(fmt::NONE.into(), "");
     };
     let rate = Range {
         value: found.value,
@@ -200,17 +212,19 @@ pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> String {
     let offer = prices.and_then(|prices| machine.cheapest(prices));
     if let Some(price) = offer.and_then(Offer::usd_per_machine_h) {
         let usd = usd_per_m_tokens(rate, price, UTILISATION);
-        return usd.map_or(fmt::NONE.into(), |usd| {
+        let words = usd.map_or(fmt::NONE.into(), |usd| {
             format!("{} per M output tokens", dollars(usd))
         });
+        return in_words(words, "");
     }
     let (hour, parts) = machine.hour();
-    tokens_per_part_h(rate, parts).map_or(fmt::NONE.into(), |tokens| {
-        format!(
-            "{} output tokens a {hour}",
-            with_interval(Unit::Count, tokens)
-        )
-    })
+    match tokens_per_part_h(rate, parts) {
+        Some(tokens) => {
+            let tokens = with_interval(Unit::Count, tokens);
+            in_words(format!("{tokens} output tokens a {hour}"), hour)
+        }
+        None => in_words(fmt::NONE.into(), ""),
+    }
 }
 
 /// List what to watch for: gaps that the adapter declares, the verified scope, disturbances,

@@ -38,6 +38,8 @@ pub struct Index {
     workloads: Vec<WorkloadView>,
     /// What the estimates in the table of choices are; empty where there are none.
     longer_note: String,
+    /// Heading of the column of what tokens cost.
+    cost_heading: String,
     /// Whether no publishable run has a number of a GPU.
     lacks_gpu: bool,
     answers: Vec<Answer>,
@@ -164,6 +166,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         of_this_run,
         workloads: guide.workloads().to_vec(),
         longer_note: guide.longer_note().to_owned(),
+        cost_heading: guide.cost_heading(),
         lacks_gpu: lacks_gpu(all),
         sizes: sizes(shown),
         unranked: unranked(shown),
