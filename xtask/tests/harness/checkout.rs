@@ -151,7 +151,10 @@ impl Checkout {
             let to = checkout.path("data").join(name);
             std::fs::copy(data.join(name), to).expect("a file can be copied");
         }
-        checkout.write("data/parity.toml", &without_outliers(&data.join("parity.toml")));
+        checkout.write(
+            "data/parity.toml",
+            &without_outliers(&data.join("parity.toml")),
+        );
         std::fs::create_dir_all(checkout.path("data/golden")).expect("a directory can be made");
         let mut registry = format!(
             "baseline = \"fake.cpu.f32\"\nreference = \"fake.cpu.f32\"\ncross_check = \"fake.cpu.f32\"\n\

@@ -205,7 +205,10 @@ fn of_gate(plan: &Plan, outliers: Option<&str>) -> String {
         ),
     };
     let outliers = outliers.map_or(String::new(), |model| {
-        format!("  its log-probabilities on {model}, where shortcuts show that {} hides\n", plan.model)
+        format!(
+            "  its log-probabilities on {model}, where shortcuts show that {} hides\n",
+            plan.model
+        )
     });
     format!(
         "To be checked of every target before it is timed:\n  \

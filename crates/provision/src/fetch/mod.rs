@@ -22,7 +22,9 @@ mod need;
 mod progress;
 mod stamp;
 
-pub use command::{Options as CommandOptions, command, ensure, ensure_for, ensure_for_run, ensure_small};
+pub use command::{
+    Options as CommandOptions, command, ensure, ensure_for, ensure_for_run, ensure_small,
+};
 pub use disk::{about_size, free_bytes, human_bytes};
 pub use hub::Hub;
 pub(crate) use hub::Session;
