@@ -163,7 +163,7 @@ fn rests_on(shown: &Shown, at: &CaseKey, invocations: u32) -> String {
         return format!("It rests on {launches} of each target.");
     };
     let who = match (worse, all) {
-        (worse, all) if worse == all => "Every other target is".to_owned(),
+        (worse, all) if worse == all => "Every other measured target is".to_owned(),
         (1, all) => format!("1 of {all} other targets is"),
         (worse, all) => format!("{worse} of {all} other targets are"),
     };

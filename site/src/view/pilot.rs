@@ -32,9 +32,11 @@ pub fn whole(shown: &Shown, case: &Case, target: &str) -> Option<String> {
 }
 
 /// The pilot's round with the load of a case; `None` where the pilot had none, where another
-/// scenario measures the case, or where its load is a share of the target's capacity.
+/// scenario measures the case, where its load is a share of the target's capacity, or where prompts
+/// begin alike, which the pilot's don't.
 fn round<'a>(shown: &Shown<'a>, case: &Case, target: &str) -> Option<&'a Round> {
-    if case.measured_by.is_some() || case.load_percent.is_some() {
+    let is_another = case.measured_by.is_some() || case.load_percent.is_some();
+    if is_another || case.shared_tokens() > 0 {
         return None;
     }
     let mut pilots = shown.run.budget.iter().flat_map(|budget| &budget.pilots);

@@ -76,7 +76,7 @@ fn single<'c>(analysis: &'c mut Analysis, target: &str) -> &'c mut Cell {
 /// The time of an answer of 256 tokens, by the formula that the guide prints.
 fn estimate(cell: &Cell) -> String {
     let mean = |id| cell.metric(id).unwrap().value;
-    let ns = mean(MetricId::TtftNs) + 255.0 * mean(MetricId::ItlNs);
+    let ns = mean(MetricId::TtftNs) + 255.0 * mean(MetricId::TpotNs);
     quantity(Unit::Ns, ns)
 }
 
@@ -167,7 +167,7 @@ fn longer_answers_are_estimated_from_their_cell_and_may_come_in_another_order() 
         assert_eq!(candidate["longer"], *estimate(cell), "{target}");
     }
     let said = before["longer"]["words"].as_str().unwrap();
-    let formula = "time to first token + 255 × inter-token latency";
+    let formula = "time to first token + 255 × time per output token";
     assert!(said.contains(formula), "{said}");
     let of_choice = estimate(single(&mut analyses[0], &choice));
     assert!(
@@ -182,7 +182,7 @@ fn longer_answers_are_estimated_from_their_cell_and_may_come_in_another_order() 
 
     // The same end-to-end latency with gaps that are longer: the choice stays, the order doesn't.
     let gaps = &mut single(&mut analyses[0], &choice).metrics;
-    let gap = gaps.iter_mut().find(|m| m.id == MetricId::ItlNs);
+    let gap = gaps.iter_mut().find(|m| m.id == MetricId::TpotNs);
     gap.unwrap().value *= 10.0;
     let after = of_work(&analyses, "interactive");
     assert_eq!(after["choice"], *choice);
@@ -208,7 +208,7 @@ fn the_estimate_of_another_run_s_target_stands_beside_that_of_the_choice_there()
     let of_target = estimate(single(&mut analyses[1], target));
     let of_choice = estimate(single(&mut analyses[1], choice));
     let said = advice["longer"]["words"].as_str().unwrap();
-    let there = format!(" In another run: {target} {of_target}, beside {choice} with {of_choice}");
+    let there = format!(" In other runs: {target} {of_target}, beside {choice} with {of_choice}");
     assert!(said.contains(&there), "{said}");
 }
 
@@ -335,7 +335,8 @@ fn an_engine_that_is_no_more_released_or_slow_says_so_where_it_needs_little_memo
     }
     let dossier = &mut world.maturity.engines[0];
     dossier.id = "pytorch".into();
-    let stale = "nothing new in the year before 2026-01-02: the newest is 0.11.1 of 2026-01-01";
+    let stale =
+        "no stable release in the year before 2026-01-02: the newest is 0.11.1 of 2026-01-01";
     assert!(!words(&world, "index.html").contains(stale));
     world.maturity.engines[0].releases_last_year = 0;
     let analyses = analyse(&world);

@@ -221,7 +221,7 @@ fn the_opening_sentence_counts_who_is_detectably_worse() {
     let worse = others().filter(|c| c.verdict == Verdict::Worse).count();
     assert!(worse > 1, "the synthetic engines differ");
     let who = match others().count() {
-        all if all == worse => "Every other target is".to_owned(),
+        all if all == worse => "Every other measured target is".to_owned(),
         all => format!("{worse} of {all} other targets are"),
     };
     let text = words(&world, &format!("scenario/{OPEN}.html"));

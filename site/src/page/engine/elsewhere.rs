@@ -17,7 +17,7 @@ pub struct Elsewhere {
     /// How the engine stands in that run.
     answer: String,
     /// Whether the run's model is known to be of real size.
-    is_real_size: bool,
+    is_small: bool,
     /// A row for each of its targets and scenarios.
     table: Table,
 }
@@ -44,7 +44,8 @@ pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Elsewhere
             .count()
     };
     let runs = publishable(all).into_iter();
-    let others = runs.filter(|run| run.run.header.id != shown.run.header.id && measured(run) > 0);
+    let others = runs
+        .filter(|run| run.run.header.id != shown.run.header.id && !rows(run, engine).is_empty());
     // Of equals, the maximum is the last.
     let run = others
         .rev()
@@ -52,7 +53,7 @@ pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Elsewhere
     let id = &run.run.header.id;
     Some(Elsewhere {
         answer: standing::of_engine(run, engine, &format!("run {id}")),
-        is_real_size: is_real_size(run) == Some(true),
+        is_small: is_real_size(run) == Some(false),
         table: Table::new(HEAD, rows(run, engine)),
         run: RunLine::new(run, String::new()),
     })

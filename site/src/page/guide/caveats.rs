@@ -28,7 +28,7 @@ pub(super) fn stale(shown: &Shown, target: &str) -> Option<String> {
     let dossier = all.dossier(&shown.target(target)?.engine)?;
     let newest = of_date(dossier.latest()?);
     let read = all.read_of(dossier);
-    let said = || format!("nothing new in the year before {read}: the newest is {newest}");
+    let said = || format!("no stable release in the year before {read}: the newest is {newest}");
     (dossier.releases_last_year == 0).then(said)
 }
 

@@ -1,6 +1,6 @@
 //! Estimates how long an answer of usual length takes where the measured ones are short: the time to
-//! the first token, and then the gaps between tokens, both as measured in the same cell. This is
-//! arithmetic and no measurement, so no choice rests on it.
+//! the first token, and then the time of each other token, both as measured in the same cell. This
+//! is arithmetic and no measurement, so no choice rests on it.
 
 use super::decided::metric_name;
 use super::workload::{Asked, Workload};
@@ -31,11 +31,11 @@ fn tokens(workload: &Workload, asked: &Asked) -> Option<u32> {
 /// Estimate the time of a usual answer of a target (ns); `None` where its cell lacks a metric.
 fn longer_ns(workload: &Workload, asked: &Asked, target: &str) -> Option<f64> {
     let gaps = f64::from(tokens(workload, asked)?.saturating_sub(1));
-    let ns = mean(asked, target, MetricId::TtftNs)? + gaps * mean(asked, target, MetricId::ItlNs)?;
+    let ns = mean(asked, target, MetricId::TtftNs)? + gaps * mean(asked, target, MetricId::TpotNs)?;
     ns.is_finite().then_some(ns)
 }
 
-/// The mean of a metric in a target's cell.
+/// The value of a metric in a target's cell: of a latency, the mean over launches of its median.
 fn mean(asked: &Asked, target: &str, id: MetricId) -> Option<f64> {
     let cell = asked.cells.iter().find(|cell| cell.target == target)?;
     Some(cell.metric(id)?.value)
@@ -115,9 +115,12 @@ pub(super) fn longer(
         format!("{id} {estimate}")
     });
     let each: Vec<String> = each.collect();
-    let formula = format!("time to first token + {} × inter-token latency", tokens - 1);
+    let formula = format!(
+        "time to first token + {} × time per output token",
+        tokens - 1
+    );
     let mut words = format!(
-        "Computed and not measured, for an answer of {tokens} tokens: {}. The estimate is {formula}, by the means of this case, as if gaps did not grow with the text.",
+        "Computed and not measured, for an answer of {tokens} tokens: {}. The estimate is {formula}, by the values of this case (each the mean over launches of its median), as if a token did not take longer in a longer text.",
         join(&each)
     );
     let name = metric_name(asked);
@@ -136,14 +139,14 @@ pub(super) fn longer(
         }
     }
     if !there.is_empty() {
-        words.push_str(&format!(" In another run: {}.", there.join("; ")));
+        words.push_str(&format!(" In other runs: {}.", there.join("; ")));
     }
     Longer {
         heading: heading(tokens),
         short: headed(workload, asked, choice),
         words,
         note: format!(
-            "“{}” is computed and not measured: {formula}, by the means of the case named. The guide says where the order differs from the measured one.",
+            "“{}” is computed and not measured: {formula}, by the values of the case named. The guide says where the order differs from the measured one.",
             heading(tokens)
         ),
     }

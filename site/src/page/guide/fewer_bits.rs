@@ -6,6 +6,7 @@ use super::workload::Asked;
 use crate::fmt;
 use crate::view::{Shown, case_label, paths, place};
 use schema::plan::{Case, PlannedScenario};
+use schema::registry::Target;
 use serde::Serialize;
 use stats::analysis::{Cell, Metric, MetricId};
 
@@ -45,7 +46,8 @@ pub(super) fn fewer_bits(shown: &Shown, asked: &Asked, choice: &str, runs: &[&Sh
     let peaks: Vec<Peak> = peaks
         .filter(|peak| {
             let of = peak.run.target(&peak.cell.target);
-            of.is_some_and(|of| is_fewer(&of.precision)) && !peak.run.is_ours(&peak.cell.target)
+            let is_like = |of: &Target| of.backend == target.backend && is_fewer(&of.precision);
+            of.is_some_and(is_like) && !peak.run.is_ours(&peak.cell.target)
         })
         .collect();
     let is_asked = |peak: &Peak| peak.scenario.id == asked.scenario.id;

@@ -7,6 +7,7 @@ use super::workload::{Asked, Workload};
 use crate::view::{Shown, case_label, paths, place};
 use crate::words::join;
 use schema::plan::Case;
+use schema::registry::Target;
 use schema::scenario::{Axis, LoadShape};
 use serde::Serialize;
 use stats::metrics::Better;
@@ -25,9 +26,20 @@ pub(super) struct Larger {
     pub(super) run_path: String,
 }
 
-/// Say which targets lead at the largest size of the load that one of `runs` has and `shown` hasn't.
-pub(super) fn larger(shown: &Shown, asked: &Asked, workload: &Workload, runs: &[&Shown]) -> Larger {
+/// Say which targets of the choice's backend lead at the largest size of the load that one of `runs`
+/// has and `shown` hasn't.
+pub(super) fn larger(
+    shown: &Shown,
+    asked: &Asked,
+    workload: &Workload,
+    choice: &Target,
+    runs: &[&Shown],
+) -> Larger {
     let of_place = place::machine_and_model(shown);
+    let is_candidate = |run: &Shown, id: &str| {
+        let has_backend = |target: &Target| target.backend == choice.backend;
+        run.target(id).is_some_and(has_backend) && !run.is_ours(id)
+    };
     let has_number = |case: &&Case| {
         let mut numbers = shown.measured(asked.scenario, case, asked.metric);
         numbers.next().is_some()
@@ -44,7 +56,7 @@ pub(super) fn larger(shown: &Shown, asked: &Asked, workload: &Workload, runs: &[
         let there = workload.asked(run)?;
         let is_larger =
             load(&there) == load(asked) && there.metric == asked.metric && size(there.case) > known;
-        let decision = decision(run, &there, |target| !run.is_ours(target))?;
+        let decision = decision(run, &there, |target| is_candidate(run, target))?;
         (is_larger && decision.measured > 1).then_some((run, there, decision))
     });
     let best = found.max_by_key(|(_, there, decision)| (size(there.case), decision.measured));
@@ -53,7 +65,7 @@ pub(super) fn larger(shown: &Shown, asked: &Asked, workload: &Workload, runs: &[
     };
     let higher = there.metric.describe().better == Better::Higher;
     let next = there.cells.iter().filter_map(|cell| {
-        let is_next = !decision.tied.contains(&cell.target) && !run.is_ours(&cell.target);
+        let is_next = !decision.tied.contains(&cell.target) && is_candidate(run, &cell.target);
         let value = cell.metric(there.metric)?.value;
         is_next.then_some((value, cell.target.as_str()))
     });
@@ -76,13 +88,21 @@ pub(super) fn larger(shown: &Shown, asked: &Asked, workload: &Workload, runs: &[
 }
 
 /// What cases of the same load share, whatever their size: the scenario's version, shape and axis,
-/// the tokens of an answer, and of the prompt's length and the users what isn't the axis.
-fn load(asked: &Asked) -> (u32, LoadShape, Axis, u32, u32) {
+/// whether targets take turns, the tokens of an answer, and of the prompt's length and the users
+/// what isn't the axis.
+fn load(asked: &Asked) -> (u32, LoadShape, Axis, bool, u32, u32) {
     let (scenario, case) = (asked.scenario, asked.case);
     let beside_axis = match scenario.axis {
         Axis::PromptTokens => case.concurrency,
         _ => case.prompt_tokens,
     };
     let (version, shape, axis) = (scenario.version, scenario.load, scenario.axis);
-    (version, shape, axis, case.new_tokens, beside_axis)
+    (
+        version,
+        shape,
+        axis,
+        scenario.turns,
+        case.new_tokens,
+        beside_axis,
+    )
 }

@@ -342,7 +342,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         in_rust,
         of_crates,
         elsewhere: left_out,
-        larger: larger(shown, &asked, workload, runs),
+        larger: larger(shown, &asked, workload, target, runs),
         fewer_bits: fewer_bits(shown, &asked, choice, runs),
         longer,
         beyond: beyond(shown, &asked, &decision.choice),

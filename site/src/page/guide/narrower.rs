@@ -97,9 +97,12 @@ fn view(
     let speed = speed(asked, &target, choice);
     let stale = stale(run, &target);
     Narrower {
-        name: match is_crate {
-            true => target.clone(),
-            false => format!("{target} (a Python package; its Rust form was not measured)"),
+        name: match run.comes_as(&target) {
+            Some("in Rust, as a Python package") => {
+                format!("{target} (a Python package; this version’s Rust form was not measured)")
+            }
+            Some(form) if !is_crate => format!("{target} ({form})"),
+            _ => target.clone(),
         },
         is_crate,
         short: format!("{}{}", value_of(asked, &target), tied_with(found)),
