@@ -44,7 +44,7 @@ fn who_answers_wrongly_only_on_the_model_with_outliers_is_not_timed() {
     let (_, run) = checkout.bench(&[]);
     let record = &run.verify["fake.cpu.f32"];
     assert_eq!(record.status, Status::WrongOutput);
-    let why = format!("a shortcut that {BESIDE} shows");
+    let why = format!("on {BESIDE}, where shortcuts show");
     assert!(record.reason.contains(&why), "{}", record.reason);
     assert!(run.launches.is_empty());
 }
