@@ -323,11 +323,14 @@ fn products(x: &[f32], rows: &[f32]) -> Vec<f32> {
     for pair in &mut pairs {
         let (a, b) = pair.split_at(cols);
         let (mut of_a, mut of_b) = ([0.0f32; 16], [0.0f32; 16]);
-        let both = a.as_chunks().0.iter().zip(b.as_chunks().0);
-        for (x, (a, b)) in x.as_chunks().0.iter().zip(both) {
+        let (chunks, rest) = x.as_chunks();
+        let ((a, rest_a), (b, rest_b)) = (a.as_chunks(), b.as_chunks());
+        for (x, (a, b)) in chunks.iter().zip(a.iter().zip(b)) {
             add_products(&mut of_a, x, a);
             add_products(&mut of_b, x, b);
         }
+        add_rest(&mut of_a, rest, rest_a);
+        add_rest(&mut of_b, rest, rest_b);
         out.extend([of_a, of_b].map(|sums| sums.iter().sum::<f32>()));
     }
     let last = pairs.remainder().chunks_exact(cols);
@@ -337,9 +340,11 @@ fn products(x: &[f32], rows: &[f32]) -> Vec<f32> {
 
 fn dot(x: &[f32], y: &[f32]) -> f32 {
     let mut sums = [0.0; 16];
-    for (x, y) in x.as_chunks().0.iter().zip(y.as_chunks().0) {
+    let ((chunks, rest), (others, other_rest)) = (x.as_chunks(), y.as_chunks());
+    for (x, y) in chunks.iter().zip(others) {
         add_products(&mut sums, x, y);
     }
+    add_rest(&mut sums, rest, other_rest);
     sums.iter().sum()
 }
 
@@ -349,6 +354,14 @@ fn add_products(sums: &mut [f32; 16], x: &[f32; 16], y: &[f32; 16]) {
     for i in 0..16 {
         sums[i] += x[i] * y[i];
     }
+}
+
+/// Adds the products of what fills no sixteen to the first sums.
+fn add_rest(sums: &mut [f32; 16], x: &[f32], y: &[f32]) {
+    let products = x.iter().zip(y).map(|(x, y)| x * y);
+    sums.iter_mut()
+        .zip(products)
+        .for_each(|(sum, xy)| *sum += xy);
 }
 
 #[cfg(test)]
@@ -362,5 +375,14 @@ mod tests {
         let alone: Vec<f32> = rows.chunks_exact(48).map(|row| dot(&x, row)).collect();
         assert_eq!(products(&x, &rows), alone);
         assert_eq!(alone.len(), 5);
+    }
+
+    #[test]
+    fn what_fills_no_chunk_is_added_too() {
+        for cols in [8, 16, 24] {
+            let x = vec![1.0; cols];
+            assert_eq!(dot(&x, &x), cols as f32);
+            assert_eq!(products(&x, &x.repeat(3)), [cols as f32; 3]);
+        }
     }
 }

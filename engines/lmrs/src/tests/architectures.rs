@@ -86,7 +86,8 @@ fn every_architecture_gives_what_the_generator_computes() {
 
 /// A head of 8 numbers is padded to 16 in the cache, which is no part of a token's keys and values.
 #[test]
-fn a_padded_head_is_counted_without_its_padding() {
+fn a_padded_head_computes_the_same_and_is_counted_without_its_padding() {
+    let ids: Vec<u32> = (0..40).map(|i| (i * i * 7 + 3) % 512).collect();
     let spec = small(ModelSpec {
         head_dim: 8,
         ..ModelSpec::tiny_llama()
@@ -96,6 +97,10 @@ fn a_padded_head_is_counted_without_its_padding() {
         let model = How::plain(precision).load(&dir.0).unwrap();
         assert_eq!(model.kv_bytes_per_token(), 2 * 2 * 4 * 8 * 4);
     }
+    let mut model = How::plain(Precision::F32).load(&dir.0).unwrap();
+    let exact = truth(&spec, ModelFile::Safetensors, &ids);
+    let away = worst(&score(&mut model, &ids, DECODED), &exact);
+    assert!(away < 1e-3, "{away}");
 }
 
 #[test]
