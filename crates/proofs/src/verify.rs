@@ -179,10 +179,7 @@ fn verify_one(
         threads: threads(),
         batches: &BATCHES,
         prefix_cache: true,
-        outliers: match limits.is_outliers(model) {
-            true => Outliers::Itself,
-            false => Outliers::None,
-        },
+        outliers: Outliers::alone(&limits, model),
         timeouts: Timeouts {
             control: options.control.clone(),
             ..default_timeouts()

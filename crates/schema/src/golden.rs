@@ -188,15 +188,11 @@ impl Limit {
 }
 
 impl ParityLimits {
-    /// Whether this is the model with outliers.
-    pub fn is_outliers(&self, model: &str) -> bool {
-        self.outliers.as_deref() == Some(model)
-    }
-
-    /// The model with outliers that targets are asked about in a run of `measured`; `None` where the
-    /// run measures that model itself.
-    pub fn outliers_beside(&self, measured: &str) -> Option<&str> {
-        self.outliers.as_deref().filter(|model| *model != measured)
+    /// The model with outliers that `targets` are asked about in a run of `measured`; `None` where
+    /// there are no targets, or the run measures that model itself.
+    pub fn outliers_beside(&self, measured: &str, targets: &[Target]) -> Option<&str> {
+        let is_asked = |model: &&str| !targets.is_empty() && *model != measured;
+        self.outliers.as_deref().filter(is_asked)
     }
 
     /// The weights file that the reference reads for a target, where it isn't the model's.

@@ -109,11 +109,12 @@ fn prompts(plan: &Plan) -> String {
 /// Describe the model and the one with outliers, as far as the plan needs them.
 fn models(repo: &Repo, plan: &Plan) -> Result<String> {
     let text = model(repo, &plan.model, &plan.targets)?;
-    match repo.parity_limits()?.outliers_beside(&plan.model) {
-        Some(outliers) if !plan.targets.is_empty() => {
-            Ok(text + &model(repo, outliers, &plan.targets)?)
-        }
-        _ => Ok(text),
+    match repo
+        .parity_limits()?
+        .outliers_beside(&plan.model, &plan.targets)
+    {
+        Some(outliers) => Ok(text + &model(repo, outliers, &plan.targets)?),
+        None => Ok(text),
     }
 }
 

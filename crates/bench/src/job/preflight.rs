@@ -52,7 +52,8 @@ pub(super) fn check(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Che
     let mut gate = String::new();
     if !plan.targets.is_empty() {
         all.push(("golden", golden(repo, registry, plan)?));
-        gate = of_gate(plan, repo.parity_limits()?.outliers_beside(&plan.model));
+        let limits = repo.parity_limits()?;
+        gate = of_gate(plan, limits.outliers_beside(&plan.model, &plan.targets));
     }
     Ok(Checks { all, gate })
 }

@@ -316,7 +316,9 @@ pub fn facts(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
         add("golden_origin", origin);
         add("golden_positions", golden.positions().to_string());
     }
-    let beside = limits.outliers_beside(&plan.model).into_iter();
+    let beside = limits
+        .outliers_beside(&plan.model, &plan.targets)
+        .into_iter();
     for subject in beside.flat_map(|model| Subject::all(model, &limits, &plan.targets)) {
         if let Some(golden) = Kept::read(repo, subject)?.golden() {
             let golden = golden.for_contexts(&[]);

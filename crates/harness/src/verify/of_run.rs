@@ -70,8 +70,7 @@ pub fn verify_targets(
                     prefix_cache: plan.scenarios.iter().any(PlannedScenario::reuses_prompts),
                     outliers: match &outliers {
                         Some(model) => model.for_target(target),
-                        None if limits.is_outliers(&plan.model) => Outliers::Itself,
-                        None => Outliers::None,
+                        None => Outliers::alone(&limits, &plan.model),
                     },
                     timeouts: Timeouts::new(plan, control),
                 };

@@ -40,7 +40,7 @@ impl Model {
         measured: &str,
         targets: &[Target],
     ) -> Result<Option<Self>> {
-        let Some(id) = limits.outliers_beside(measured) else {
+        let Some(id) = limits.outliers_beside(measured, targets) else {
             return Ok(None);
         };
         Ok(Some(Self {

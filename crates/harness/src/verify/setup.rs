@@ -51,6 +51,16 @@ pub enum Outliers<'a> {
     },
 }
 
+impl Outliers<'_> {
+    /// How it takes part where no target is asked about a second model.
+    pub fn alone(limits: &ParityLimits, verified: &str) -> Self {
+        match limits.outliers.as_deref() == Some(verified) {
+            true => Self::Itself,
+            false => Self::None,
+        }
+    }
+}
+
 /// The time limits of a verification outside a run. A first start may compile and tune every kernel
 /// for a device, and keep the results: on a software device that takes ten minutes.
 pub fn default_timeouts() -> Timeouts {

@@ -1,5 +1,6 @@
 //! `cargo xtask verify --mutants`: tests the gate itself. A mutant is a target that is deliberately
-//! wrong in one way; each must fail under the limits of *every* precision. The audit of stamps is tested too, with engines that report false stamps.
+//! wrong in one way; each must fail under the limits of *every* precision. The audit of stamps is
+//! tested too, with engines that report false stamps.
 
 use anyhow::{Result, bail};
 use base::repo::Repo;

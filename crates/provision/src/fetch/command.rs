@@ -82,9 +82,12 @@ pub fn ensure_for(repo: &Repo, id: &str, targets: &[Target]) -> Result<()> {
 /// are asked about too.
 pub fn ensure_for_run(repo: &Repo, plan: &Plan) -> Result<()> {
     ensure_for(repo, &plan.model, &plan.targets)?;
-    match repo.parity_limits()?.outliers_beside(&plan.model) {
-        Some(outliers) if !plan.targets.is_empty() => ensure_for(repo, outliers, &plan.targets),
-        _ => Ok(()),
+    match repo
+        .parity_limits()?
+        .outliers_beside(&plan.model, &plan.targets)
+    {
+        Some(outliers) => ensure_for(repo, outliers, &plan.targets),
+        None => Ok(()),
     }
 }
 
