@@ -121,11 +121,16 @@ impl<'a> Shown<'a> {
     /// The title of a metric in a scenario. Where a process serves several scenarios, its peak
     /// memory is counted anew for each case, so loading is not in it and the title says so.
     pub fn metric_title(&self, scenario: &PlannedScenario, id: MetricId) -> &'static str {
-        let shares = self.run.header.plan.one_process && scenario.may_share_process();
-        match id {
-            MetricId::PeakRssBytes if shares => "Peak resident memory after loading",
-            _ => id.describe().title,
+        match self.leaves_loading_out(scenario, id) {
+            true => "Peak resident memory after loading",
+            false => id.describe().title,
         }
+    }
+
+    /// Whether a metric in a scenario is a peak that is counted anew for each case.
+    pub fn leaves_loading_out(&self, scenario: &PlannedScenario, id: MetricId) -> bool {
+        let shares = self.run.header.plan.one_process && scenario.may_share_process();
+        shares && id == MetricId::PeakRssBytes
     }
 
     /// The metric a scenario is ranked by.

@@ -16,7 +16,7 @@ pub struct Elsewhere {
     run: RunLine,
     /// How the engine stands in that run.
     answer: String,
-    /// Whether the run's model is known to be of real size.
+    /// Whether the run's model is known to be smaller than those that are used.
     is_small: bool,
     /// A row for each of its targets and scenarios.
     table: Table,
@@ -43,18 +43,19 @@ pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Elsewhere
             .filter(|target| has_numbers(run, &target.id))
             .count()
     };
-    let runs = publishable(all).into_iter();
-    let others = runs
-        .filter(|run| run.run.header.id != shown.run.header.id && !rows(run, engine).is_empty());
+    let others = publishable(all).into_iter();
+    let others = others.filter(|run| run.run.header.id != shown.run.header.id);
+    let with_rows = others.map(|run| (run, rows(run, engine)));
     // Of equals, the maximum is the last.
-    let run = others
+    let (run, rows) = with_rows
+        .filter(|(_, rows)| !rows.is_empty())
         .rev()
-        .max_by_key(|run| (parameters(run), measured(run)))?;
+        .max_by_key(|(run, _)| (parameters(run), measured(run)))?;
     let id = &run.run.header.id;
     Some(Elsewhere {
         answer: standing::of_engine(run, engine, &format!("run {id}")),
         is_small: is_real_size(run) == Some(false),
-        table: Table::new(HEAD, rows(run, engine)),
+        table: Table::new(HEAD, rows),
         run: RunLine::new(run, String::new()),
     })
 }

@@ -33,7 +33,7 @@ pub(super) fn decision(
 
 /// Name a target with its value: `candle.cpu.q8_0 (12.3 ms [11.9, 12.8])`.
 pub(super) fn value_of(asked: &Asked, target: &str) -> String {
-    let cell = asked.cells.iter().find(|cell| cell.target == target);
+    let cell = asked.cell(target);
     let Some(found) = cell.and_then(|cell| cell.metric(asked.metric)) else {
         return target.to_owned();
     };

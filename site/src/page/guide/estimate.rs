@@ -37,8 +37,7 @@ fn longer_ns(workload: &Workload, asked: &Asked, target: &str) -> Option<f64> {
 
 /// The value of a metric in a target's cell: of a latency, the mean over launches of its median.
 fn mean(asked: &Asked, target: &str, id: MetricId) -> Option<f64> {
-    let cell = asked.cells.iter().find(|cell| cell.target == target)?;
-    Some(cell.metric(id)?.value)
+    Some(asked.cell(target)?.metric(id)?.value)
 }
 
 /// The estimate of a target, `10.8 s`; empty where there is none.

@@ -141,8 +141,7 @@ fn with_weights(peak: &Peak) -> String {
 
 /// Whether a peak is that of its case alone: its process served several scenarios.
 fn leaves_loading_out(peak: &Peak) -> bool {
-    let is_shared = peak.run.run.header.plan.one_process && peak.scenario.may_share_process();
-    is_shared && peak.metric.id == MetricId::PeakRssBytes
+    peak.run.leaves_loading_out(peak.scenario, peak.metric.id)
 }
 
 #[cfg(test)]

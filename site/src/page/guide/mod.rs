@@ -66,8 +66,6 @@ pub struct WorkloadView {
 struct Recommendation {
     anchor: String,
     choice: String,
-    /// Id of the chosen target's engine.
-    engine: String,
     about: String,
     place: String,
     run_path: String,
@@ -292,7 +290,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
     let asked = workload.asked(shown)?;
     let (decision, own) = without_our_own(shown, &asked)?;
     let target = shown.target(&decision.choice)?;
-    let cell = asked.cells.iter().find(|c| c.target == decision.choice)?;
+    let cell = asked.cell(&decision.choice)?;
     let label = case_label(asked.scenario, asked.case);
     let title = shown.title(asked.scenario);
     let engine = shown.input.registry.engine(&target.engine);
@@ -320,7 +318,6 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
     Some(Recommendation {
         anchor: format!("{}-{}", workload.id, slug(&shown.run.header.id)),
         choice: decision.choice.clone(),
-        engine: target.engine.clone(),
         about: engine.map(|e| e.about.clone()).unwrap_or_default(),
         place: place::place(shown),
         run_path: paths::run_path(&shown.run.header.id),

@@ -118,10 +118,7 @@ fn view(
 
 /// Where memory decides, how fast a target is beside the choice: the least memory may be slow.
 fn speed(asked: &Asked, target: &str, choice: &str) -> Option<String> {
-    let of = |id: &str| {
-        let cell = asked.cells.iter().find(|cell| cell.target == id)?;
-        Some(fmt::metric(cell.metric(MetricId::OutputTokPerS)?).0)
-    };
+    let of = |id: &str| Some(fmt::metric(asked.cell(id)?.metric(MetricId::OutputTokPerS)?).0);
     let (here, of_choice) = (of(target)?, of(choice)?);
     let said = || format!("output throughput there {here}, of {choice} {of_choice}");
     is_memory(asked).then(said)

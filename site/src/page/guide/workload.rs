@@ -93,6 +93,14 @@ pub struct Asked<'a> {
     pub cells: Vec<&'a Cell>,
 }
 
+impl<'a> Asked<'a> {
+    /// The cell of a target; `None` where it has no number.
+    pub fn cell(&self, target: &str) -> Option<&'a Cell> {
+        let mut cells = self.cells.iter().copied();
+        cells.find(|cell| cell.target == target)
+    }
+}
+
 impl Workload {
     /// Find the case that decides this workload in a run: the most extreme size at which at least
     /// half of the targets measured at any size have a number. So a target that is too slow for the
