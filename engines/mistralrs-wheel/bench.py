@@ -212,8 +212,8 @@ def notes(load: Load) -> list[str]:
         "vocabulary, as part of loading. The time to first token includes joining a prompt's pieces, the wheel's "
         "chat template and its encoding. A token's time is when Python has it from the stream.",
         "One request at a time, held back by the adapter: with a GGUF file, 0.9.5 fails on a "
-        "prefill of several prompts on the CPU (`input tensor is not contiguous`), and requests "
-        "that overlap otherwise are no faster together than one after the other.",
+        "prefill of several prompts on the CPU (`input tensor is not contiguous`). The adapter holds "
+        "them back in all number formats; what concurrent requests would gain is not measured.",
         "Prefix cache off.",
         "Keys and values are f32, by MISTRALRS_CPU_KV_F32=1: mistral.rs' own choice, f16, does not "
         "pass the gate's limits of f32."

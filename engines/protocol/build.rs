@@ -40,8 +40,8 @@ fn target_cpu(encoded_flags: &str) -> String {
 }
 
 /// Hash of the lockfile that chose our dependencies: the nearest `Cargo.lock`
-/// above this crate, or the file named by `BENCH_LOCKFILE` (an adapter in a
-/// workspace of its own sets it in its `.cargo/config.toml`).
+/// above this crate, or the file named by `BENCH_LOCKFILE` (`cargo xtask` sets it for an
+/// adapter in a workspace of its own; whoever builds one by hand sets it too).
 fn lock_sha256() -> String {
     println!("cargo::rerun-if-env-changed=BENCH_LOCKFILE");
     let here = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default());

@@ -115,7 +115,7 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
         let top = name.split('/').next().unwrap_or(name);
         if !ROOT.contains(&top) {
             complaints.push(format!(
-                "{name}: a new entry at the root; see the house in ARCHITECTURE.md"
+                "{name}: a new entry at the root: put it into a folder, or add it to `ROOT` in xtask/src/tidy.rs"
             ));
         }
         if bytes.len() > bytes_max(name) {

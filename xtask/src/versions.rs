@@ -29,6 +29,9 @@ pub const WORKSPACES: [&str; 4] = [
     "engines/lmrs-upstream",
     "engines/tch",
 ];
+/// Files that list the workspaces too: what audits their lockfiles, and what updates them.
+const AUDIT: &str = ".github/workflows/audit.yml";
+const DEPENDABOT: &str = ".github/dependabot.yml";
 /// The flake and its parts, without the stand-in for nixpkgs.
 const NIX: [&str; 5] = [
     "flake.nix",
@@ -38,8 +41,10 @@ const NIX: [&str; 5] = [
     "nix/shell.nix",
 ];
 /// Other files that pin or name a version.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 12] = [
     "CITATION.cff",
+    AUDIT,
+    DEPENDABOT,
     "rust-toolchain.toml",
     "flake.lock",
     "nix/versions.toml",
@@ -89,6 +94,7 @@ impl Sources {
     }
 
     fn check(&self) -> Result<()> {
+        self.workspaces()?;
         self.release()?;
         self.toolchain()?;
         self.libtorch()?;
@@ -116,6 +122,31 @@ impl Sources {
         Ok(text
             .with_context(|| format!("{name} says no {}", path.join(".")))?
             .to_owned())
+    }
+
+    /// Check that every list of workspaces has those that the root's leaves out.
+    fn workspaces(&self) -> Result<()> {
+        let root = self.toml("Cargo.toml")?;
+        let left_out = root.get("workspace").and_then(|all| all.get("exclude"));
+        let left_out = left_out.and_then(toml::Value::as_array);
+        let left_out = left_out.context("Cargo.toml says no workspace.exclude")?;
+        for dir in left_out.iter().filter_map(toml::Value::as_str) {
+            ensure!(
+                WORKSPACES.contains(&dir),
+                "Cargo.toml leaves out {dir}; add it to WORKSPACES in xtask/src/versions.rs"
+            );
+            let lists = [
+                (AUDIT, format!("--manifest-path {dir}/Cargo.toml")),
+                (DEPENDABOT, format!("\"/{dir}\"")),
+            ];
+            for (name, entry) in lists {
+                ensure!(
+                    self.text(name).contains(&entry),
+                    "Cargo.toml leaves out {dir}; {name} must have {entry}"
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Check that every workspace has the version that CITATION.cff names.

@@ -6,8 +6,9 @@
 //! measured: the reader states it as `utilisation`.
 
 use crate::analysis::{Analysis, Cell, Metric, MetricId};
+use crate::ci::CONFIDENCE;
 use crate::open_loop::meets;
-use crate::ratio::paired_ratio;
+use crate::ratio::paired_ratio_at;
 use schema::key::CellKey;
 use schema::plan::{Plan, PlannedScenario};
 use schema::profile::Slo;
@@ -119,10 +120,11 @@ pub fn break_even_utilisation(
 }
 
 /// Return the saving against a baseline on the same machine, as a share of the baseline's cost: 1 −
-/// the baseline's throughput ÷ ours, with the interval of block-paired ratios. The price cancels
-/// out. Negative where ours costs more.
-pub fn saving(ours: &[f64], baseline: &[f64]) -> Option<Range> {
-    let ratio = paired_ratio(ours, baseline)?;
+/// the baseline's throughput ÷ ours, with the interval of block-paired ratios, whose standard error
+/// is `inflation` times as large (see [`crate::noise`]). The price cancels out. Negative where ours
+/// costs more.
+pub fn saving(ours: &[f64], baseline: &[f64], inflation: f64) -> Option<Range> {
+    let ratio = paired_ratio_at(ours, baseline, CONFIDENCE, inflation)?;
     finite(Range {
         value: 1.0 - 1.0 / ratio.ratio,
         ci95: ratio

@@ -109,8 +109,6 @@ pub enum Stage {
     Trace,
     /// The report is rendered.
     Render,
-    /// A model is trained.
-    Train,
 }
 
 impl Stage {
@@ -128,7 +126,6 @@ impl Stage {
             Stage::Check => "checking outputs",
             Stage::Trace => "tracing kernels",
             Stage::Render => "rendering",
-            Stage::Train => "training",
         }
     }
 }

@@ -186,7 +186,7 @@ impl Observer for Plain {
 
 /// Whether a stage's progress is counted in launches.
 fn is_measuring(stage: Stage) -> bool {
-    matches!(stage, Stage::Measure | Stage::Micro | Stage::Train)
+    matches!(stage, Stage::Measure | Stage::Micro)
 }
 
 fn style() -> ProgressStyle {

@@ -156,7 +156,9 @@ fn row(shown: &[&Shown], all: &Hypotheses, hypothesis: &Hypothesis) -> (Verdict,
     // With several runs the reasons differ; the first run's stands for them.
     let why = match (verdict, &unmeasured, judged.first()) {
         (Verdict::NotMeasured, Some(why), _) => why.clone(),
-        (Verdict::NotMeasured, None, Some(first)) => format!("Of the run shown: {}.", first.why),
+        (Verdict::NotMeasured, None, Some(first)) => {
+            format!("The run shown can’t settle it: {}.", first.why)
+        }
         (Verdict::Inconclusive, ..) => why_open(&judged),
         _ => String::new(),
     };

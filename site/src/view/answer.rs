@@ -8,7 +8,7 @@ use crate::words::plural;
 use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use serde::Serialize;
-use stats::analysis::{Role, Verdict};
+use stats::analysis::{MetricId, Role, Verdict};
 use std::collections::BTreeSet;
 
 /// The answer for one scenario.
@@ -28,6 +28,9 @@ pub struct Answer {
     pub value: String,
     /// The value's 95 % interval, or empty.
     pub interval: String,
+    /// The target with the best end-to-end latency and that of the first leader; empty where the
+    /// leaders have the best, or where it isn't the first token that decides.
+    pub whole_answer: String,
     /// The first leader's ratio to the best target that is detectably worse, in words.
     pub lead: String,
     /// The first leader's ratio to the baseline, in words.
@@ -63,6 +66,7 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
         leaders: Vec::new(),
         value: fmt::NONE.into(),
         interval: String::new(),
+        whole_answer: String::new(),
         lead: String::new(),
         baseline: String::new(),
         same_precision: String::new(),
@@ -116,11 +120,40 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
         Some(c) => fmt::joined(fmt::ratio(c.ratio, c.ci95)),
         None => "baseline not measured".into(),
     };
+    answer.whole_answer = whole_answer(shown, scenario, case, &answer.leaders).unwrap_or_default();
     answer.same_precision = same_precision(shown, scenario, case, &first.target);
     answer.certainty = certainty(shown, &scenario.case_key(case), first.invocations);
     answer.rests_on = rests_on(shown, &scenario.case_key(case), first.invocations);
     answer.disturbed = disturbed(shown, &scenario.case_key(case), &first.target);
     Some(answer)
+}
+
+/// The target with the best end-to-end latency beside the first of `leaders`; `None` where one of
+/// them has the best, or where the scenario isn't led by the time to the first token.
+fn whole_answer(
+    shown: &Shown,
+    scenario: &PlannedScenario,
+    case: &Case,
+    leaders: &[String],
+) -> Option<String> {
+    if shown.leading(scenario)? != MetricId::TtftNs {
+        return None;
+    }
+    let id = MetricId::E2eNs;
+    let all = || shown.measured(scenario, case, id);
+    let (best, least) = all().min_by(|a, b| a.1.value.total_cmp(&b.1.value))?;
+    if leaders.contains(&best.target) {
+        return None;
+    }
+    let first = leaders.first()?;
+    let (_, of_first) = all().find(|(cell, _)| &cell.target == first)?;
+    let said = |metric| fmt::joined(fmt::metric(metric));
+    Some(format!(
+        "the whole answer: {} has {}, {first} {}",
+        best.target,
+        said(least),
+        said(of_first)
+    ))
 }
 
 /// The best target of the baseline's precision and its ratio to the baseline; empty where the

@@ -102,6 +102,14 @@ fn rounded(bits: f64) -> String {
     }
 }
 
+/// Say that scales are among the bits of a key or value, where no number has so many bits.
+fn scales(bits: f64) -> &'static str {
+    match [4.0, 8.0, 16.0, 32.0].contains(&bits) {
+        true => "",
+        false => " with scales",
+    }
+}
+
 /// The number format of a target's keys and values, where it isn't that of its weights: the one
 /// that the target declares or, where it declares none, the bits that its engine reports.
 pub fn other_kv(shown: &Shown, target: &Target) -> Option<String> {
@@ -112,7 +120,13 @@ pub fn other_kv(shown: &Shown, target: &Target) -> Option<String> {
     let bits = reported_kv(shown, &target.id)?;
     let of_weights = KvFormat::named(&target.precision);
     let is_other = of_weights.is_none_or(|format| !format.has_bits(bits));
-    is_other.then(|| format!("{} bits, as the engine reports", rounded(bits)))
+    is_other.then(|| {
+        format!(
+            "{} bits{}, as the engine reports",
+            rounded(bits),
+            scales(bits)
+        )
+    })
 }
 
 /// The instruction limits of a target's launches and verification, each once.

@@ -16,7 +16,7 @@ fn the_downloads_are_what_the_page_says_of_them() {
     }
     let results: serde_json::Value =
         serde_json::from_slice(&pages[&format!("{dir}/results.json")]).unwrap();
-    let analysis = stats::analyse(&world.runs[0], &world.scenarios, &world.registry.baseline);
+    let analysis = world.analyse().remove(0);
     assert_eq!(
         results["cells"].as_array().unwrap().len(),
         analysis.cells.len()

@@ -46,11 +46,6 @@ fn without_candle() -> World {
     world
 }
 
-fn analyse(world: &World) -> Vec<Analysis> {
-    let of = |run| stats::analyse(run, &world.scenarios, &world.registry.baseline);
-    world.runs.iter().map(of).collect()
-}
-
 /// The only recommendation for a kind of work.
 fn advice(world: &World, analyses: &[Analysis], anchor: &str) -> Value {
     let input = world.input();
@@ -155,7 +150,7 @@ fn the_index_says_who_is_taken_among_tied_targets() {
 #[test]
 fn longer_answers_are_estimated_from_their_cell_and_may_come_in_another_order() {
     let world = of_1b();
-    let mut analyses = analyse(&world);
+    let mut analyses = world.analyse();
     let of_work = |analyses: &[Analysis], work| advice(&world, analyses, work);
     let before = of_work(&analyses, "interactive");
     let choice = before["choice"].as_str().unwrap().to_owned();
@@ -199,7 +194,7 @@ fn longer_answers_are_estimated_from_their_cell_and_may_come_in_another_order() 
 #[test]
 fn the_estimate_of_another_run_s_target_stands_beside_that_of_the_choice_there() {
     let world = without_candle();
-    let mut analyses = analyse(&world);
+    let mut analyses = world.analyse();
     let advice = advice(&world, &analyses, "interactive");
     let choice = advice["choice"].as_str().unwrap();
     let words = advice["elsewhere"]["words"].as_str().unwrap();
@@ -219,7 +214,7 @@ fn a_larger_size_that_only_another_run_has_stands_beside_the_choice() {
     large(&mut world, 1);
     without(&mut world.runs[1], "memory");
     without(&mut world.runs[1], "long_context");
-    let many_users = |world: &World| advice(world, &analyse(world), "many-users");
+    let many_users = |world: &World| advice(world, &world.analyse(), "many-users");
     assert_eq!(many_users(&world)["larger"]["words"], "");
     let left_out = "left out: another run of this machine, model and profile";
     assert!(words(&world, "guide.html").contains(left_out));
@@ -242,7 +237,7 @@ fn a_larger_size_that_only_another_run_has_stands_beside_the_choice() {
     assert!(advice["case"].as_str().unwrap().contains(", 4 users, "));
     assert_eq!(larger["size"], "8 users");
     assert_eq!(larger["run_path"], "run/of-others.html");
-    let analyses = analyse(&world);
+    let analyses = world.analyse();
     let cells = analyses[1].cells.iter();
     let cells = cells.filter(|c| c.scenario == "concurrent" && c.case == "u8");
     let of = |cell: &Cell| Some((cell.metric(MetricId::E2eNs)?.value, cell.target.clone()));
@@ -282,7 +277,7 @@ fn where_memory_decides_a_peak_of_fewer_bits_stands_beside_the_choice() {
     let mut small = engine.targets[0].clone();
     small.precision = "q4_k_m".into();
     engine.targets.push(small);
-    let unknown = advice(&world, &analyse(&world), "little-memory");
+    let unknown = advice(&world, &world.analyse(), "little-memory");
     assert_eq!(unknown["fewer_bits"]["words"], "");
     assert!(words(&world, "guide.html").contains(missing));
 
@@ -298,7 +293,7 @@ fn where_memory_decides_a_peak_of_fewer_bits_stands_beside_the_choice() {
     for run in &mut world.runs {
         run.header.plan.one_process = true;
     }
-    let analyses = analyse(&world);
+    let analyses = world.analyse();
     let found = advice(&world, &analyses, "little-memory");
     let choice = found["choice"].as_str().unwrap();
     // The smallest load has the shortest prompts.
@@ -317,8 +312,19 @@ fn where_memory_decides_a_peak_of_fewer_bits_stands_beside_the_choice() {
     };
     let (_, target, there) = peak(1, &|target: &str| target.contains("+small"));
     let (_, _, here) = peak(0, &|target: &str| target == choice);
+    let plan = &world.runs[0].header.plan;
+    let cases = plan.scenarios.iter().filter(|s| s.may_share_process());
+    let cases: Vec<_> = cases.flat_map(|s| &s.cases).collect();
+    let sequences = cases.iter().map(|case| case.concurrency).max().unwrap();
+    let tokens = cases
+        .iter()
+        .map(|case| case.prompt_tokens + case.new_tokens);
+    let room = format!(
+        "room for {sequences} sequences of {} tokens",
+        tokens.max().unwrap()
+    );
     let expected = format!(
-        "{target} had a peak of {there} after loading in single request, 10 prompt tokens; {choice} had {here} in the run of this choice, and no test compares two runs"
+        "{target} had a peak of {there} after loading in single request, 10 prompt tokens, with {room}; {choice} had {here} in the run of this choice, with {room}, and no test compares two runs"
     );
     assert_eq!(found["fewer_bits"]["words"], *expected);
     assert_eq!(found["fewer_bits"]["run_path"], "run/of-4-bits.html");
@@ -339,7 +345,7 @@ fn an_engine_that_is_no_more_released_or_slow_says_so_where_it_needs_little_memo
         "no stable release in the year before 2026-01-02: the newest is 0.11.1 of 2026-01-01";
     assert!(!words(&world, "index.html").contains(stale));
     world.maturity.engines[0].releases_last_year = 0;
-    let analyses = analyse(&world);
+    let analyses = world.analyse();
     let found = advice(&world, &analyses, "little-memory");
     let throughput = |target: &Value| {
         let mut cells = analyses[0].cells.iter();

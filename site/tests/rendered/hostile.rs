@@ -9,14 +9,6 @@ use stats::analysis::Analysis;
 
 const EVIL: &str = "</title><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\u{0}";
 
-fn analyse(world: &World) -> Vec<Analysis> {
-    world
-        .runs
-        .iter()
-        .map(|run| stats::analyse(run, &world.scenarios, &world.registry.baseline))
-        .collect()
-}
-
 /// Render the site, and check all of it.
 fn check(world: &World, analyses: &[Analysis]) -> Pages {
     let pages = site::render_analysed(&world.input(), analyses).expect("renders");
@@ -71,7 +63,7 @@ fn markup_in_any_text_is_text() {
     }
     prices.electricity[0].place = EVIL.into();
     prices.apis[0].provider = EVIL.into();
-    let mut analyses = analyse(&world);
+    let mut analyses = world.analyse();
     for cell in &mut analyses[0].cells {
         if cell.status != Status::Ok {
             cell.reason = EVIL.into();
@@ -91,7 +83,7 @@ fn ids_that_would_leave_the_directory_do_not() {
     header.plan.scenarios[0].cases[0].id = format!("{evil}#\"><b>");
     header.plan.targets[0].engine = evil.into();
     header.plan.targets[1].id = format!("{evil} y");
-    let analyses = analyse(&world);
+    let analyses = world.analyse();
     let pages = check(&world, &analyses);
     for (path, _) in texts(&pages) {
         assert!(
@@ -116,7 +108,7 @@ fn absurd_numbers_become_dashes_or_exponents() {
         0.0,
         -1.0,
     ] {
-        let mut analyses = analyse(&world);
+        let mut analyses = world.analyse();
         for (index, cell) in analyses[0].cells.iter_mut().enumerate() {
             for metric in cell.metrics.iter_mut().filter(|_| index % 3 != 0) {
                 metric.value = value;
@@ -151,7 +143,7 @@ fn absurd_prices_become_dashes_or_exponents() {
         itl_p90_ms: 1e308,
     };
     world.runs[0].header.plan.slo = Some(slo);
-    let analyses = analyse(&world);
+    let analyses = world.analyse();
     for value in [f64::NAN, f64::INFINITY, 1e308, f64::MIN_POSITIVE, 0.0, -1.0] {
         let prices = world.prices.as_mut().expect("there are prices");
         for offer in &mut prices.offers {
@@ -168,7 +160,7 @@ fn absurd_prices_become_dashes_or_exponents() {
 #[test]
 fn nothing_measured_is_still_a_site() {
     let world = world(vec![run("cpu", 5, 5)]);
-    let mut failed = analyse(&world);
+    let mut failed = world.analyse();
     for cell in &mut failed[0].cells {
         cell.status = Status::Crashed;
         cell.reason = "all is lost".into();
@@ -181,7 +173,7 @@ fn nothing_measured_is_still_a_site() {
     assert!(index.contains("Nothing can be ranked yet") && index.contains("all is lost"));
 
     // First status ok without any metric, then no cell at all.
-    let mut bare = analyse(&world);
+    let mut bare = world.analyse();
     for cell in &mut bare[0].cells {
         cell.metrics.clear();
     }
@@ -201,7 +193,7 @@ fn nothing_measured_is_still_a_site() {
 #[test]
 fn a_plan_the_repository_no_longer_knows_is_shown_as_far_as_it_goes() {
     let mut world = world(vec![run("cpu", 5, 5)]);
-    let analyses = analyse(&world);
+    let analyses = world.analyse();
     world.scenarios.clear();
     world.registry.engines.clear();
     world.models.models.clear();
@@ -249,5 +241,5 @@ fn markup_in_what_the_new_pages_print_is_text() {
     for engine in &mut world.registry.engines {
         engine.about = evil.into();
     }
-    check(&world, &analyse(&world));
+    check(&world, &world.analyse());
 }

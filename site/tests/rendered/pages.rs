@@ -125,7 +125,7 @@ fn one_invocation_gives_no_interval_no_rank_and_no_leader() {
 fn no_failure_is_left_out() {
     let world = world(vec![run("cpu", 5, 5)]);
     let pages = render(&world);
-    let analysis = stats::analyse(&world.runs[0], &world.scenarios, &world.registry.baseline);
+    let analysis = world.analyse().remove(0);
     let failed: Vec<_> = analysis
         .cells
         .iter()

@@ -283,7 +283,7 @@ fn a_load_that_two_scenarios_show_counts_once() {
 #[test]
 fn the_cost_is_the_price_over_the_tokens() {
     let world = with_slo(1e6);
-    let analysis = stats::analyse(&world.runs[0], &world.scenarios, &world.registry.baseline);
+    let analysis = world.analyse().remove(0);
     let best = analysis
         .cells
         .iter()

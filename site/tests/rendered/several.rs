@@ -157,7 +157,7 @@ fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
     let guide = text_of(&pages, "guide.html");
     let batch = part(&guide, "Much text to work through", "Long prompts");
     // The synthetic leader of sustained load, from its own analysis.
-    let analysis = stats::analyse(&world.runs[1], &world.scenarios, &world.registry.baseline);
+    let analysis = world.analyse().remove(1);
     let leaders: Vec<&str> = analysis
         .cells
         .iter()
@@ -383,7 +383,7 @@ fn predictions_are_judged_by_interval_and_labelled_with_where() {
         "Synthetic prediction never.",
     );
     assert!(
-        gpu.contains("Of the run shown: it ran nothing on cuda."),
+        gpu.contains("The run shown can’t settle it: it ran nothing on cuda."),
         "{gpu}"
     );
 }

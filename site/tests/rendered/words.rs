@@ -115,6 +115,34 @@ fn an_engine_of_our_own_is_called_ours_where_it_leads() {
 }
 
 #[test]
+fn the_index_says_who_gives_the_whole_answer_sooner_than_the_leader() {
+    let mut world = usual();
+    let index = words(&world, "index.html");
+    assert!(!index.contains("the whole answer: "), "{index}");
+    // The leaders by the first token come to be slow behind it.
+    let analysis = &world.analyse()[0];
+    let leads = |target: &str| {
+        let mut cells = analysis.cells.iter();
+        cells.any(|c| c.scenario == "single_request" && c.target == target && c.rank == Some(1))
+    };
+    let logs = world.runs[0].launches.iter_mut();
+    for log in logs.filter(|log| leads(&log.launch.target)) {
+        for request in log.requests.iter_mut() {
+            for at in request.token_ns.iter_mut().skip(1) {
+                *at += 1_000_000_000;
+            }
+            request.answered_ns += 1_000_000_000;
+        }
+    }
+    let index = words(&world, "index.html");
+    let (_, said) = index
+        .split_once("the whole answer: ")
+        .expect("another is sooner");
+    let (sooner, _) = said.split_once(" has ").unwrap();
+    assert!(!leads(sooner), "{sooner}");
+}
+
+#[test]
 fn the_index_says_which_size_it_shows() {
     let said = "at the size that the most targets had time for, the largest if several tie";
     let smallest = "; here that is the smallest size of every scenario";
@@ -215,7 +243,7 @@ fn what_engines_offer_beyond_speed_stands_beside_a_choice_and_changes_none() {
 #[test]
 fn the_opening_sentence_counts_who_is_detectably_worse() {
     let world = usual();
-    let analysis = stats::analyse(&world.runs[0], &world.scenarios, &world.registry.baseline);
+    let analysis = world.analyse().remove(0);
     let at = CaseKey::new(OPEN, "c8");
     let others = || analysis.comparisons_of(&at, Role::Leader);
     let worse = others().filter(|c| c.verdict == Verdict::Worse).count();
@@ -345,7 +373,7 @@ fn arithmetic_alone_says_nothing_of_where_time_is_left() {
 fn an_open_prediction_says_what_keeps_it_open() {
     let mut world = usual();
     let target = "candle.cpu.f32";
-    let analysis = stats::analyse(&world.runs[0], &world.scenarios, &world.registry.baseline);
+    let analysis = world.analyse().remove(0);
     let mut cells = analysis.cells.iter();
     let of = |scenario: &str, case: &str| scenario == "single_request" && case == "p10";
     let cell = cells.find(|c| of(&c.scenario, &c.case) && c.target == target);

@@ -37,6 +37,26 @@ fn another_release_is_noticed_where_it_is_cited_and_in_each_workspace() {
 }
 
 #[test]
+fn a_workspace_that_a_list_lacks_is_noticed() {
+    let said = changed("Cargo.toml", "exclude = [", "exclude = [\"engines/new\", ");
+    assert!(
+        said.contains("leaves out engines/new; add it to WORKSPACES"),
+        "{said}"
+    );
+    let at = "engines/lmrs-upstream";
+    let said = changed(AUDIT, &format!("{at}/Cargo.toml check"), "other check");
+    assert!(
+        said.contains(&format!("{AUDIT} must have --manifest-path {at}")),
+        "{said}"
+    );
+    let said = changed(DEPENDABOT, &format!("\"/{at}\""), "\"/other\"");
+    assert!(
+        said.contains(&format!("{DEPENDABOT} must have \"/{at}\"")),
+        "{said}"
+    );
+}
+
+#[test]
 fn another_toolchain_is_noticed() {
     let said = changed("rust-toolchain.toml", "1.95.0", "1.96.0");
     assert!(said.contains("pins 1.96.0"), "{said}");

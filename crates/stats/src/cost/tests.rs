@@ -85,18 +85,26 @@ fn a_saving_is_of_the_cost_and_does_not_depend_on_the_price() {
     // Always exactly four times the throughput: three quarters are saved.
     let baseline = [10.0, 11.0, 9.0];
     let ours = baseline.map(|v| v * 4.0);
-    let saved = saving(&ours, &baseline).unwrap();
+    let saved = saving(&ours, &baseline, 1.0).unwrap();
     assert!(close(saved.value, 0.75));
     // Half the throughput costs twice as much: −100 %.
-    let dearer = saving(&baseline.map(|v| v / 2.0), &baseline).unwrap();
+    let dearer = saving(&baseline.map(|v| v / 2.0), &baseline, 1.0).unwrap();
     assert!(close(dearer.value, -1.0));
     // The interval's ends are those of the ratio.
     let ours = [20.0, 44.0, 27.0];
     let ratio = paired_ratio(&ours, &baseline).unwrap();
-    let (low, high) = saving(&ours, &baseline).unwrap().ci95.unwrap();
+    let (low, high) = saving(&ours, &baseline, 1.0).unwrap().ci95.unwrap();
     let (r_low, r_high) = ratio.ci95.unwrap();
     assert!(close(low, 1.0 - 1.0 / r_low) && close(high, 1.0 - 1.0 / r_high));
-    assert_eq!(saving(&[1.0, 2.0], &baseline), None);
+    // Noise that A/A pairs found widens it as it widens the ratio's.
+    let wide = saving(&ours, &baseline, 1.5).unwrap();
+    let ratio = paired_ratio_at(&ours, &baseline, 0.95, 1.5).unwrap();
+    let (r_low, r_high) = ratio.ci95.unwrap();
+    assert_eq!(wide.value, 1.0 - 1.0 / ratio.ratio);
+    let (low, high) = wide.ci95.unwrap();
+    assert!(close(low, 1.0 - 1.0 / r_low) && close(high, 1.0 - 1.0 / r_high));
+    assert_eq!(saving(&ours, &baseline, f64::INFINITY).unwrap().ci95, None);
+    assert_eq!(saving(&[1.0, 2.0], &baseline, 1.0), None);
 }
 
 fn metric(id: MetricId, value: f64, p90: f64) -> Metric {

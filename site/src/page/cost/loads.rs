@@ -13,7 +13,8 @@ use crate::view::{Shown, axis_label};
 use crate::words::{lower_first, plural};
 use schema::registry::Target;
 use serde::Serialize;
-use stats::cost::{Point, Range, Work, tokens_per_j, tokens_per_part_h, usd_per_m_tokens};
+use stats::analysis::MetricId;
+use stats::cost::{Point, Range, Work, saving, tokens_per_j, tokens_per_part_h, usd_per_m_tokens};
 
 /// The utilisation that the page assumes; a reader can change it.
 pub const UTILISATION: f64 = 1.0;
@@ -54,6 +55,13 @@ impl Basis {
             None => Unit::Count,
         }
     }
+}
+
+/// What the tokens of a load cost less than those of another, as a share; the interval is as wide as
+/// comparisons of throughput in this run.
+pub fn saved(shown: &Shown, ours: &Point, base: &Point) -> Option<Range> {
+    let inflation = shown.analysis.inflation(MetricId::OutputTokPerS);
+    saving(&ours.by_invocation, &base.by_invocation, inflation)
 }
 
 /// A row of the table of measured loads.

@@ -19,7 +19,7 @@ use crate::view::{Shown, paths};
 use crate::words::plural;
 use loads::{
     Basis, PointRow, Sensitivity, UTILISATION, chart, cost, frontier, load, per_hour, per_joule,
-    points, ranked, sensitivity,
+    points, ranked, saved, sensitivity,
 };
 use prices::{Machine, Number, PriceTables, dollars, money, percent, tables, with_interval};
 use schema::prices::{Kind, Offer, Prices};
@@ -28,7 +28,7 @@ use schema::registry::Target;
 use serde::Serialize;
 use stats::cost::{
     Point, api_usd_per_request, break_even_utilisation, energy_usd_per_m_tokens, requests_per_h,
-    saving, usd_per_m_tokens, work,
+    usd_per_m_tokens, work,
 };
 
 /// The cost page.
@@ -311,9 +311,7 @@ fn row(
     );
     row.saving = match baseline {
         Some(base) if base.target == point.target => "the baseline".into(),
-        Some(base) => {
-            saving(&point.by_invocation, &base.by_invocation).map_or(fmt::NONE.into(), percent)
-        }
+        Some(base) => saved(shown, point, base).map_or(fmt::NONE.into(), percent),
         None => fmt::NONE.into(),
     };
     if let Some(energy) = point.j_per_token {
@@ -398,7 +396,7 @@ fn sentence(basis: &Basis, leading: &Leading, within: bool) -> String {
         ),
     };
     if let Some(next) = leading.candidates.get(1)
-        && let Some(less) = saving(&best.by_invocation, &next.by_invocation)
+        && let Some(less) = saved(shown, best, next)
     {
         let (less, next) = (percent(less), &next.target);
         text.push_str(&match basis.usd_per_h {

@@ -5,6 +5,7 @@
 use super::workload::Asked;
 use crate::fmt;
 use crate::view::{Shown, case_label, paths, place};
+use crate::words::plural;
 use schema::plan::{Case, PlannedScenario};
 use schema::registry::Target;
 use serde::Serialize;
@@ -118,16 +119,37 @@ fn words(shown: &Shown, choice: &str, peak: &Peak) -> String {
         here.cell.target == choice && is_same && is_alike
     });
     let beside = here.map_or(String::new(), |here| {
-        let value = with_weights(&here);
-        format!("; {choice} had {value} in the run of this choice, and no test compares two runs")
+        let (value, room) = (with_weights(&here), room(&here));
+        format!(
+            "; {choice} had {value} in the run of this choice, with {room}, and no test compares two runs"
+        )
     });
     format!(
-        "{} had a peak of {}{after} in {}, {}{beside}",
+        "{} had a peak of {}{after} in {}, {}, with {}{beside}",
         peak.cell.target,
         with_weights(peak),
         peak.run.title(peak.scenario).to_lowercase(),
-        case_label(peak.scenario, peak.case)
+        case_label(peak.scenario, peak.case),
+        room(peak)
     )
+}
+
+/// The sequences and tokens that a peak's process made room for: the most of all cases that it
+/// serves. An engine may allocate keys and values for them, whatever a case needs.
+fn room(peak: &Peak) -> String {
+    let shares = leaves_loading_out(peak);
+    let scenarios = peak.run.scenarios().iter().filter(|scenario| {
+        let is_its = scenario.id == peak.scenario.id;
+        let shares = shares && scenario.may_share_process();
+        (is_its || shares) && scenario.runs(&peak.cell.target)
+    });
+    let cases = scenarios.flat_map(|scenario| &scenario.cases);
+    let (sequences, tokens) = cases.fold((1, 1), |(sequences, tokens), case| {
+        let context = case.prompt_tokens + case.new_tokens;
+        (case.concurrency.max(sequences), context.max(tokens))
+    });
+    let sequences = plural(u64::from(sequences), "sequence", "sequences");
+    format!("room for {sequences} of {tokens} tokens")
 }
 
 /// A peak with the weights that are in it: `1.27 GiB [1.26, 1.28] (763 MiB of weights)`.

@@ -294,7 +294,6 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
     let label = case_label(asked.scenario, asked.case);
     let title = shown.title(asked.scenario);
     let engine = shown.input.registry.engine(&target.engine);
-    let (certain, certain_by) = sure::certainty_word(&asked, &decision);
     let (own_choice, own) = own.unwrap_or_default();
     let choice = decision.choice.as_str();
     let in_rust = narrower(shown, &asked, workload, choice, runs, |run, target| {
@@ -307,6 +306,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         of_crates = Narrower::default();
     }
     let left_out = elsewhere(shown, &asked, workload, choice, runs, |_, _| true);
+    let (certain, certain_by) = sure::certainty_word(&asked, &decision, !left_out.ahead.is_empty());
     let beside = [
         runner_up(shown, &asked, choice),
         in_rust.here(),

@@ -8,18 +8,26 @@ use crate::words::{join, plural};
 use stats::analysis::Verdict;
 use stats::decide::Decision;
 
-/// Return a word on how sure the decision is, and the p value and launches behind it.
-pub fn certainty_word(asked: &Asked, decision: &Decision) -> (&'static str, String) {
+/// Return a word on how sure the decision is, and the p value and launches behind it. `is_beaten`:
+/// whether another run of the place has a target that is detectably better.
+pub fn certainty_word(
+    asked: &Asked,
+    decision: &Decision,
+    is_beaten: bool,
+) -> (&'static str, String) {
     let next = decision.ahead_of.as_ref();
     let detected = next.is_some_and(|c| c.verdict == Verdict::Better);
     let word = match decision.tied.len() {
         _ if decision.measured == 1 => "no comparison",
+        1 if detected && is_beaten => "sure within its run",
         1 if detected => "sure",
         1 => "not sure",
         _ => "tied",
     };
     let launches = plural(u64::from(launches(asked, decision)), "launch", "launches");
-    let p = next.filter(|_| word == "sure").and_then(|c| c.p_holm);
+    let p = next
+        .filter(|_| word.starts_with("sure"))
+        .and_then(|c| c.p_holm);
     let from = match p.map(fmt::p_value) {
         Some(p) if p.starts_with('<') => format!("p {p} (Holm), {launches} each"),
         Some(p) => format!("p = {p} (Holm), {launches} each"),

@@ -1,7 +1,9 @@
 //! A table of the methodology page: what the adapters cost their engines.
 
 use crate::fmt::{self, Unit};
+use crate::words::join;
 use schema::adapters::{AdapterCost, AdapterCosts, Work};
+use schema::registry::{Engine, Registry};
 use serde::Serialize;
 
 /// The table of adapter costs.
@@ -27,15 +29,26 @@ struct Row {
     other_tokens: String,
 }
 
-/// Make the table of measured costs.
-pub fn table(costs: &AdapterCosts) -> Table {
+/// Make the table of measured costs, which says of which engines in `registry` it has none.
+pub fn table(costs: &AdapterCosts, registry: &Registry) -> Table {
+    let is_timed = |engine: &Engine| costs.rows.iter().any(|row| row.engine == engine.id);
+    let others = registry.engines.iter();
+    let others = others.filter(|engine| !engine.hidden && !is_timed(engine));
+    let others: Vec<String> = others.map(|engine| engine.name.clone()).collect();
+    let not_timed = match others.is_empty() {
+        true => String::new(),
+        false => format!(
+            " What the adapters of {} cost was not timed.",
+            join(&others)
+        ),
+    };
     let machine = costs.cpu_model.as_deref().unwrap_or("an unknown processor");
     Table {
         about: format!(
-            "Each engine was timed through its adapter and driven directly, by a program that \
-             does what the engine’s own benchmark does: pairs of processes on one file, one \
+            "The engines below were timed through their adapters and driven directly, by a program that \
+             does what an engine’s own benchmark does: pairs of processes on one file, one \
              after the other by turns, on {machine} with {}. A ratio below 1 is what the adapter \
-             costs. Where a row names a benchmark of the engine itself, the installed program of \
+             costs; a cost within the interval is not ruled out.{not_timed} Where a row names a benchmark of the engine itself, the installed program of \
              that name was run in place of ours.",
             costs.model,
         ),

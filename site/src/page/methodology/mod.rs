@@ -57,7 +57,9 @@ pub fn page(input: &Input) -> MethodologyPage {
             })
             .collect(),
         simulation: input.simulation.map(trial),
-        adapters: input.adapters.map(adapters::table),
+        adapters: input
+            .adapters
+            .map(|costs| adapters::table(costs, input.registry)),
         storytellers: input.shipped.iter().map(storyteller).collect(),
     }
 }

@@ -29,6 +29,7 @@ use schema::run::{FORMAT, Run, RunHeader};
 use schema::scenario::{Axis, LoadShape, Scenario};
 use schema::simulation::Simulation;
 use schema::train::{Shipped, Stories, Training, Written};
+use stats::analysis::Analysis;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -52,6 +53,12 @@ pub struct World {
 }
 
 impl World {
+    /// The analyses of all runs, in order.
+    pub fn analyse(&self) -> Vec<Analysis> {
+        let of = |run| stats::analyse(run, &self.scenarios, &self.registry.baseline);
+        self.runs.iter().map(of).collect()
+    }
+
     pub fn input(&self) -> site::Input<'_> {
         site::Input {
             runs: &self.runs,
