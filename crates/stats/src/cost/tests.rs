@@ -92,13 +92,13 @@ fn a_saving_is_of_the_cost_and_does_not_depend_on_the_price() {
     assert!(close(dearer.value, -1.0));
     // The interval's ends are those of the ratio.
     let ours = [20.0, 44.0, 27.0];
-    let ratio = paired_ratio(&ours, &baseline).unwrap();
+    let ratio = paired_ratio_at(&ours, &baseline, CONFIDENCE, 1.0).unwrap();
     let (low, high) = saving(&ours, &baseline, 1.0).unwrap().ci95.unwrap();
     let (r_low, r_high) = ratio.ci95.unwrap();
     assert!(close(low, 1.0 - 1.0 / r_low) && close(high, 1.0 - 1.0 / r_high));
     // Noise that A/A pairs found widens it as it widens the ratio's.
     let wide = saving(&ours, &baseline, 1.5).unwrap();
-    let ratio = paired_ratio_at(&ours, &baseline, 0.95, 1.5).unwrap();
+    let ratio = paired_ratio_at(&ours, &baseline, CONFIDENCE, 1.5).unwrap();
     let (r_low, r_high) = ratio.ci95.unwrap();
     assert_eq!(wide.value, 1.0 - 1.0 / ratio.ratio);
     let (low, high) = wide.ci95.unwrap();

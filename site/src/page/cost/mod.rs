@@ -141,7 +141,7 @@ pub fn page(shown: &Shown) -> CostPage {
     ));
     let within = slo.is_some();
     let leading = Leading::new(shown, ranked(&basis.work, &targets, within));
-    let answer = sentence(&basis, &leading, within);
+    let answer = sentence(shown, &basis, &leading, within);
     let work = &basis.work;
     CostPage {
         frame: shown.frame(paths::COST, "What a token costs", &answer),
@@ -361,7 +361,7 @@ impl<'a> Leading<'a> {
     }
 }
 
-fn sentence(basis: &Basis, leading: &Leading, within: bool) -> String {
+fn sentence(shown: &Shown, basis: &Basis, leading: &Leading, within: bool) -> String {
     let limits = if within { " within the limits" } else { "" };
     let Some(best) = leading.candidates.first() else {
         return format!(
