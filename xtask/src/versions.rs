@@ -135,13 +135,19 @@ impl Sources {
                 WORKSPACES.contains(&dir),
                 "Cargo.toml leaves out {dir}; add it to WORKSPACES in xtask/src/versions.rs"
             );
+            let cargo = self.text(DEPENDABOT).split("package-ecosystem: ");
+            let cargo = cargo.filter(|part| part.starts_with("cargo\n"));
             let lists = [
-                (AUDIT, format!("--manifest-path {dir}/Cargo.toml")),
-                (DEPENDABOT, format!("\"/{dir}\"")),
+                (
+                    AUDIT,
+                    self.text(AUDIT).to_owned(),
+                    format!("--manifest-path {dir}/Cargo.toml"),
+                ),
+                (DEPENDABOT, cargo.collect(), format!("\"/{dir}\"")),
             ];
-            for (name, entry) in lists {
+            for (name, text, entry) in lists {
                 ensure!(
-                    self.text(name).contains(&entry),
+                    text.contains(&entry),
                     "Cargo.toml leaves out {dir}; {name} must have {entry}"
                 );
             }

@@ -140,3 +140,14 @@ pub fn instruction_limits_of(shown: &Shown, target: &str) -> Vec<String> {
     let limits: BTreeSet<String> = limits.map(IsaLimit::to_string).collect();
     limits.into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::scales;
+
+    #[test]
+    fn bits_that_no_number_has_are_said_to_have_scales_among_them() {
+        let said = [4.0, 8.0, 8.5, 9.0, 16.0].map(|bits| !scales(bits).is_empty());
+        assert_eq!(said, [false, false, true, true, false]);
+    }
+}

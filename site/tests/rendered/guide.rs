@@ -6,6 +6,7 @@ use crate::html::{checked, page, text_of, words};
 use crate::several::{large, with_copy, without};
 use schema::budget::{Budget, OverBudget};
 use schema::maturity::{Fact, Topic};
+use schema::plan::Case;
 use schema::record::Ready;
 use serde_json::Value;
 use site::fmt::{Unit, joined, metric, quantity};
@@ -293,6 +294,10 @@ fn where_memory_decides_a_peak_of_fewer_bits_stands_beside_the_choice() {
     for run in &mut world.runs {
         run.header.plan.one_process = true;
     }
+    const POSITIONS: u32 = 300;
+    for record in world.runs[1].verify.values_mut() {
+        record.verified_positions = Some(POSITIONS);
+    }
     let analyses = world.analyse();
     let found = advice(&world, &analyses, "little-memory");
     let choice = found["choice"].as_str().unwrap();
@@ -312,19 +317,24 @@ fn where_memory_decides_a_peak_of_fewer_bits_stands_beside_the_choice() {
     };
     let (_, target, there) = peak(1, &|target: &str| target.contains("+small"));
     let (_, _, here) = peak(0, &|target: &str| target == choice);
-    let plan = &world.runs[0].header.plan;
-    let cases = plan.scenarios.iter().filter(|s| s.may_share_process());
-    let cases: Vec<_> = cases.flat_map(|s| &s.cases).collect();
-    let sequences = cases.iter().map(|case| case.concurrency).max().unwrap();
-    let tokens = cases
-        .iter()
-        .map(|case| case.prompt_tokens + case.new_tokens);
-    let room = format!(
-        "room for {sequences} sequences of {} tokens",
-        tokens.max().unwrap()
-    );
+    // The other run is verified for less than its longest context, and loads for no more.
+    let loaded = |run: usize, most: u32| {
+        let plan = &world.runs[run].header.plan;
+        let cases = plan.scenarios.iter().filter(|s| s.may_share_process());
+        let cases = cases.flat_map(|s| &s.cases);
+        let size = |case: &Case| (case.concurrency, case.prompt_tokens + case.new_tokens);
+        let sizes: Vec<_> = cases
+            .map(size)
+            .filter(|(_, tokens)| *tokens <= most)
+            .collect();
+        let sequences = sizes.iter().map(|(sequences, _)| sequences).max().unwrap();
+        let tokens = sizes.iter().map(|(_, tokens)| tokens).max().unwrap();
+        format!("loaded for up to {sequences} sequences of {tokens} tokens")
+    };
+    let (of_choice, of_small) = (loaded(0, u32::MAX), loaded(1, POSITIONS));
+    assert_ne!(of_choice, of_small);
     let expected = format!(
-        "{target} had a peak of {there} after loading in single request, 10 prompt tokens, with {room}; {choice} had {here} in the run of this choice, with {room}, and no test compares two runs"
+        "{target} had a peak of {there} after loading in single request, 10 prompt tokens, {of_small}; {choice} had {here} in the run of this choice, {of_choice}, and no test compares two runs"
     );
     assert_eq!(found["fewer_bits"]["words"], *expected);
     assert_eq!(found["fewer_bits"]["run_path"], "run/of-4-bits.html");

@@ -2,6 +2,7 @@
 
 mod advice;
 mod common;
+mod cost;
 mod downloads;
 mod engine;
 mod exhibits;

@@ -238,6 +238,26 @@ fn each_row_of_the_adapters_costs_says_how_many_pairs_it_rests_on() {
     let (table, _) = table.split_once("</table>").unwrap();
     assert_eq!(table.matches("<td>10</td>").count(), 2, "{table}");
     assert_eq!(table.matches("<td>15</td>").count(), 1, "{table}");
+    // It names the engines of the registry that it has no row of.
+    let text = text_of(&pages, "methodology.html");
+    let named = |not_timed: &[&str]| {
+        let (last, others) = not_timed.split_last().unwrap();
+        format!(
+            "What the adapters of {} and {last} cost was not timed.",
+            others.join(", ")
+        )
+    };
+    let names = world
+        .registry
+        .engines
+        .iter()
+        .filter(|engine| !engine.hidden);
+    let names: Vec<String> = names.map(|engine| engine.name.clone()).collect();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert!(text.contains(&named(&all)), "{text}");
+    world.adapters.rows[0].engine = world.registry.engines[0].id.clone();
+    let text = text_of(&render(&world), "methodology.html");
+    assert!(text.contains(&named(&all[1..])), "{text}");
 }
 
 #[test]

@@ -60,12 +60,12 @@ pub fn of_engine(shown: &Shown, engine: &str, named: &str) -> String {
             "{leads}; it is what the others are compared with, or the baseline was not measured."
         ),
         [one] => format!(
-            "{leads}; its best target is {} as good as the baseline {}, by the metric that leads there.",
+            "{leads}; its best target is {} as good as the baseline {}, by the scenario’s leading metric at the size shown.",
             words(one),
             shown.baseline()
         ),
         [least, .., most] => format!(
-            "{leads}. Scenario by scenario, by the metric that leads there at the size shown, its best target is between {} and {} as good as the baseline {}. Other metrics differ: the table has them.",
+            "{leads}. Scenario by scenario, by its leading metric at the size shown, its best target is between {} and {} as good as the baseline {}. Other metrics differ: the table has them.",
             words(least),
             words(most),
             shown.baseline()

@@ -84,14 +84,13 @@ pub(super) fn best<'s, 'a>(
     runs: &[&'s Shown<'a>],
     is_of_kind: impl Fn(&Shown, &str) -> bool,
 ) -> Option<There<'s, 'a>> {
-    let all = runs.iter().copied();
-    let same_place = all.filter(|run| place::place(run) == place::place(shown));
-    let found = same_place.filter_map(|run| {
-        let there = workload.asked(run).filter(|there| is_same(asked, there))?;
+    let alike = alike(shown, asked, workload, runs);
+    let found = alike.into_iter().filter_map(|(run, there)| {
         let is_new =
             |id: &str| is_left_out(shown, asked, id) && !run.is_ours(id) && is_of_kind(run, id);
         let found = decision(run, &there, is_new)?;
-        let compared = compare(run, &there, &found.choice, choice, is_new)?;
+        let all = compare(run, &there, choice, is_new);
+        let (_, compared) = all.into_iter().find(|(id, _)| *id == found.choice)?;
         Some(There {
             run,
             asked: there,
@@ -100,6 +99,37 @@ pub(super) fn best<'s, 'a>(
         })
     });
     found.max_by(|a, b| a.compared.ratio.total_cmp(&b.compared.ratio))
+}
+
+/// Whether another run of the place has a target that is detectably better than `choice`.
+pub(super) fn is_beaten(
+    shown: &Shown,
+    asked: &Asked,
+    workload: &Workload,
+    choice: &str,
+    runs: &[&Shown],
+) -> bool {
+    alike(shown, asked, workload, runs)
+        .iter()
+        .any(|(run, there)| {
+            let is_new = |id: &str| is_left_out(shown, asked, id) && !run.is_ours(id);
+            let all = compare(run, there, choice, is_new);
+            all.iter()
+                .any(|(_, compared)| compared.verdict == Verdict::Better)
+        })
+}
+
+/// The runs of the same place that asked the same of their engines, each with the case.
+fn alike<'s, 'a>(
+    shown: &Shown,
+    asked: &Asked,
+    workload: &Workload,
+    runs: &[&'s Shown<'a>],
+) -> Vec<(&'s Shown<'a>, Asked<'a>)> {
+    let all = runs.iter().copied();
+    let same_place = all.filter(|run| place::place(run) == place::place(shown));
+    let alike = same_place.filter_map(|run| Some((run, workload.asked(run)?)));
+    alike.filter(|(_, there)| is_same(asked, there)).collect()
 }
 
 /// Whether a run has no number of a target because none was planned, or there was no time for it.
@@ -117,23 +147,24 @@ fn is_same(a: &Asked, b: &Asked) -> bool {
         && load(a) == load(b)
 }
 
-/// Compare a target with the choice; p is adjusted over all pairs of the new targets and the choice.
+/// Compare each new target with the choice; p is adjusted over all pairs of these targets and the
+/// choice.
 fn compare(
     run: &Shown,
     asked: &Asked,
-    target: &str,
     choice: &str,
     is_new: impl Fn(&str) -> bool,
-) -> Option<Compared> {
+) -> Vec<(String, Compared)> {
     let ids = asked.cells.iter().map(|cell| cell.target.as_str());
     let ids: Vec<&str> = ids.filter(|id| *id == choice || is_new(id)).collect();
     let at = asked.scenario.case_key(asked.case);
     let all = pairs(run.analysis, &at, asked.metric, &ids);
-    all.into_iter().find_map(|pair| match pair.outcome {
-        Ok(compared) if pair.a == target && pair.b == choice => Some(compared),
-        Ok(compared) if pair.a == choice && pair.b == target => Some(compared.reversed()),
+    let with_choice = all.into_iter().filter_map(|pair| match pair.outcome {
+        Ok(compared) if pair.b == choice => Some((pair.a, compared)),
+        Ok(compared) if pair.a == choice => Some((pair.b, compared.reversed())),
         _ => None,
-    })
+    });
+    with_choice.collect()
 }
 
 /// Word how a target compares with the choice.

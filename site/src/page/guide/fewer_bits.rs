@@ -119,37 +119,43 @@ fn words(shown: &Shown, choice: &str, peak: &Peak) -> String {
         here.cell.target == choice && is_same && is_alike
     });
     let beside = here.map_or(String::new(), |here| {
-        let (value, room) = (with_weights(&here), room(&here));
+        let (value, loaded) = (with_weights(&here), loaded_for(&here));
         format!(
-            "; {choice} had {value} in the run of this choice, with {room}, and no test compares two runs"
+            "; {choice} had {value} in the run of this choice, {loaded}, and no test compares two runs"
         )
     });
     format!(
-        "{} had a peak of {}{after} in {}, {}, with {}{beside}",
+        "{} had a peak of {}{after} in {}, {}, {}{beside}",
         peak.cell.target,
         with_weights(peak),
         peak.run.title(peak.scenario).to_lowercase(),
         case_label(peak.scenario, peak.case),
-        room(peak)
+        loaded_for(peak)
     )
 }
 
-/// The sequences and tokens that a peak's process made room for: the most of all cases that it
-/// serves. An engine may allocate keys and values for them, whatever a case needs.
-fn room(peak: &Peak) -> String {
-    let shares = leaves_loading_out(peak);
-    let scenarios = peak.run.scenarios().iter().filter(|scenario| {
-        let is_its = scenario.id == peak.scenario.id;
-        let shares = shares && scenario.may_share_process();
-        (is_its || shares) && scenario.runs(&peak.cell.target)
-    });
-    let cases = scenarios.flat_map(|scenario| &scenario.cases);
-    let (sequences, tokens) = cases.fold((1, 1), |(sequences, tokens), case| {
-        let context = case.prompt_tokens + case.new_tokens;
-        (case.concurrency.max(sequences), context.max(tokens))
-    });
+/// How many sequences of how many tokens a peak's process was loaded for: the most of the cases that
+/// it serves, as far as the target is verified. An engine may allocate keys and values for them.
+fn loaded_for(peak: &Peak) -> String {
+    let target = &peak.cell.target;
+    let judged = peak.run.run.verify.get(target);
+    let positions = judged.and_then(|record| record.verified_positions);
+    let cases: Vec<&Case> = if leaves_loading_out(peak) {
+        let scenarios = peak.run.scenarios().iter();
+        let shared = scenarios.filter(|s| s.may_share_process() && s.runs(target));
+        shared.flat_map(|scenario| &scenario.cases).collect()
+    } else if peak.scenario.needs_fresh_process() {
+        vec![peak.case]
+    } else {
+        peak.scenario.measured_cases().collect()
+    };
+    let context = |case: &&Case| case.prompt_tokens + case.new_tokens;
+    let is_verified = |case: &&Case| positions.is_none_or(|most| context(case) <= most);
+    let cases = || cases.iter().copied().filter(is_verified);
+    let sequences = cases().map(|case| case.concurrency).max().unwrap_or(1);
+    let tokens = cases().map(|case| context(&case)).max().unwrap_or(1);
     let sequences = plural(u64::from(sequences), "sequence", "sequences");
-    format!("room for {sequences} of {tokens} tokens")
+    format!("loaded for up to {sequences} of {tokens} tokens")
 }
 
 /// A peak with the weights that are in it: `1.27 GiB [1.26, 1.28] (763 MiB of weights)`.

@@ -30,7 +30,7 @@ use beyond::{Offer, beyond, runner_up};
 use candidates::{Candidate, candidates};
 use caveats::{as_measured, limit, mended};
 use decided::{ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own};
-use elsewhere::{Elsewhere, elsewhere};
+use elsewhere::{Elsewhere, elsewhere, is_beaten};
 use estimate::{Longer, longer};
 use fewer_bits::{FewerBits, fewer_bits};
 use larger::{Larger, larger};
@@ -306,7 +306,8 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         of_crates = Narrower::default();
     }
     let left_out = elsewhere(shown, &asked, workload, choice, runs, |_, _| true);
-    let (certain, certain_by) = sure::certainty_word(&asked, &decision, !left_out.ahead.is_empty());
+    let is_beaten = is_beaten(shown, &asked, workload, choice, runs);
+    let (certain, certain_by) = sure::certainty_word(&asked, &decision, is_beaten);
     let beside = [
         runner_up(shown, &asked, choice),
         in_rust.here(),
