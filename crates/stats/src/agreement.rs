@@ -1,15 +1,16 @@
-//! The agreement of two runs about the differences between their targets: a test of the verdicts
-//! that no simulation can replace.
+//! The agreement of two runs about the differences between their targets. It tests the verdicts on
+//! real measurements, which no simulation can replace.
 //!
 //! Every pair of targets in every case is judged in each run by itself, by the function that judges
 //! pairs on the site. Two verdicts contradict each other where one is *better* and the other
 //! *worse*, or one of these and the other *equal*; *undecided* contradicts nothing.
 //!
 //! An interval is of the true ratio, not of another run's ratio, which errs as well. So two ratios
-//! are compared by Welch's t on their logarithms, with the errors that the intervals have (see
-//! [`crate::ratio`]): where nothing changed, 95 % of them agree, or more where A/A pairs enlarge
-//! the errors. Pairs of one case share targets, so the share scatters more than that of independent
-//! pairs.
+//! The interval of a ratio is about the true ratio. It is too narrow for the ratio of another run,
+//! which has an error of its own. So two ratios are compared by Welch's t on their logarithms, with
+//! the errors that their intervals were made from (see [`crate::ratio`]). Where nothing changed,
+//! 95 % of the ratios agree, or more where A/A pairs enlarge the errors. Pairs of one case share
+//! targets, so this share varies more than that of independent pairs.
 
 use crate::analysis::{Analysis, MetricId, Verdict};
 use crate::ci::{CONFIDENCE, t_quantile, t_two_sided_p};

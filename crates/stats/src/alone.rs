@@ -1,9 +1,9 @@
-//! Comparison of the same work in turns and alone: a check that taking turns doesn't change times.
+//! Compares the same work in turns and alone, to check that taking turns doesn't change times.
 //!
-//! Where targets take turns, each starts with caches that other processes have filled and with a
-//! clock that may have changed. A batch of one request in a process that has the machine to itself
-//! is the same work without these effects. Deliberately no correction: the ratio is shown, and no
-//! other number is changed by it.
+//! Where targets take turns, each starts with caches that other processes have filled, and the
+//! clock frequency may have changed. A batch of one request in a process that has the machine to
+//! itself is the same work without these effects. The ratio is only shown: it corrects no other
+//! number.
 
 use crate::analysis::{Cell, MetricId};
 use crate::ratio::{PairedRatio, paired_ratio};

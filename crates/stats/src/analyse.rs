@@ -187,7 +187,7 @@ pub(crate) fn from_samples(
     Some((metric, pooled))
 }
 
-/// Describe how samples follow each other within the invocations.
+/// Describe the autocorrelation, the effective size and the drift of samples within invocations.
 fn course(invocations: &[Vec<f64>]) -> Course {
     let each = |of: fn(&[f64]) -> Option<f64>| -> Option<Vec<f64>> {
         invocations.iter().map(|samples| of(samples)).collect()

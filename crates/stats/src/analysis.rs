@@ -25,15 +25,17 @@ pub struct Analysis {
     pub scalings: Vec<Scaling>,
     /// Noise by metric, from targets that ran twice; empty where no target did so in two blocks.
     pub noise: Vec<Noise>,
-    /// Measured limits of a device that a target exceeded; no cell on it has a share of these.
+    /// Measured limits of a device that a target exceeded. No cell on that device has a share of
+    /// such a limit.
     pub exceeded: Vec<Exceeded>,
-    /// Known work that was slow beside launches that took no longer, which is no disturbance.
+    /// Kinds of known work that were sometimes slow although launches took no longer beside it.
+    /// They don't count as disturbances.
     pub unfelt: Vec<Unfelt>,
     /// The smallest difference that matters to the verdicts, as a ratio.
     pub matters: f64,
 }
 
-/// A limit that the run measured and a target exceeded, so that it can't be a limit.
+/// A limit that a target exceeded: the run measured it too low.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exceeded {
     /// Metric that is a share of the limit.
@@ -112,7 +114,7 @@ pub struct Scaling {
 pub struct Noise {
     /// Id of the metric.
     pub metric: MetricId,
-    /// Factor by which the errors of comparisons are larger than launches show, 1 or more.
+    /// Factor by which the errors of comparisons are enlarged, 1 or more.
     pub inflation: f64,
     /// Number of A/A pairs that the factor is computed from: those of `pairs` that have launches of
     /// their own.
@@ -397,7 +399,8 @@ pub enum Verdict {
     Equal,
     /// Neither a difference nor equality is shown; more blocks would decide.
     Undecided,
-    /// Too few invocations for a conclusion, or no two numbers that answer the same question.
+    /// No conclusion: there are too few invocations, or the two numbers don't answer the same
+    /// question.
     Unknown,
 }
 

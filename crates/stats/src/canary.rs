@@ -1,14 +1,14 @@
 //! Whether the machine was slower beside an invocation than it usually was in its run, by known
 //! work that the harness did there ([`CanaryReading`]).
 //!
-//! For each kind of work, an invocation's value is the median of its readings, or with an even
-//! number the lower of the two in the middle: an effect that slowed only one of two readings was
-//! not there all the time. The usual value is the median over all invocations of a run. Their
-//! spread around it (1.4826 times the median absolute deviation, which for a normal distribution is
-//! its standard deviation) says how far chance and the machine's common states go. A kind of work
-//! is out of its band where it took longer than usual by both [`SLOWER_MIN`] and [`SPREADS`] of
-//! these spreads. Faster work is no disturbance, and neither is slow work beside which launches took
-//! no longer: see [`Unfelt`].
+//! For each kind of work, an invocation's value is the median of its readings. Of an even number it
+//! is the lower of the two in the middle: an effect that slowed only one of two readings was not
+//! there all the time. The usual value is the median over all invocations of a run. The spread
+//! around it is 1.4826 times the median absolute deviation, which for a normal distribution is its
+//! standard deviation; it covers chance and the states that the machine is often in. A kind of work
+//! is slow where it took longer than usual by both [`SLOWER_MIN`] and [`SPREADS`] of these spreads.
+//! Faster work is no disturbance. Neither is slow work beside which launches took no longer: see
+//! [`Unfelt`].
 
 use crate::describe::describe;
 use crate::evidence::Attempt;
@@ -20,8 +20,9 @@ use std::collections::BTreeSet;
 /// Minimum slowdown of disturbed work, as a fraction of its usual time. Two invocations that differ
 /// by less count as reproducible (see [`crate::describe`]).
 pub const SLOWER_MIN: f64 = 0.05;
-/// Minimum slowdown of disturbed work, in spreads of the run's invocations. One in 30 000 of a
-/// normal distribution lies further up, and there are four kinds of work.
+/// Minimum slowdown of disturbed work, in spreads of the run's invocations. In a normal
+/// distribution one value in 30 000 is above this by chance, and each invocation has four kinds of
+/// work.
 pub const SPREADS: f64 = 4.0;
 /// Minimum number of invocations from which a band can be told.
 const INVOCATIONS_MIN: usize = 20;
@@ -75,17 +76,17 @@ pub struct Slow {
     pub usual_ns: f64,
 }
 
-/// A kind of work that was slow beside launches that took, on average over the run, less than
-/// [`SLOWER_MIN`] longer: the work was disturbed, and not what was measured.
+/// A kind of work that was slow beside some launches, which on average over the run took less than
+/// [`SLOWER_MIN`] longer: the disturbance hit the known work, not what was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unfelt {
     /// Kind of work.
     pub work: Work,
-    /// Effect on the run's launches, beside those beside which no kind was slow. Its 95 % interval
-    /// lies under 1 + [`SLOWER_MIN`].
+    /// How much longer launches took where this work was slow beside them, compared with launches
+    /// beside which no kind was slow. Its 95 % interval lies under 1 + [`SLOWER_MIN`].
     pub slowdown: Slowdown,
-    /// Ids of the scenarios whose own launches were slower, by their 95 % interval: there it counts
-    /// as a disturbance.
+    /// Ids of the scenarios whose own launches were slower, by their 95 % interval. In these the
+    /// slow work counts as a disturbance.
     pub felt_in: Vec<String>,
 }
 
@@ -124,7 +125,7 @@ impl Bands {
         };
         let launches: Vec<(Launch, &CaseEnd, Vec<Work>)> = ends().filter_map(beside).collect();
         let unfelt = all.iter().filter_map(|&Band { work, .. }| {
-            // Launches beside which only another kind was slow are no comparison.
+            // Launches beside which only other kinds of work were slow are left out.
             let compared: Vec<(&Launch, bool)> = launches
                 .iter()
                 .filter(|(_, end, slow)| {
@@ -163,8 +164,8 @@ impl Bands {
     }
 }
 
-/// Judge a kind of work by the launches: those beside which it was slow, and those beside which
-/// none was.
+/// Compare the launches beside which a kind of work was slow with those beside which no kind was.
+/// `None` where the launches may have been slower too.
 fn unfelt(work: Work, launches: &[(&Launch, bool)]) -> Option<Unfelt> {
     let slowdown_of_all = slowdown(launches).filter(|of| of.ci95.1 < 1.0 + SLOWER_MIN)?;
     let scenarios: BTreeSet<&str> = launches.iter().map(|(l, _)| &*l.cell.scenario).collect();

@@ -39,8 +39,8 @@ impl Growth {
 }
 
 impl<'a> Readings<'a> {
-    /// Select those of `all` in the window, edges included. A turn that reaches into it is taken
-    /// whole, because a turn's readings stand around its requests.
+    /// Select the readings in the window, edges included. A turn that overlaps the window is taken
+    /// whole, because its readings are taken before and after its requests.
     pub(crate) fn within(all: &'a [Telemetry], start_ns: u64, end_ns: u64) -> Self {
         let together = |a: &Telemetry, b: &Telemetry| {
             a.turn == b.turn && (a.turn.is_none() || a.case == b.case)
@@ -122,7 +122,7 @@ impl<'a> Readings<'a> {
 }
 
 /// Longest gap between readings of power in which the energy is known (ns). Power follows the load
-/// within milliseconds, but readings come 20 times a second: a longer gap means that the sampler or
+/// within milliseconds, but readings come 25 times a second: a longer gap means that the sampler or
 /// the driver stood still.
 pub const GAP_NS_MAX: u64 = 3_000_000_000;
 

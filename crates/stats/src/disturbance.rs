@@ -13,23 +13,24 @@ use crate::evidence::Attempt;
 use schema::record::Telemetry;
 use std::fmt;
 
-/// Largest share of the CPUs' time that others may take. An engine that uses all of it loses as
-/// much, and two invocations that differ by less than this count as reproducible (see
-/// [`crate::describe`]).
+/// Largest share of the CPUs' time that others may take. An engine that uses all of its CPUs
+/// becomes slower by the same share, and two invocations that differ by less than this count as
+/// reproducible (see [`crate::describe`]).
 pub const LOST_MAX: f64 = 0.05;
 /// Longest tick of the kernel (ns). The kernel counts busy time by looking at a CPU once a tick:
 /// over n looks, the standard error of a share is at most ½/√n. Three standard errors are allowed,
 /// so that by chance one invocation in a thousand is called disturbed.
 const TICK_NS: f64 = 1e7;
 const STANDARD_ERRORS: f64 = 3.0;
-/// Largest deviation of an invocation's clock from the usual one, as a fraction: speed changes at
-/// most as much as the clock, so the limit is that of reproducibility again.
+/// Largest deviation of an invocation's clock frequency from the usual one, as a fraction. Speed
+/// changes at most in proportion to the clock frequency, so this is again the limit of
+/// reproducibility.
 pub const CLOCK_DEVIATION_MAX: f64 = 0.05;
 /// Minimum number of invocations from which a usual clock can be told.
 const INVOCATIONS_MIN: usize = 3;
-/// Largest share of the readings in which the GPU's hardware may hold its clock down. It then at
-/// least halves the clock, so this costs what [`LOST_MAX`] allows; and NVML may show the bit for a
-/// moment whenever the clock changes.
+/// Largest share of the readings in which the GPU's hardware may hold its clock down. It then
+/// lowers the clock to half or less, so this costs at most [`LOST_MAX`]. The limit isn't 0, because
+/// NVML may show the bit for a moment whenever the clock changes.
 pub const THROTTLED_MAX: f64 = 0.05;
 
 /// NVML's reasons for a lower clock that come from the environment: heat, and a power supply that
@@ -312,8 +313,8 @@ fn gpu_throttled(readings: &Readings) -> Option<Cause> {
 }
 
 /// Detect other processes on the GPU. Even one is too many, because it may use any part of the GPU
-/// at any time. Where no process is known to be the engine's (a container has numbers of its own),
-/// one of them is taken to be.
+/// at any time. Where none is known to be the engine's (in a container processes have other
+/// numbers), one of them is taken to be.
 fn gpu_shared(readings: &Readings) -> Option<Cause> {
     let others = readings
         .iter()

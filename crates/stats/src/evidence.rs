@@ -36,7 +36,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) planned: BTreeSet<u32>,
     /// The attempts that count, in order of invocation; an invocation without one is missing.
     pub(crate) complete: Vec<Attempt<'a>>,
-    /// Status and reason of the first invocation that states a failure, be it after the case.
+    /// Status and reason of the first invocation that reports a failure, even one after the case.
     pub(crate) failure: Option<(Status, String)>,
 }
 
@@ -134,7 +134,8 @@ fn planned_invocations(plan: &Plan, cell: &CellKey) -> BTreeSet<u32> {
         .collect()
 }
 
-/// Return how a launch failed, where it says so, and in which case if not in this one.
+/// Return the status and reason of a launch that failed. The reason says so where the launch failed
+/// in an earlier case than this one. `None` where the launch reports no failure.
 fn why(log: &LaunchLog, case: &str) -> Option<(Status, String)> {
     let end = log.end.as_ref().filter(|end| end.status != Status::Ok)?;
     let open = log

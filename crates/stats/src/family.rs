@@ -5,8 +5,8 @@
 //! is not the false discovery rate (Benjamini–Hochberg): a table of verdicts should hold no wrong
 //! one, not few.
 //!
-//! Ranks say which target is detectably behind which, and are no order of means: two targets whose
-//! difference could not be detected share a rank, whatever their means.
+//! Ranks say which target is detectably behind which. They don't order targets by their means: two
+//! targets whose difference could not be detected share a rank, whatever their means.
 
 /// Return the adjusted p-values, in the order given: with `p₍₁₎ ≤ … ≤ p₍ₘ₎`,
 /// `p̃₍ᵢ₎ = max over j ≤ i of min(1, (m − j + 1)·p₍ⱼ₎)`.

@@ -7,13 +7,13 @@
 //! all errors of that metric are enlarged by the factor that makes the test right for the pairs.
 //! The factor is the median of |t| over the pairs, divided by the median of |t| under Student's t,
 //! and no less than 1: genomic control (B. Devlin and K. Roeder, "Genomic control for association
-//! studies", Biometrics 55, 1999), which uses χ². A median is not moved by a pair that met a slow
-//! launch.
+//! studies", Biometrics 55, 1999), which uses χ². A pair in which one launch was slow hardly moves
+//! a median.
 //!
-//! Rejected: the worst pair's bound as a floor under which nothing was called a difference (until
-//! 2026-11-23). One slow launch in five decided over a case, and five launches with a standard
-//! deviation of 10 % found a true difference of 20 % in 18 % of runs; `cargo xtask simulate` prints
-//! what this rule finds.
+//! Rejected: to call nothing a difference that is smaller than the bound of the worst pair (the
+//! rule until 2026-11-23). One slow launch in five decided over a case, and with five launches
+//! whose standard deviation is 10 % a true difference of 20 % was found in 18 % of runs. What the
+//! present rule finds is printed by `cargo xtask simulate`.
 
 use crate::analysis::{Cell, MetricId, Noise, TwinPair, Verdict};
 use crate::ci::{CONFIDENCE, t_quantile};
@@ -60,8 +60,8 @@ pub(crate) fn noise(cells: &[Cell], twins: &[Cell], matters: f64) -> Vec<Noise> 
     }
     let of_metric = |&metric: &MetricId| {
         let pairs = || pairs.iter().filter(|pair| pair.metric == metric);
-        // Pairs with the same values come from the same launches: one scenario measures for another,
-        // or a value is that of a whole launch. They count once.
+        // Pairs with the same values come from the same launches: one scenario measures for
+        // another, or a value is that of a whole launch. They count once.
         let mut measured: Vec<&Both> = Vec::new();
         for pair in pairs() {
             if !measured.iter().any(|other| other.has_values_of(pair)) {

@@ -15,7 +15,7 @@ use schema::plan::PlannedScenario;
 use schema::run::Run;
 use schema::scenario::{Axis, LoadShape};
 
-/// Minimum gain of a gap: no bound is known more exactly.
+/// Minimum gain of a gap that is listed, because no limit is known more exactly than this.
 pub const GAIN_MIN: f64 = 1.05;
 
 /// The kind of a limit.
@@ -33,8 +33,8 @@ pub enum Kind {
     /// Time to first token, limited by work in proportion to the prompt. The measured value is the
     /// exponent.
     Context,
-    /// Decode on a GPU, limited by no gap between kernels. The measured value is the share of gaps
-    /// in one traced launch, a fraction.
+    /// Decode on a GPU, where at the limit there are no gaps between kernels. The measured value is
+    /// the share of gaps in one traced launch, a fraction.
     LaunchGaps,
 }
 
@@ -67,9 +67,9 @@ impl Opportunity {
         CaseKey::new(&self.scenario, &self.case)
     }
 
-    /// Return the value that gaps are ranked by: the lower end of the gain's interval, the part of
-    /// the distance to the limit that is certain; 1 without an interval. Whether any of it can be
-    /// had is another question.
+    /// Return the value that gaps are ranked by: the lower end of the gain's interval, 1 without an
+    /// interval. It is the part of the gain that is certain; whether any of it can be reached is
+    /// another question.
     fn sure(&self) -> f64 {
         self.gain_ci95.map_or(1.0, |(low, _)| low)
     }

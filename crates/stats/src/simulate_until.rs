@@ -91,8 +91,8 @@ pub fn simulate_until(run: &UntilSetting, experiments: u32, seed: u64) -> Option
             stopped.coverage += each * f64::from(holds(interval));
             let is_different = |times: f64| -> Option<bool> {
                 let slower: Vec<f64> = cell.of.iter().map(|x| x * times).collect();
-                // The rule of `calibrate --verdicts`: half of what the half-width leaves of the
-                // difference.
+                // The rule of `calibrate --verdicts`: half of the difference minus the half-width.
+                // The difference is twice the half-width.
                 let matters = 1.0 + run.percent / 200.0;
                 let found = paired_ratio_at(&slower, &cell.against, CONFIDENCE, inflation)?;
                 Some(verdict(found.p, found.ci95, matters).is_difference())
@@ -222,7 +222,8 @@ mod tests {
         let (without, with) = (run(true, 1.0), run_with(true, Some(0.0), 1.0));
         assert!(with.blocks > without.blocks + 1.0, "{without:?} {with:?}");
         assert!(with.coverage > 0.93, "{with:?}");
-        // Names that differ by 2 % in all blocks: few of those runs end before the most blocks.
+        // Names differ by 2 % in all blocks, so few of the runs end before the maximum number of
+        // blocks.
         let named = run_with(true, Some(0.02), 1.0);
         assert!(named.gave_up > 0.5, "{named:?}");
         assert!(named.power < with.power, "{named:?} {with:?}");
@@ -232,8 +233,8 @@ mod tests {
     fn equal_cells_are_seldom_called_different() {
         let share = |pairs| run_with(true, pairs, 5.0).false_positive.unwrap();
         assert!(share(None) <= 0.05 && share(Some(0.0)) <= 0.05);
-        // Of names that differ by the smallest difference that matters. The standard error of 200
-        // runs of three cells, which share the factor, is about 1.3 points.
+        // Names differ by the smallest difference that matters. The standard error of 200 runs of
+        // three cells, which share the factor, is about 1.3 points.
         assert!(share(Some(0.025)) <= 0.09, "{}", share(Some(0.025)));
     }
 
@@ -245,7 +246,8 @@ mod tests {
         assert!((20.0..50.0).contains(&found.blocks), "{found:?}");
         assert!(found.gave_up < 0.01, "{found:?}");
         assert!((0.92..0.98).contains(&found.coverage), "{found:?}");
-        // Twice the half-width apart, of which all but a quarter is beyond what matters.
+        // The difference is twice the half-width, and four times the smallest difference that
+        // matters.
         assert!(found.power.unwrap() > 0.75, "{found:?}");
     }
 

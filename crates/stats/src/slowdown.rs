@@ -1,17 +1,18 @@
-//! By how much longer launches took beside which known work was slow ([`crate::canary`]).
+//! Estimates how much longer launches took where known work beside them was slow
+//! ([`crate::canary`]).
 //!
-//! The harness looks for two milliseconds before and after a case that may take a minute. A virtual
-//! machine changes its state many times in that minute, and two threads that wait for each other
-//! every few microseconds feel what a long read of memory doesn't. So where a kind of work was slow
-//! beside many launches, the run itself says whether that mattered.
+//! The harness does known work for two milliseconds before and after a case that may take a minute.
+//! A virtual machine changes its state many times in that minute, and two threads that wait for
+//! each other every few microseconds may be slowed by what doesn't slow a long read of memory. So
+//! where a kind of work was slow beside many launches, the run itself says whether that mattered.
 //!
-//! The launches of a cell differ in nothing but the machine. Over all cells that have slow launches
-//! and others, the logarithm of a launch's median end-to-end latency is fitted by a constant for
-//! each cell and a common effect of the launches beside which the work was slow (the within
-//! estimator for panel data: J. M. Wooldridge, "Econometric Analysis of Cross Section and Panel
-//! Data", section 10.5). What hits a block hits all of its launches, so the error is that of blocks
-//! as clusters, with Student's t at one degree of freedom less than there are blocks (the same,
-//! section 10.5.4).
+//! Launches of one cell differ only by the state of the machine. Over all cells that have slow
+//! launches and others, the logarithm of a launch's median end-to-end latency is fitted by a
+//! constant for each cell and a common effect of the launches beside which the work was slow (the
+//! within estimator for panel data: J. M. Wooldridge, "Econometric Analysis of Cross Section and
+//! Panel Data", section 10.5). What hits a block hits all of its launches, so the error is that of
+//! blocks as clusters, with Student's t at one degree of freedom less than there are blocks (the
+//! same, section 10.5.4).
 
 use crate::ci::t_quantile;
 use crate::describe::{mean, median};
@@ -27,9 +28,9 @@ const SLOW_LAUNCHES_MIN: usize = 10;
 /// case of a launch counts as one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slowdown {
-    /// Number of launches beside which the work was slow.
+    /// Number of launches beside which the work was slow, of those in `launches`.
     pub slow: usize,
-    /// Number of launches in all.
+    /// Number of launches of the cells that have both slow launches and others.
     pub launches: usize,
     /// How many times as long the requests of the slow launches took, by their median.
     pub ratio: f64,
@@ -75,9 +76,10 @@ pub(crate) fn slowdown(launches: &[(&Launch, bool)]) -> Option<Slowdown> {
             .or_default()
             .push((launch, slowness));
     }
-    // Without slow launches and others, a cell says nothing.
+    // A cell whose launches are all slow, or all not, says nothing.
     cells.retain(|_, of_cell| of_cell.iter().any(|of| of.1 != of_cell[0].1));
-    // What each launch has beyond the mean of its cell: slowness, and time; with its block.
+    // How far each launch is from the mean of its cell, in slowness and in log latency, and its
+    // block.
     let mut beyond: Vec<(f64, f64, u32)> = Vec::new();
     let mut slow = 0;
     for of_cell in cells.values() {

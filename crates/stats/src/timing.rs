@@ -16,12 +16,13 @@
 //!    each of two cores and a load of 4, the median of 300 lags was 0.01 ms, the 90th percentile
 //!    0.04 ms and the greatest 9 ms; an engine with right stamps beside another that kept both
 //!    cores busy had a median of 3.5 ms over five requests, which 2 ms and 5 % would not allow.)
-//! 2. The least lag must not exceed 0.5 ms or 5 % of the median end-to-end time. Noise only ever
-//!    lengthens a lag, so the least of many is nearly free of it and reveals a slow clock. The
-//!    least of n lags that are exponentially distributed has an n-th of their mean: of fewer than
-//!    20 answers, more is allowed in proportion. (Requests of one batch end at one time, and what
-//!    delays one of their answers delays all, so they count once.) This check is the sharper of the two; the first
-//!    catches an engine whose stamps are right only now and then.
+//! 2. The least lag must not exceed 0.5 ms or 5 % of the median end-to-end time, whichever is more.
+//!    Noise only ever lengthens a lag, so the least of many is nearly free of it and reveals a slow
+//!    clock. The least of n lags that are exponentially distributed is on average an n-th of their
+//!    mean, so for fewer than 20 answers the 0.5 ms are raised in proportion. (Requests of one
+//!    batch end at one time, and what delays one of their answers delays all, so they count once.)
+//!    This check is the sharper of the two; the first catches an engine whose stamps are right only
+//!    now and then.
 //!
 //! These checks can't see where inside a request its tokens fell, because tokens are not streamed;
 //! [`crate::witness`] compares their stamps with what the engine had committed.
@@ -37,7 +38,7 @@ pub const LAG_MEDIAN_NS: f64 = 5e6;
 pub const LAG_MEDIAN_FRACTION: f64 = 0.10;
 /// Least report lag that is always allowed (ns), of [`LAG_LEAST_OF`] answers or more.
 pub const LAG_LEAST_NS: f64 = 5e5;
-/// Number of answers at different times under which the least lag may be longer in proportion.
+/// Number of answers at different times below which [`LAG_LEAST_NS`] is raised in proportion.
 pub const LAG_LEAST_OF: f64 = 20.0;
 /// Least report lag that is allowed, as a fraction of the median end-to-end time.
 pub const LAG_LEAST_FRACTION: f64 = 0.05;

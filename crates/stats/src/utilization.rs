@@ -11,11 +11,13 @@ use schema::record::{Ready, RequestRecord};
 use schema::registry::{DeviceKind, Target};
 use std::collections::BTreeMap;
 
-/// Number of last-level caches: weights that are smaller may never be read from memory.
+/// Minimum size of the weights, in sizes of the last-level cache: smaller ones may never be read
+/// from memory.
 const CACHES: f64 = 4.0;
 
-/// Largest share of a limit that is believable (percent). Beyond it the limit can't be one; the
-/// margin is for launches that met a faster machine than the measurement of the limit did.
+/// Largest share of a limit that is believable (percent). A larger share shows that the limit was
+/// measured too low. The margin allows for launches during which the machine was faster than while
+/// the limit was measured.
 pub const BELIEVABLE_MAX: f64 = 105.0;
 
 /// Remove all shares of each limit that a cell exceeded, and return these limits. Such a limit was
@@ -59,7 +61,7 @@ fn furthest(
     })
 }
 
-/// Return the device that a cell's target computes on; `None` where the plan hasn't the target.
+/// Return the device that a cell's target computes on; `None` where the plan lacks the target.
 fn device_of(cell: &Cell, targets: &[Target]) -> Option<DeviceKind> {
     let target = targets.iter().find(|target| target.id == cell.target)?;
     Some(DeviceKind::of_backend(&target.backend))

@@ -1,17 +1,17 @@
 //! Estimates of how far an engine's stamps are off, from looks at the tokens that it had committed.
 //!
 //! An engine stamps a token and commits it to memory that the harness reads at random moments
-//! ([`AuditResult`]). Let K looks over a time W find S tokens in all that were not committed although
-//! by their stamps they should have been. Poisson arrivals see time averages (R. W. Wolff,
-//! Operations Research 30, 1982), so S/K tokens were missing at a time in the mean, and their
-//! missing times add up to S/K·W; over N tokens, stamps are early by S/K·W/N in the mean (J. D. C.
-//! Little's law, Operations Research 9, 1961).
+//! ([`AuditResult`]). Suppose that K looks over a time W find S tokens in all that were not
+//! committed, although by their stamps they should have been. Poisson arrivals see time averages
+//! (R. W. Wolff, Operations Research 30, 1982), so on average S/K tokens are missing at any time,
+//! and the times for which they are missing add up to S/K·W. Of N tokens, each is therefore stamped
+//! early by S/K·W/N on average (J. D. C. Little's law, Operations Research 9, 1961).
 //!
 //! The limits are one-sided at 95 %. The upper limit is exact for the number of looks that saw any
 //! such token (F. Garwood, Biometrika 28, 1936: half the 95 % quantile of χ² with 2·(n + 1) degrees
-//! of freedom); each of these looks counts with the most tokens that a look saw, or with as many as
-//! may be missing at once if that is more. The lower limit, by which cells are judged, is 1.645
-//! standard errors under the mean.
+//! of freedom). Each of these looks is counted as if it had found the most tokens that any look
+//! found, or as many as may be missing at once if that is more. The lower limit, by which cells are
+//! judged, is 1.645 standard errors under the mean.
 
 use crate::describe::mean;
 use crate::evidence::Attempt;
@@ -23,8 +23,8 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 const SIGMAS: f64 = 1.645;
 /// Mean error of stamps that is always allowed (ns).
 pub const ERROR_NS: f64 = 20_000.0;
-/// Mean error of first tokens' stamps that is allowed, as a fraction of the mean time to first
-/// token.
+/// Mean error of first tokens' stamps that is allowed, as a fraction of the mean time from sending
+/// a request to its first token.
 pub const FIRST_FRACTION: f64 = 0.05;
 /// Mean error of all other stamps that is allowed, as a fraction of the mean time between tokens.
 pub const LATER_FRACTION: f64 = 0.20;

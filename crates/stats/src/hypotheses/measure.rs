@@ -19,7 +19,7 @@ use schema::scenario::{Axis, Scenario};
 /// The numbers that a prediction is judged by.
 pub(super) struct Items<'a> {
     pub(super) items: Vec<Item<'a>>,
-    /// Number of cells that might have had a number, but for which there was no time or no program.
+    /// Number of cells that have no number but could have had one: see `Scope::is_open`.
     pub(super) missing: u32,
 }
 
@@ -83,8 +83,9 @@ impl Item<'_> {
         }
     }
 
-    /// Return how many times a value lies beyond the bound that it is nearest to failing.
-    /// `f64::max` ignores a NaN, as from 0 ÷ 0, where bound and value are 0.
+    /// Return how far a value lies beyond the bound that it is closest to breaking, as a factor: 1
+    /// is on the bound, less is within. Where bound and value are 0, the quotient is NaN, which
+    /// `f64::max` ignores.
     fn beyond(&self, value: f64) -> f64 {
         let below = Some(self.min / value).filter(|_| self.min.is_finite());
         let above = Some(value / self.max).filter(|_| self.max.is_finite());
@@ -227,8 +228,9 @@ impl<'a> Scope<'a, '_> {
         unknown && self.measured(cell).is_none()
     }
 
-    /// Return the cells that a prediction is judged by in a case (the best of each engine, if it is
-    /// per engine), and how many more might be but for lack of time or a program.
+    /// Return the cells that a prediction is judged by in a case, and the number of cells that have
+    /// no number but could have had one. If the prediction is per engine, these are the best cell
+    /// of each engine, and the number of engines without a number.
     fn judged_cells(&self, case: &str, high: bool) -> (Vec<Measured<'a>>, u32) {
         let all: Vec<(&Target, &Cell)> = self.cells(&self.hypothesis.of, case).collect();
         if !self.hypothesis.per_engine {

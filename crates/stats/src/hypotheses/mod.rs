@@ -2,9 +2,9 @@
 //! The interval decides, never the point estimate.
 //!
 //! A prediction over several cells holds only if it holds in each, so each must lie within the
-//! bounds at 95 % (an intersection–union test needs no correction). One cell refutes it, so the
-//! error level is shared out among the cells (Bonferroni), lest a stray one refute it by chance.
-//! Where one cell is enough, it is the other way round.
+//! bounds at 95 % (an intersection–union test needs no correction). One cell is enough to refute
+//! it, so the 5 % of error are shared among the cells (Bonferroni); otherwise chance would refute
+//! it too often. Where one cell is enough to confirm it, the two levels are exchanged.
 //!
 //! Deliberately not here: texts. The wording of a prediction stands in `data/hypotheses.toml`; the
 //! site prints verdicts.
@@ -79,11 +79,11 @@ pub struct Evidence {
     /// 95 % interval of the number; `None` with a single launch. The upper bound of a variation may
     /// be infinite.
     pub ci95: Option<(f64, f64)>,
-    /// How many times the number lies beyond the bound that it is nearest to failing; 1 is on the
-    /// bound, less is within.
+    /// How far the number lies beyond the bound that it is closest to breaking, as a factor: 1 is
+    /// on the bound, less is within.
     pub beyond: f64,
-    /// Verdict by this number, at the confidence that its part in the whole needs: where one number
-    /// may refute, the 5 % of error are shared among all of them.
+    /// Verdict by this number alone. Where one number is enough to decide, the 5 % of error are
+    /// shared among all of them.
     pub verdict: Verdict,
 }
 
@@ -101,7 +101,7 @@ pub struct Finding {
     pub verdict: Verdict,
     /// Numbers that the verdict rests on, in plan order; none where nothing was measured.
     pub evidence: Vec<Evidence>,
-    /// Number of cells without a number that the prediction is about and that might have had one.
+    /// Number of cells that the prediction is about and that have no number but could have had one.
     pub missing: u32,
     /// Reason why nothing was measured; empty otherwise.
     pub why: String,
@@ -141,8 +141,8 @@ pub fn evaluate(
         return not_measured("the run has no such cell with a number".into());
     }
     let family = 1.0 - (1.0 - CONFIDENCE) / items.len() as f64;
-    // What all numbers must show is tested at 95 %; what one alone can decide, at the family's
-    // level.
+    // What must hold for every number is tested at 95 %, and what one number can decide at the
+    // level of the family.
     let (inside, outside) = match hypothesis.any {
         false => (CONFIDENCE, family),
         true => (family, CONFIDENCE),

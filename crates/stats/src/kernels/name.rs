@@ -1,7 +1,7 @@
 //! Readable names of kernels, and their classes. Kernels in C++ are named by the Itanium ABI's
-//! mangling, hundreds of characters with all template arguments. Of those the qualified name is
-//! kept, and the first argument where it is a name too (CUTLASS says there which kernel it is).
-//! This is no demangler: a name that isn't understood stays as it is.
+//! mangling, hundreds of characters with all template arguments. Only the qualified name is kept,
+//! and the first template argument where that is a name too, because CUTLASS names the kernel
+//! there. This is no demangler: a name that isn't understood stays as it is.
 //!
 //! A kernel's class is judged by its name alone, which its author chose. Attention in plain matrix
 //! products is counted under matmul, its softmax under attention; a fused kernel counts for the
@@ -103,7 +103,7 @@ pub const RULES: [(&str, Class); 23] = [
     ("mmvq", Class::Matmul),
     ("nvjet", Class::Matmul),         // cuBLAS on Hopper and later
     ("xmma", Class::Matmul),          // cuBLAS: sm80_xmma_gemm_…
-    ("cutlass", Class::Matmul),       // what is no attention of it
+    ("cutlass", Class::Matmul),       // its kernels that are not attention
     ("splitk", Class::Matmul),        // the second pass of a split product
     ("dot_kernel", Class::Matmul),    // cuBLAS: a product with one row
     ("reduce_1block", Class::Matmul), // its second pass

@@ -1,5 +1,5 @@
-//! Tests of the basics against published values, of their edge cases, and of unpaired ratios against
-//! SciPy 1.17.1. `scipy.rs` compares everything else with NumPy and SciPy.
+//! Tests of the basics against published values, of their edge cases, and of unpaired ratios
+//! against SciPy 1.17.1. `scipy.rs` compares everything else with NumPy and SciPy.
 //!
 //! Each constant names its source; those of SciPy came from the call quoted beside them, printed
 //! with `repr`.
