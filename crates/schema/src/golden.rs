@@ -2,8 +2,9 @@
 //! reference predicts. The first is committed; the second is made on this machine, for a model or
 //! for contexts that the first doesn't have.
 //!
-//! A precision may be held against the reference with the target's own weights, as a file of few
-//! bits a weight rounds them: `data/golden/<model>.<weights>.json`, without the file's extension.
+//! For some precisions the reference reads the weights of the target's own file, which are rounded
+//! to few bits. Their golden is `data/golden/<model>.<weights>.json`; `<weights>` is the file's
+//! name without its extension.
 //!
 //! `data/parity.toml`: how far each precision may deviate from the reference.
 
@@ -18,7 +19,7 @@ pub const POSITIONS: usize = 64;
 /// Number of most likely ids kept per position.
 pub const TOP: usize = 32;
 /// Number of positions that the prompts of every golden cover, as far as the model has them. Longer
-/// prompts are asked only where a plan needs contexts as long.
+/// prompts are asked only where a plan has contexts of their length.
 pub const USUAL_POSITIONS: u32 = 1024;
 
 /// The goldens of one model.
@@ -61,7 +62,8 @@ impl GoldenPrompt {
         (self.prompt_ids.len() + self.output_ids.len()) as u32
     }
 
-    /// Whether it is a far prompt, asked only where a plan needs contexts as long.
+    /// Whether the prompt is a long one, which is asked only where a plan has contexts of its
+    /// length.
     pub fn is_long(&self) -> bool {
         self.context_tokens() > USUAL_POSITIONS
     }
@@ -80,8 +82,8 @@ impl GoldenPrompt {
 }
 
 impl Golden {
-    /// Keep the prompts that are asked for contexts of these lengths (tokens): the usual ones, and
-    /// of the far ones those that end where one of these contexts does.
+    /// Keep the prompts for contexts of these lengths (tokens): the usual ones, and those long ones
+    /// that end where one of these contexts ends.
     pub fn for_contexts(mut self, contexts: &[u32]) -> Self {
         let is_asked = |prompt: &GoldenPrompt| {
             !prompt.is_long() || contexts.contains(&prompt.context_tokens())
@@ -90,7 +92,7 @@ impl Golden {
         self
     }
 
-    /// Add the far prompts of another golden of the same weights, where this one has none as long.
+    /// Add those long prompts of another golden of the same weights whose lengths this one lacks.
     pub fn with_long_prompts_of(mut self, other: Golden) -> Self {
         for prompt in other.prompts.into_iter().filter(GoldenPrompt::is_long) {
             if !self.reaches(prompt.context_tokens()) {
@@ -100,7 +102,7 @@ impl Golden {
         self
     }
 
-    /// Whether a prompt ends where a far context of this length (tokens) does.
+    /// Whether a prompt ends where a context of this length (tokens) ends.
     pub fn reaches(&self, context_tokens: u32) -> bool {
         let mut contexts = self.prompts.iter().map(GoldenPrompt::context_tokens);
         contexts.any(|tokens| tokens == context_tokens)
@@ -171,7 +173,8 @@ pub struct Limit {
     /// choose another one of them than a single request does.
     pub batch_tie_nats: f64,
     /// Whether the reference reads the weights of the target's own file, rounded as they are there,
-    /// and not the model's. What the file rounds is then no difference, only what the engine does.
+    /// and not the model's. Then only what the engine does makes a difference, not the rounding in
+    /// the file.
     #[serde(default)]
     pub own_weights: bool,
     /// The measurement that these limits come from.

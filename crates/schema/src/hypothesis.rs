@@ -75,8 +75,8 @@ pub struct Hypothesis {
     /// Whether one cell that agrees is enough; otherwise all must.
     #[serde(default)]
     pub any: bool,
-    /// Whether the way in which runs are made and judged makes it hold: then a confirmation is no
-    /// finding about engines.
+    /// Whether the prediction holds because of how runs are made and judged. Then its confirmation
+    /// says nothing about engines.
     #[serde(default)]
     pub by_construction: bool,
     /// The command whose run would settle it, where it isn't the command of its place.

@@ -14,7 +14,7 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Maturity {
-    /// Date on which all of it was read that names no later one, `YYYY-MM-DD`.
+    /// Date on which the pages of all entries without a later date were read, `YYYY-MM-DD`.
     pub read: String,
     /// The dossier of each engine.
     #[serde(rename = "engine")]

@@ -17,8 +17,8 @@ pub struct Pins {
     /// The Python environment of the engines in Python; its version is Python's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<Pin>,
-    /// The libtorch that programs are linked with, but for those whose entry in the registry names
-    /// another: they report their own version, and its lockfile is among the record's.
+    /// The libtorch that programs are linked with, except those for which the registry names
+    /// another one. These report its version themselves, and its lockfile is among the record's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub libtorch: Option<Pin>,
     /// The CUDA toolkit that programs are compiled with.

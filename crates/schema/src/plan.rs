@@ -30,7 +30,7 @@ pub struct Plan {
     pub threads: u32,
     /// Process launches per target and scenario.
     pub invocations: u32,
-    /// Width of intervals at which no more launches are added; absent: as many launches as planned.
+    /// Width of intervals at which no more blocks are added; absent: as many blocks as planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
     /// Untimed requests at the start of each case.
@@ -256,8 +256,8 @@ impl PlannedScenario {
         self.load == LoadShape::Batch
     }
 
-    /// Whether engines are asked to keep what they computed of earlier prompts. No other scenario
-    /// asks that, so its processes serve no other scenario.
+    /// Whether engines are asked to keep what they computed of earlier prompts. Other scenarios
+    /// don't ask for that, so the processes of this one serve no other.
     pub fn reuses_prompts(&self) -> bool {
         self.axis == Axis::SharedPercent
     }

@@ -9,8 +9,9 @@ use std::path::Path;
 pub const SAMPLES_MIN: u32 = 100;
 /// Least number of invocations of a publishable run.
 pub const INVOCATIONS_MIN: u32 = 5;
-/// Smallest difference that matters, unless the profile says otherwise (percent). A choice: the
-/// placement of data in memory alone made 4 % between two processes of one program.
+/// Smallest difference that matters, unless the profile says otherwise (percent). The value is a
+/// choice: between two processes of one program, the placement of data in memory alone made a
+/// difference of 4 %.
 pub const MATTERS_PERCENT: f64 = 2.0;
 
 /// One profile.

@@ -157,8 +157,8 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// Time when its first work may have begun. The engine may have read the request before the
-    /// harness notes that it has written it.
+    /// Earliest time when work on the request may have begun. The engine may have read the request
+    /// before the harness notes that it has written it.
     pub fn begin_ns(&self) -> u64 {
         self.sent_ns.min(self.received_ns)
     }
@@ -339,8 +339,8 @@ pub struct VerifyRecord {
     pub outliers: Option<Outliers>,
 }
 
-/// A target's answers about the model with outliers, on which shortcuts show that others hide. A
-/// target that fails there without an excuse is `wrong_output`.
+/// A target's answers about the model with outliers, which shows shortcuts that other models hide.
+/// A target that fails there without an excuse is `wrong_output`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outliers {
     /// Model id.
@@ -349,7 +349,8 @@ pub struct Outliers {
     /// log-probabilities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kl_nats: Option<f64>,
-    /// Why failing there isn't held against it; empty: it passed.
+    /// Why failing there, or not being asked there, isn't held against it; empty: nothing had to be
+    /// excused, or nothing excuses it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub excuse: String,
 }

@@ -33,7 +33,7 @@ pub struct Registry {
     /// Target that the harness is calibrated with.
     #[serde(default)]
     pub instrument: Option<Instrument>,
-    /// Targets that are slower by a known share, on which the verdicts are tried.
+    /// Targets that are slower than another by a known share, with which the verdicts are tested.
     #[serde(default, rename = "handicap")]
     pub handicaps: Vec<Handicap>,
     /// Ladders of levels to which libraries' instructions can be limited.
@@ -105,9 +105,9 @@ pub struct Engine {
     pub targets: Vec<TargetEntry>,
 }
 
-/// A program that drives an engine without our adapter. It reads the request that an adapter
-/// answers by hand, and prints one JSON object with `output_tok_per_s` and, unless it starts
-/// somebody else's tool, `output_ids`.
+/// A program that drives an engine without our adapter. It reads the same request as an adapter
+/// that is started by hand, and prints one JSON object with `output_tok_per_s` and, unless it
+/// starts somebody else's tool, `output_ids`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Direct {

@@ -15,9 +15,10 @@ const SPARSE_NS: u64 = 400_000_000;
 
 /// Return those readings of a launch's case that its record keeps; otherwise a request of ten
 /// seconds would be 4 kB of requests and 30 kB of counters. Of each stretch (a turn, or the case
-/// where there are no turns) these are all in the first two seconds, then one in 0.4 s, and the
-/// last. Counters of a processor only grow, so what is left out costs resolution alone; readings
-/// with a gauge (of a GPU, a clock) are all kept. Readings that were kept once are kept again.
+/// where there are no turns) the record keeps all readings in the first two seconds, then one in
+/// 0.4 s, and the last. Counters of a processor only grow, so what is left out costs only
+/// resolution; readings with a gauge (of a GPU, a clock) are all kept. Applied to its own result,
+/// the function keeps everything.
 pub fn kept(readings: Vec<Telemetry>) -> Vec<Telemetry> {
     let mut kept: Vec<Telemetry> = Vec::new();
     let mut began_ns = 0;
@@ -114,8 +115,8 @@ telemetry! {
     gpu_memory_used_bytes: u64,
     /// Number of compute processes on the GPU.
     gpu_processes: u32,
-    /// Number of them that are the engine's. Where it is 0 of several, the driver names processes
-    /// by numbers of another namespace, as it does in containers.
+    /// Number of them that are the engine's. Where it is 0 although there are several, the driver
+    /// names processes by numbers of another namespace, as it does in containers.
     gpu_processes_own: u32,
     /// Share of the driver's last sampling period in which a kernel ran.
     gpu_utilization_percent: f64,

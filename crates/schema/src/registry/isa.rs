@@ -32,8 +32,8 @@ pub struct IsaLadder {
 pub struct IsaLevel {
     /// Value of the environment variable.
     pub value: String,
-    /// CPU flags, as the Linux kernel spells them, that this level does without and the one above
-    /// it does not.
+    /// CPU flags, as the Linux kernel spells them, of the instructions that the level above uses
+    /// and this one doesn't.
     pub without: Vec<String>,
 }
 
@@ -57,8 +57,8 @@ impl IsaLadder {
         from_low.find(|level| level.has_any(flags))
     }
 
-    /// The next level down that takes something from a processor with these flags. `from` is the
-    /// present value; `None` means no limit.
+    /// The next level down that does without instructions which a processor with these flags has.
+    /// `from` is the present value; `None` means no limit.
     pub fn level_below(&self, from: Option<&str>, flags: &[&str]) -> Option<&IsaLevel> {
         let first = match from {
             None => 0,

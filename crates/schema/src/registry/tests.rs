@@ -301,7 +301,7 @@ fn a_target_has_the_format_of_keys_and_values_that_it_declares() {
     let declared: Vec<Option<KvFormat>> = targets.iter().map(|target| target.kv).collect();
     assert_eq!(declared, [Some(KvFormat::F16), None, None]);
     assert!(with("f8").is_err());
-    // A plan of before has no such field, and stays as it was to the byte.
+    // An older plan has no such field, and its JSON must stay the same to the byte.
     let plan = serde_json::to_string(&targets[1]).expect("it is JSON");
     assert!(!plan.contains("kv"), "{plan}");
     let read: Target = serde_json::from_str(&plan).expect("it is a target");
