@@ -145,8 +145,8 @@ pub(crate) fn cargo_output(repo: &Repo, wanted: &CargoBuild, words: &[&str]) -> 
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The output of `cargo tree`: the crates that a program is linked from or that expand its macros, a
-/// line each. `more`: further options.
+/// The output of `cargo tree`: the crates that a program is linked from or that expand its macros,
+/// a line each. `more`: further options.
 pub(crate) fn cargo_tree(repo: &Repo, wanted: &CargoBuild, more: &[&str]) -> Result<String> {
     let mut words = vec!["tree", "--locked", "--edges", "normal", "--prefix", "none"];
     words.extend(["--format", "{p}", "--package", &wanted.package]);

@@ -187,8 +187,8 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// Hold the lock at `path` for as long as the returned file is open, so that no other process writes
-/// the same files.
+/// Hold the lock at `path` for as long as the returned file is open, so that no other process
+/// writes the same files.
 fn alone(path: &Path) -> Result<File, EngineFailure> {
     let held = waiting_lock::hold(path, || {
         eprintln!("Waiting for another build that holds {}", path.display());

@@ -39,7 +39,8 @@ pub fn libtorch_dir() -> Option<PathBuf> {
 }
 
 /// The directory of the unpacked libtorch that the environment names, unless it is of another
-/// version than the PyTorch in these locked requirements. One that doesn't say its version is taken.
+/// version than the PyTorch in these locked requirements. A libtorch that doesn't say its version
+/// is accepted.
 pub fn libtorch_named(repo: &Repo, requirements: &str) -> Option<PathBuf> {
     let lock = std::fs::read_to_string(repo.root.join(requirements)).unwrap_or_default();
     libtorch_dir().filter(|dir| !is_other(dir, &lock))

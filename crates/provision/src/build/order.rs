@@ -92,8 +92,8 @@ impl Job {
     }
 }
 
-/// Sort the jobs: those in `first`, then the cheapest. Programs of the same crates follow each
-/// other, at the price of the most expensive of them.
+/// Sort the jobs: those in `first`, then the cheapest. Programs of the same crates stand together,
+/// at the place of the most expensive of them.
 pub(super) fn order(jobs: Vec<Job>, first: &[String]) -> Vec<Job> {
     let cost = |job: &Job| {
         let kin = jobs.iter().filter(|other| other.is_kin(job));

@@ -170,7 +170,7 @@ pub fn environment(repo: &Repo, name: &str, requirements: &str) -> Result<PathBu
     Environment::new(repo, name, requirements).provide()
 }
 
-/// The directory of that of a shell's environments which was made from these requirements.
+/// The directory of the shell's environment that was made from these requirements.
 fn given(shell: &NixShell, requirements: &Path) -> Result<PathBuf, EngineFailure> {
     let name = &shell.name;
     if shell.venvs.is_empty() {

@@ -1,6 +1,6 @@
-//! The build stage of a command: builds every program once, those of targets and of micro suites, in
-//! the order of `order`. Python downloads run while Cargo compiles. The stage reports what is being
-//! built and how long the rest will take.
+//! The build stage of a command: builds every program once, those of targets and of micro suites,
+//! in the order of `order`. Python downloads run while Cargo compiles. The stage reports what is
+//! being built and how long the rest will take.
 
 use super::order::{self, Job, Owner};
 use super::python::{self, Environment};

@@ -33,8 +33,8 @@ pub fn built_for_another(repo: &Repo, options: &Options) -> Result<Option<ExitCo
     Ok(Some(code.map_or(ExitCode::FAILURE, ExitCode::from)))
 }
 
-/// This command once more, from a build for the CPU `wanted`. It runs in the same directory, because
-/// its arguments may name paths relative to that.
+/// This command once more, from a build for the CPU `wanted`. It runs in the same directory,
+/// because its arguments may name paths relative to that.
 fn again(repo: &Repo, wanted: &str) -> Command {
     let mut command = cargo_command();
     // In release, unlike the harness of a checkout: the user of a bundle doesn't compile it again.

@@ -201,7 +201,7 @@ fn noise_findings(cpu: &Cpu, memory: &Memory, system: &System) -> Vec<Finding> {
             command: command.map(Into::into),
         });
     };
-    // One of the load is this process; a finished build fades from the average within minutes.
+    // This process adds 1 to the load. A finished build fades from the average within minutes.
     let busy = 1.0 + cpu.threads_usable as f64 / 4.0;
     if let Some(load) = system.load_1_min.filter(|&load| load > busy) {
         note(

@@ -93,8 +93,8 @@ impl<'a> Session<'a> {
         Repo::with_revision(file.repo.clone(), RepoType::Model, file.revision.clone())
     }
 
-    /// Explain an error that hf-hub reports of a file. `part` is the partial file, once there can be
-    /// one.
+    /// Explain an error that hf-hub reports of a file. `part` is the partial file, once there can
+    /// be one.
     pub(super) fn explain(&self, why: &ApiError, file: &HubFile, part: Option<&Path>) -> Failure {
         explain(why, &self.endpoint, self.has_token, file, part)
     }

@@ -47,8 +47,8 @@ pub(crate) fn explain(
     match error {
         ApiError::RequestError(error) => match &**error {
             ureq::Error::StatusCode(code) => status(*code, endpoint, has_token, file, &what),
-            // A name that doesn't resolve, a port that refuses and a firewall that forbids mean that
-            // there is no network. Waiting would only delay that message.
+            // A name that doesn't resolve, a port that refuses and a firewall that forbids mean
+            // that there is no network. Waiting would only delay that message.
             ureq::Error::HostNotFound => Failure::last(no_network(endpoint, &what, &error)),
             ureq::Error::Io(io) if is_refused(io) => {
                 Failure::last(no_network(endpoint, &what, &error))

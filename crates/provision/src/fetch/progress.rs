@@ -79,12 +79,12 @@ impl Progress {
         self.bar = Some(bar);
     }
 
-    /// A piece of work over `total_bytes` bytes begins; an earlier one is over.
+    /// Begin a piece of work on `total_bytes` bytes. This ends an earlier one.
     pub fn begin(&mut self, label: &str, total_bytes: u64) {
         self.start(label, total_bytes, BYTES);
     }
 
-    /// This many bytes of it are done since [`Progress::begin`] (not since the last call).
+    /// Report how many of its bytes are done since [`Progress::begin`] (not since the last call).
     pub fn at(&mut self, bytes: u64) {
         self.tell(bytes);
         if let Some(bar) = &self.bar {
@@ -98,7 +98,7 @@ impl Progress {
         }
     }
 
-    /// This share, 0 to 1, of work that isn't counted in bytes is done.
+    /// Report the share, 0 to 1, that is done of work that isn't counted in bytes.
     pub fn fraction(&mut self, label: &str, fraction: f64) {
         if self.label != label {
             self.start(label, STEPS, SHARE);
@@ -110,7 +110,7 @@ impl Progress {
         }
     }
 
-    /// The piece of work is over, whether or not it succeeded.
+    /// End the piece of work, whether or not it succeeded.
     pub fn end(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -131,7 +131,7 @@ impl Progress {
         self.print(|| watch::warn(line));
     }
 
-    /// Print by `print` with the bar out of the way.
+    /// Call `print` while the bar is hidden.
     fn print(&self, print: impl FnOnce()) {
         match &self.bar {
             _ if self.is_silent => {}
