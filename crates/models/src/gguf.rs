@@ -92,8 +92,8 @@ pub fn write(
     Ok(())
 }
 
-/// Writes everything that stands before the model's tensors: the keys, the table of the tensors, and
-/// RoPE's divisors where there are any.
+/// Writes everything that stands before the model's tensors: the keys, the table of the tensors,
+/// and RoPE's divisors where there are any.
 pub(crate) fn write_head(
     spec: &ModelSpec,
     file: ModelFile,

@@ -12,7 +12,7 @@ const PIECE: usize = 1 << 18;
 /// Pieces in memory at a time.
 const PIECES_AT_ONCE: usize = 16;
 
-/// The error with which writing ends where it is not to go on.
+/// Returns an error, which ends the writing, unless `go_on` is true.
 pub fn stop_unless(go_on: bool) -> std::io::Result<()> {
     match go_on {
         true => Ok(()),

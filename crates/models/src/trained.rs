@@ -83,7 +83,7 @@ fn values<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f3
     chunks.iter().map(|chunk| read(*chunk)).collect()
 }
 
-/// A function that writes the row of a number into a slice of its length.
+/// A function that writes the row with this index into a slice of the row's length.
 pub type FillRow<'a> = Box<dyn Fn(usize, &mut [f32]) + Sync + 'a>;
 
 /// The source of a model's weights.

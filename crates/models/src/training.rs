@@ -41,8 +41,9 @@ pub struct Job {
     pub validation_windows: usize,
 }
 
-/// Lengths of windows during a run: (up to this many twentieths of the steps, windows are this many
-/// times shorter than the job's). After the last entry they have the job's length.
+/// Lengths of windows during a run. An entry `(end, shorter)` says that until `end` twentieths of
+/// the steps, windows are `shorter` times shorter than the job's. After the last entry they have
+/// the job's length.
 const WINDOWS: [(usize, usize); 4] = [(2, SHORTER), (14, 8), (16, 4), (18, 2)];
 /// How many times shorter the windows of the first steps are.
 const SHORTER: usize = 16;
@@ -161,8 +162,9 @@ impl Job {
     }
 
     /// Length of the training windows (tokens) of step number `step`, from 1. They begin short
-    /// (Press et al. 2021, "Shortformer") and have the length of a story for most of a run: then a
-    /// name that must be repeated is one of few earlier words, and is learned much sooner.
+    /// (Press et al. 2021, "Shortformer") and have the length of a story for most of a run. In a
+    /// short window few earlier words can be the name that must be repeated, so it is learned much
+    /// sooner.
     pub fn context_at(&self, step: usize) -> usize {
         let at = |(end, _): &&(usize, usize)| step * 20 <= end * self.steps;
         let shorter = WINDOWS.iter().find(at).map_or(1, |(_, shorter)| *shorter);

@@ -48,13 +48,13 @@ const LAYERS_VARIANCE: f64 = 1.5;
 /// mean at the bottom to `1 + DEPTH_RAMP` at the top. An early error is amplified on its way and a
 /// late one is not, so without the ramp a zeroed last layer shows half as clearly as a first one.
 const DEPTH_RAMP: f64 = 0.7;
-/// Standard deviation of the gate before SiLU: bent enough to matter, without outliers in the
-/// product, which would cost an int8 activation block its resolution.
+/// Standard deviation of the gate before SiLU: large enough that SiLU's curve matters, without
+/// outliers in the product, which would cost an int8 activation block its resolution.
 const GATE_STD: f64 = 1.0;
 /// Root mean square of SiLU(gate) · up for that gate and a unit up projection.
 const GATED_RMS: f64 = 0.6;
-/// Root mean square of a head's output for unit values, a mixture of a few tokens. Set low, which
-/// makes attention's contribution the larger: five of the seven mistakes happen there.
+/// Root mean square of a head's output, a mixture of a few tokens, for unit values. It is set low,
+/// which makes attention's contribution larger: five of the seven mistakes happen in attention.
 const MIXED_RMS: f64 = 0.5;
 /// Standard deviation of a query or a key before the norm of its heads, which normalises it: an
 /// engine that leaves the norm out has scores that are far too large.
@@ -67,10 +67,12 @@ const NORM_SPREAD: f32 = 0.2;
 /// the next, and many never turn at all.
 fn score_share(frequency: f64) -> f64 {
     match frequency {
-        // Turn by a good part of a circle at each token: show a position that is one off.
+        // These turn by a good part of a circle at each token, so they show a position that is one
+        // off.
         f if f >= 0.4 => 10.0,
         f if f >= 0.02 => 1.0,
-        // Turn once in some hundred tokens: show a scaling that was dropped in tiny-llama3.
+        // These turn once in some hundred tokens, so they show that tiny-llama3's scaling was
+        // dropped.
         f if f >= 0.0015 => 3.0,
         _ => 0.2,
     }

@@ -150,7 +150,7 @@ impl Reader<'_> {
         Ok(String::from_utf8_lossy(self.bytes(length)?).into_owned())
     }
 
-    /// Pass over a value of this type.
+    /// Skip a value of this type.
     fn skip(&mut self, kind: u32) -> Result<()> {
         match kind {
             STRING => self.string().map(|_| ()),
@@ -171,7 +171,7 @@ impl Reader<'_> {
 const UINT32: u32 = 4;
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
-/// Sizes of the types of values (bytes); `None` for those of other lengths.
+/// Sizes of the types of values (bytes); `None` for types whose values differ in length.
 const SIZES: [Option<usize>; 13] = [
     Some(1),
     Some(1),
