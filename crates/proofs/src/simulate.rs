@@ -44,15 +44,16 @@ const COVERAGE: std::ops::RangeInclusive<f64> = 0.93..=0.97;
 /// The range for a run of one cell that adds blocks until its interval is narrow enough: it stops
 /// where the launches happen to agree. The methodology page states this cost.
 const COVERAGE_ALONE: std::ops::RangeInclusive<f64> = 0.90..=0.97;
-/// The range where A/A pairs enlarge errors: their factor is 1 or more, so it only widens.
+/// The range where A/A pairs enlarge errors. Their factor is 1 or more, so it only widens
+/// intervals.
 const COVERAGE_PAIRS: std::ops::RangeInclusive<f64> = 0.93..=1.0;
-/// The range where each name has a factor of its own: the median of six pairs knows it roughly (by
-/// itself it would cover a normal error in about 90 %), and a run stops where it happens to be
-/// small.
+/// The range where each name has a factor of its own. The median of six pairs estimates the size of
+/// these factors only roughly (by itself it would cover a normal error in about 90 %), and a run
+/// stops where the estimate happens to be small.
 const COVERAGE_NAMED: std::ops::RangeInclusive<f64> = 0.80..=1.0;
 /// Largest share of equal targets that may be called different.
 const FALSE_POSITIVE_MAX: f64 = 0.05;
-/// What a share of false positives is of.
+/// What a false positive is, in words.
 const CALLED_DIFFERENT: &str = "equal targets are called different";
 
 /// What the command line says.

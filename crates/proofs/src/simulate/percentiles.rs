@@ -12,8 +12,9 @@ const PERCENTILES: [u8; 2] = [50, 90];
 /// Smallest coverage of the intervals of medians where no launch is slow. Their error is never
 /// taken for smaller than that of independent samples, so they may cover more than 95 %.
 const MEDIAN_COVERAGE_MIN: f64 = 0.93;
-/// That of a tail's percentiles. The widest intervals, which hold the truth most often, have no end
-/// and are not given: without the widest third, a t interval of five launches covers about 93 %.
+/// Smallest coverage of the intervals of a tail's percentiles. The widest intervals, which hold the
+/// truth most often, are not given, because no sample bounds them: without the widest third, a t
+/// interval of five launches covers about 93 %.
 const TAIL_COVERAGE_MIN: f64 = 0.90;
 
 /// Simulate the percentiles that a page may print, at every size (invocations, requests per

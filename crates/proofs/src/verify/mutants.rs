@@ -25,8 +25,8 @@ use schema::registry::{Registry, Target};
 use schema::scenario::LoadShape;
 use std::process::ExitCode;
 
-/// The model and the context (tokens) at which mutants are tested that are wrong nowhere else: a
-/// model with scaled RoPE, at the longest context of a profile.
+/// The model and the context (tokens) for mutants that are wrong only there: a model with scaled
+/// RoPE, at the longest context of a profile.
 const FAR: (&str, u32) = ("tiny-llama3", 8256);
 
 /// Run the command. Exit status 3 where a mutant passes the gate.
@@ -96,9 +96,9 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether the gate must reject a mutant under a precision's limits. At f32 a mutant's error is that
-/// of the mutation alone, so it must exceed the limits of every precision. At a coarser precision it
-/// has that precision's noise too, and is judged by its limits only.
+/// Whether the gate must reject a mutant under a precision's limits. At f32 a mutant's error is
+/// that of the mutation alone, so it must exceed the limits of every precision. At a coarser
+/// precision it has that precision's noise too, and is judged by its limits only.
 fn is_seen_by(mutant: &Target, precision: &str) -> bool {
     mutant.precision == "f32" || mutant.precision == precision
 }
