@@ -2,18 +2,18 @@
 //! of a run's length share these rules. Pure.
 
 /// Duration of untimed requests (ns) after which more of them would warm up nothing further. In the
-/// published run of 2026-11-23 the second request of an engine whose requests take longer than this
-/// was within 4 % of its timed ones.
+/// published run of 2026-11-23, where the requests of an engine took longer than this, its second
+/// request was within 4 % of its timed ones.
 pub const WARM_NS: u64 = 500_000_000;
 /// Least length of a turn's timed part (ns): disturbances of a machine last longer.
 pub const TURN_NS: u64 = 25_000_000;
 /// Length of the untimed part at the beginning of a turn (ns): untimed requests are made until it
-/// is over, and at least one. In the published run of 2026-11-24 a turn's first timed requests took
-/// 2 to 5 % longer in the mean where they began 2 to 10 ms after the turn (of the fastest target 11
-/// to 17 %); requests after that took 0.997 ± 0.003 of the time of the last of their turn. And
-/// whatever its length, the first whole request of a turn is unlike the others: in two runs of
-/// 2026-11-27, where shorter ones went before it, it took 0.89 to 1.18 times as long, the second
-/// one 0.97 to 1.05 times.
+/// is over, and at least one. In the published run of 2026-11-24, timed requests that began 2 to 10
+/// ms after the turn began took 2 to 5 % longer on average (11 to 17 % for the fastest target).
+/// Later ones took 0.997 ± 0.003 of the time of the last request of their turn. Whatever its
+/// length, the first whole request of a turn differs from the others: in two runs of 2026-11-27,
+/// where shorter ones went before it, it took 0.89 to 1.18 times as long, and the second one 0.97
+/// to 1.05 times.
 pub const WAKE_NS: u64 = 10_000_000;
 /// Most untimed requests at the beginning of a turn.
 pub const WAKE_REQUESTS_MAX: u32 = 5;
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(untimed_in_turns(2.4, 0.1), 4.0);
         // Half a second of requests of 4 ms: 20 turns of 25 ms, and three requests are over 10 ms.
         assert_eq!(untimed_in_turns(0.5, 0.004), 20.0 * 3.0);
-        // Of requests of 0.1 ms, 10 ms would hold a hundred.
+        // A hundred requests of 0.1 ms fit in 10 ms, but at most five are made.
         assert_eq!(untimed_in_turns(0.5, 0.000_1), 20.0 * 5.0);
     }
 }

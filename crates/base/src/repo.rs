@@ -112,8 +112,8 @@ impl Repo {
         self.models_dir.join(model)
     }
 
-    /// `data/golden/<model>.json`: the committed golden of a model; with the weights of another file
-    /// `data/golden/<model>.<weights>.json`.
+    /// `data/golden/<model>.json`: the committed golden of a model; with the weights of another
+    /// file `data/golden/<model>.<weights>.json`.
     pub fn golden_path(&self, model: &str, own_weights: Option<&str>) -> PathBuf {
         let name = golden_name(model, own_weights);
         self.root.join("data/golden").join(name)

@@ -42,14 +42,15 @@ pub fn without_escapes(text: &str) -> String {
     text.chars().filter(is_harmless).collect()
 }
 
-/// Clean a line that a program printed, as [`without_escapes`] does. Of text that it overwrote after a
-/// carriage return only the last version stays.
+/// Clean a line that a program printed, as [`without_escapes`] does. Where the program overwrote
+/// text after a carriage return, only the last version stays.
 pub fn last_printed(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     without_escapes(text.trim_end().rsplit('\r').next().unwrap_or_default())
 }
 
-/// Clean text as [`without_escapes`] does, and put it in one line of at most `chars_max` characters.
+/// Clean text as [`without_escapes`] does, and put it in one line of at most `chars_max`
+/// characters.
 pub fn line(text: &str, chars_max: usize) -> String {
     let plain = without_escapes(text);
     let words: Vec<&str> = plain.split_whitespace().collect();
