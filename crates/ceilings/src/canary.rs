@@ -32,11 +32,11 @@ const BOUNCES: u32 = 200;
 const BOUNCES_MAX: Duration = Duration::from_millis(2);
 /// How often a thread reads the cache line between two reads of the clock.
 const LOOKS: u32 = 1 << 10;
-/// Least time between two looks. Turns follow each other faster than machines change, and so looks
-/// take only a hundredth of the time.
+/// Least time between two looks. Machines change more slowly than turns follow each other, and at
+/// this interval looks take only a hundredth of the time.
 const DUE: Duration = Duration::from_millis(200);
 
-/// The work that is done, with its buffer, and when it was last done.
+/// The known work with its buffer, and when it was last done.
 pub struct Canary {
     threads: usize,
     memory: Buffer,
@@ -66,7 +66,7 @@ impl Canary {
         self.done().is_none_or(|done| done.elapsed() >= DUE)
     }
 
-    /// Do each kind of work once, and return how long it took.
+    /// Do each kind of work, and return how long a repetition of it takes.
     pub fn look(&self) -> CanaryReading {
         let products = |threads| {
             nanoseconds(&parallel::time(threads, REPETITIONS, |_| {
@@ -89,9 +89,9 @@ impl Canary {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Read the next parts of the buffer, each of whose pages is touched beforehand: a hypervisor may
-    /// have taken pages away that nobody used for minutes, and giving them back took 40 times as
-    /// long as reading them.
+    /// Read the next parts of the buffer. Each of their pages is touched beforehand: a hypervisor
+    /// may have taken away pages that nobody used for minutes, and getting them back took 40 times
+    /// as long as reading them.
     fn read_memory(&self) -> Option<u32> {
         let at = self.at.load(Ordering::Relaxed);
         for number in at..=at + REPETITIONS {
@@ -129,7 +129,7 @@ fn nanoseconds(seconds: &[f64]) -> Option<u32> {
 fn bounce() -> Option<u32> {
     let line = AtomicU32::new(0);
     let began = Instant::now();
-    // One thread raises the even numbers, the other the odd ones.
+    // One thread increments the even numbers, the other the odd ones.
     let raise = |number: u32| {
         let mut looks = 0_u32;
         while line.load(Ordering::Acquire) != number {
