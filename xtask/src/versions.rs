@@ -29,7 +29,8 @@ pub const WORKSPACES: [&str; 4] = [
     "engines/lmrs-upstream",
     "engines/tch",
 ];
-/// Files that list the workspaces too: what audits their lockfiles, and what updates them.
+/// Files that list the workspaces too: the workflow that audits their lockfiles, and the
+/// configuration of what updates them.
 const AUDIT: &str = ".github/workflows/audit.yml";
 const DEPENDABOT: &str = ".github/dependabot.yml";
 /// The flake and its parts, without the stand-in for nixpkgs.
@@ -233,8 +234,8 @@ impl Sources {
         Ok(())
     }
 
-    /// Return the version of PyTorch in the requirements of the folder `dir` and in their lock, each
-    /// with the file's name.
+    /// Return the version of PyTorch in the requirements of the folder `dir` and in their lock,
+    /// each with the file's name.
     fn torch(&self, dir: &str) -> Result<[(String, String); 2]> {
         let wants = in_dir(dir, "requirements.in");
         let lock = in_dir(dir, "requirements.lock");

@@ -52,8 +52,8 @@ impl Readme {
     }
 }
 
-/// Run a command, and once more where cells failed: a machine that was busy for a moment holds
-/// answers back (`bad_timing`), and a fault fails again.
+/// Run a command, and run it once more where cells failed. On a machine that was busy for a moment
+/// answers come late (`bad_timing`), but a real fault fails again.
 fn run(repo: &Repo, command: &str) -> Result<()> {
     eprintln!("   $ {command}");
     let began = Instant::now();
@@ -108,8 +108,8 @@ fn commands(markdown: &str) -> Vec<String> {
     commands
 }
 
-/// Return a document's command as it is tested; `None` where it isn't tested, because it would run this
-/// test again or needs something that a machine may lack.
+/// Return a document's command as it is tested; `None` where it isn't tested, because it would run
+/// this test again or needs something that a machine may lack.
 fn as_tested(command: &str) -> Option<String> {
     if command == "cargo xtask test"
         || command.starts_with("nix ")
