@@ -46,8 +46,8 @@ impl GivenUp {
 /// Time between two looks at whether a pause is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A handle to what is asked of one run. Its clones share that: those who ask (the dashboard's
-/// keys, the command line) and those who do the work hold one each.
+/// A handle to what is asked of one run. All clones share one state: whoever asks (the dashboard's
+/// keys, the command line) and whoever does the work each hold a clone.
 #[derive(Clone, Debug, Default)]
 pub struct Control(Arc<Asked>);
 

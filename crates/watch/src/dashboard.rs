@@ -84,7 +84,7 @@ impl Observer for Queue {
 pub fn open(command: &str, control: Control) -> Result<Dashboard, String> {
     let (sender, receiver) = channel();
     let said = Said::default();
-    // First of all, so that nothing is printed while there is no observer.
+    // Set the observer first, so that there is one before anything is printed.
     *super::observer() = Some(Box::new(Queue {
         sender,
         said: Arc::clone(&said),
@@ -115,7 +115,7 @@ fn start(
     let thread = std::thread::Builder::new()
         .name(THREAD.into())
         .spawn(move || {
-            // Even after an error the terminal is given back, for what is printed next.
+            // Give the terminal back even after an error, so that later output is visible.
             let _ = show(terminal, state, &control, &receiver);
             screen::give_back();
         })
@@ -130,7 +130,7 @@ fn start(
 
 impl Dashboard {
     /// Wait until the user has dismissed all alerts of a command that is over, give the terminal
-    /// back, and print again what must not be lost with the picture.
+    /// back, and print again what must stay visible after the dashboard is gone.
     pub fn close(self) {
         let panicked = self.thread.join().is_err();
         screen::give_back();
@@ -207,7 +207,7 @@ fn press(state: &mut State, control: &Control, key: KeyEvent) {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     if is_control && key.code == KeyCode::Char('c') {
         state.wish.quit = true;
-        // The same signal as without a dashboard: a second one ends the process.
+        // Send the same signal as without a dashboard, so that a second one ends the process.
         base::interrupt::signal_group();
         return;
     }

@@ -1,5 +1,5 @@
 //! The user's log of errors, as `protocol::error_log` describes it, for alerts of the harness.
-//! [`path`] takes the build directory, for a variable that asks for a log and names no file.
+//! [`path`] uses the build directory where the variable asks for a log and names no file.
 //!
 //! A panic is an error like any other: it is appended to the user's file and, where the rest of the
 //! process lives on, shown in a dialog. Where it ends the process, the terminal is given back

@@ -2,14 +2,15 @@
 //! earlier ones took. Pure.
 //!
 //! Estimates made beforehand are wrong by much the same factor for all items (a pilot is cold,
-//! another machine compiles faster), and what is done tells that factor. Where little is done the
-//! factor is held near 1, and an item that has run before is mostly estimated by its own launches.
+//! another machine compiles faster), and finished work shows that factor. While little work is
+//! finished the factor is held near 1, and an item that has run before is mostly estimated by its
+//! own launches.
 
-/// Seconds of estimated work by which the factor is held near 1, for launches: a minute of finished
-/// work mostly determines the factor.
+/// Weight of the assumption that the factor is 1, in seconds of estimated work, for launches: after
+/// a minute of finished work, that work mostly determines the factor.
 pub const LAUNCHES_PRIOR_S: f64 = 10.0;
-/// Seconds of estimated work by which the factor is held near 1, for programs that are compiled:
-/// one of them says little of the others.
+/// The same weight for programs that are compiled. It is larger, because the time of one program
+/// says little about the others.
 pub const PROGRAMS_PRIOR_S: f64 = 120.0;
 
 /// What is known of an item's launches.
@@ -223,7 +224,7 @@ mod tests {
             let far = off.filter(|off| *off > 0.2).count();
             assert!(far <= 2, "factor {factor}: {far} of 50 runs are off");
         }
-        // Earlier the estimate can't be corrected: after one launch it still stands.
+        // Within the first minute the error is larger: one launch hardly corrects the estimate.
         assert!((1..=50).all(|seed| worst(2.0, 0.0, 0.0, seed) > 0.3));
     }
 }

@@ -6,7 +6,7 @@
 
 use schema::record::Status;
 
-/// Most meters (values of a sample) of one piece of work.
+/// Maximum number of meters (values of a sample) of one piece of work.
 pub const METERS_MAX: usize = 3;
 
 /// A progress event.

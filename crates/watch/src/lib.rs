@@ -9,7 +9,7 @@
 //!
 //! No event is part of a record, and no number in a record comes from here.
 
-// Everything is printed with its macros.
+// The macros of `base` do all printing.
 #[macro_use]
 extern crate base;
 
@@ -100,7 +100,7 @@ pub fn error(text: impl Into<String>) {
 }
 
 fn alert(severity: Severity, text: String) {
-    // The text may quote a program's output, and no terminal should obey that.
+    // The text may quote a program's output, whose escape sequences must not reach a terminal.
     let text = base::text::without_escapes(&text);
     let alert = Alert { severity, text };
     keep(&alert);

@@ -109,8 +109,7 @@ impl Machine {
         self.last.cpu_ns = None;
     }
 
-    /// Take a reading. After a change of process CPU time begins anew, so the first reading gives
-    /// no rate of it.
+    /// Take a reading. A new process has its own CPU time, so its first reading gives no CPU rate.
     pub fn read(&mut self, now: Reading) {
         let then = self.last;
         let grew = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?).map(|d| d as f64);

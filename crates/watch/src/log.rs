@@ -2,7 +2,7 @@
 //! crate `tracing`. They are shown on stderr as `-v` or `RUST_LOG` asks, and appended, except for
 //! the protocol's lines, to a file beside the run's records.
 //!
-//! Between two requests nothing is logged but at level TRACE, which the file doesn't take.
+//! Between two requests only messages of level TRACE are logged, which the file leaves out.
 
 use super::emit;
 use super::event::{Alert, Event, Severity, Stage};

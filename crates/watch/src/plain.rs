@@ -67,7 +67,7 @@ impl Plain {
         }
         if is_measuring(stage) || stage == Stage::Gate {
             (self.began_ns, self.ended) = (t_ns, 0);
-            // With a small model the gate is over before a line is due.
+            // Delay the first line of the gate: with a small model the gate ends before it is due.
             self.line_ns = (stage == Stage::Gate).then_some(t_ns);
             self.bar = Some(match self.terminal {
                 true => ProgressBar::new(0).with_style(style()),

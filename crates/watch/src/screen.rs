@@ -1,6 +1,6 @@
 //! Takes the terminal and gives it back: raw mode, the alternate screen, and stdout and stderr.
-//! These are redirected into pipes meanwhile, so that whatever is printed (by a library or a child)
-//! ends in the log and not across the picture.
+//! Meanwhile these two streams are redirected into pipes, so that whatever is printed (by a library
+//! or a child) ends in the log and not across the picture.
 //!
 //! Giving back takes no lock and allocates nothing, so that a panic and a signal handler can do it
 //! too. The terminal is taken once in the life of a process.
@@ -170,7 +170,7 @@ fn read(reader: PipeReader, mut each: impl FnMut(String)) {
     let mut line = Vec::new();
     while let Ok(1..) = reader.read_until(b'\n', &mut line) {
         let text = String::from_utf8_lossy(&line);
-        // Of text that a program overwrote, only the last version counts.
+        // Where a program overwrote a line after `\r`, keep only the last version.
         let text = text.trim_end_matches(['\n', '\r']);
         each(text.rsplit('\r').next().unwrap_or_default().to_owned());
         line.clear();

@@ -51,7 +51,7 @@ pub struct State {
     pub left: bool,
     /// Index of the meter that is drawn, modulo the number of meters.
     pub meter: usize,
-    /// First row of the plan that is shown; `None` = the rows around what runs are.
+    /// First row of the plan that is shown; `None` = show the rows around the running item.
     pub plan_top: Option<usize>,
     /// Number of log lines below those that are shown.
     pub log_back: usize,

@@ -24,7 +24,7 @@ struct Leaf {
     item: Item,
     /// Number of launches that ended without being done, or won't be begun.
     gone: u32,
-    /// Time (ns) that the launches took which were done since the item was declared; `launches` is
+    /// Total time (ns) of the launches that were done since the item was declared; `launches` is
     /// their number.
     took_ns: u64,
     launches: u32,

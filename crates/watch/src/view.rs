@@ -1,7 +1,7 @@
 //! The renderer, from [`State`] to a buffer of cells. Pure.
 //!
-//! Shapes tell the same as colours, so that a terminal without colours loses nothing. No number is
-//! drawn that isn't in the state.
+//! Shapes convey everything that colours do, so a terminal without colours loses nothing. No number
+//! is drawn that isn't in the state.
 
 use super::event::{Mark, Severity};
 use super::state::{Running, State};
@@ -288,7 +288,7 @@ fn draw_alert(frame: &mut Frame, state: &State) {
         .lines()
         .map(|line| line.chars().count().div_ceil(inside).max(1))
         .sum();
-    // Words that wrap early sometimes take one more row.
+    // Wrapping at words sometimes takes more rows than this count, so an eighth is added below.
     let rows = rows.min(1000) as u16;
     let height = (rows + rows / 8 + 4).min(screen.height);
     let area = Rect {

@@ -24,8 +24,8 @@ pub fn clock(ns: u64) -> String {
     }
 }
 
-/// Say in words how long the stage still takes (ns) and, where other stages follow, how long all of
-/// them.
+/// Say in words how long this stage still takes and, where other stages follow, how long all of
+/// them take together (ns).
 pub fn eta(stage_ns: Option<u64>, later_ns: u64) -> String {
     match (stage_ns, later_ns) {
         (None, _) => "ETA after the first launch".into(),
