@@ -30,8 +30,8 @@ const TOUCHED_MIN: f64 = 0.8;
 /// A load within this time (ns) before or after a case may affect it too, because the canary's
 /// readings are taken there.
 const EDGE_NS: u64 = 1_000_000_000;
-/// Smallest share of touched cases, and (`FALSE_MAX`) largest share of the others, that may be
-/// flagged.
+/// Smallest share of the touched cases that must be flagged, and (`FALSE_MAX`) largest share of the
+/// untouched ones that may be flagged although nothing slowed them.
 const FLAGGED_MIN: f64 = 0.95;
 const FALSE_MAX: f64 = 0.02;
 /// Requests count as slowed where they take longer than usual by at least this share.
@@ -168,8 +168,9 @@ struct Found {
     barely_touched: Count,
     /// Cases beside which it didn't run.
     untouched: Count,
-    /// Flagged untouched cases that something else did slow: their requests took longer than those
-    /// of any that isn't flagged, and [`LONGER_MIN`] longer than usual.
+    /// Number of flagged untouched cases that something else slowed: their requests took longer
+    /// than in every unflagged repetition of the same case, and longer than the median of these by
+    /// at least [`LONGER_MIN`].
     slowed: u64,
     /// Why each flagged untouched case is flagged.
     causes: Vec<String>,
@@ -298,7 +299,7 @@ mod tests {
             case(110..160, false), // 30 and 10 of 50
             case(200..210, true),
             case(90..139, false), // 39 of 49
-            case(0..100, true),   // it begins as this ends
+            case(0..100, true),   // the load begins as the case ends
             case(200..210, false),
         ];
         assert_eq!(while_measured(&cases[2..], &ran), 2);

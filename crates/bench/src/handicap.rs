@@ -72,8 +72,9 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     })
 }
 
-/// Return the largest difference (percent) that may be treated as too small to matter, where one of
-/// `percent` is to be found: half of what remains after the half-width of an interval.
+/// Return the largest difference (percent) that may count as too small to matter, where a
+/// difference of `percent` is to be found: half of what `percent` leaves after the half-width that
+/// `until` allows.
 fn matters_at_most(percent: f64, until: Option<f64>) -> Result<f64> {
     let left = percent - until.unwrap_or(0.0);
     if left <= 0.0 {
@@ -188,11 +189,11 @@ fn table(findings: &[Finding], handicap: &Handicap) -> String {
 }
 
 /// Say how many blocks would find all differences, given how much these `blocks` vary; `None` where
-/// all are found.
+/// all are found, or where no number of blocks would suffice.
 ///
-/// The interval must lie beyond the smallest difference that `matters` (a ratio). Where its
-/// half-width is two thirds of the distance between the two, it does so in four runs of five. The
-/// half-width is t·s/√k.
+/// The interval must lie beyond the smallest difference that `matters` (a ratio). It does so in
+/// four runs of five if its half-width is 70 % (1.96 of 1.96 + 0.84) of the distance from that
+/// difference to the true one. The half-width is t·s/√k.
 fn enough(findings: &[Finding], handicap: &Handicap, blocks: u32, matters: f64) -> Option<String> {
     let t = stats::ci::t_quantile(0.975, f64::from(blocks) - 1.0)?;
     let missed = findings.iter().filter(|finding| !finding.is_found());

@@ -178,7 +178,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     };
     if let Some(minutes) = options.stop_after {
         let after = Duration::from_secs(60 * u64::from(minutes));
-        // Not earlier, because the message says to resume a run, which must exist.
+        // Set the deadline only now: its message says to resume the run, so the run must exist.
         opened.control.stop_at(began + after);
     }
     let done = to_the_end(repo, &registry, &results, options, &mut opened);

@@ -11,10 +11,11 @@ use std::path::PathBuf;
 
 /// The scenario that trials measure.
 pub(crate) const SCENARIO: &str = "single_request";
-/// Number of blocks, unless the user gives one: on the machine of the published CPU runs 15 found
-/// 10 % in every case and metric, and 5 % in most.
+/// Default number of blocks where the profile is publishable and has fewer. On the machine of the
+/// published CPU runs, 15 blocks found a difference of 10 % in every case and metric, and one of
+/// 5 % in most.
 const BLOCKS: u32 = 15;
-/// Most blocks with `--until`.
+/// Maximum number of blocks with `--until`.
 const BLOCKS_MAX: u32 = 100;
 
 /// The options of a trial, and the directory of its records.

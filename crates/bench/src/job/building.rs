@@ -16,10 +16,10 @@ use schema::registry::{Registry, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use watch::event;
 
-/// Most programs that are listed by name before a run.
+/// Maximum number of programs that are listed by name before a run.
 const NAMES_MAX: usize = 6;
-/// Number of parameters from which any judge but the reference takes long: at 1.2 billion on two
-/// cores, 1.2 s an output where Candle in f32 takes 3 to 4.
+/// Number of parameters from which every judge but the reference takes long. With 1.2 billion
+/// parameters on two cores the reference takes 1.2 s an output, and Candle in f32 takes 3 to 4 s.
 const LARGE_PARAMETERS: u64 = 500_000_000;
 
 /// The programs to be built for a run.
@@ -114,9 +114,10 @@ fn grouped_by_reason<'a>(
 }
 
 /// Return the judges that a run of this plan uses: those whose programs cost nothing more, because
-/// the plan needs them or they were built before. For a large model the reference too, since a
-/// judge that scores a whole output in one pass saves more time than its download takes. Where that
-/// leaves none, the cross-check. Each judge also on a device, where that needs no further build.
+/// the plan needs them or they were built before. A large model gets the reference too, because it
+/// scores a whole output in one pass and so saves more time than its download takes. If this leaves
+/// no judge, the cross-check is used. A judge is also returned for a device, where that needs no
+/// further build.
 fn judges(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Vec<Target>> {
     let planned = plan.targets.iter().map(|t| registry.program_id(t));
     let planned: BTreeSet<Option<String>> = planned.collect();

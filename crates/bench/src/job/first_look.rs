@@ -50,8 +50,9 @@ impl<'a> FirstLook<'a> {
         }))
     }
 
-    /// Measure and render it while the programs in `left` aren't built yet. A failure causes only a
-    /// warning, so that the run goes on; an error is returned only where the user interrupts.
+    /// Measure and render the first look while the programs in `left` aren't built yet. A failure
+    /// causes only a warning, so that the main run goes on; an error is returned only where the
+    /// user interrupts.
     pub(super) fn take(&self, left: &[String]) -> Result<()> {
         let taken = self.measure_and_render(left);
         interrupt::check()?;
@@ -192,7 +193,7 @@ mod tests {
             let own = repo.profile(&look.profile).unwrap();
             assert!(!own.publishable && own.first_look.is_none());
             assert_eq!(own.model, profile.model, "no other model is to be fetched");
-            // A judge of its outputs is there before PyTorch is.
+            // One of its targets can judge outputs, so the first look needn't wait for PyTorch.
             let judges = registry.judges();
             assert!(look.targets.iter().any(|target| judges.contains(target)));
         }

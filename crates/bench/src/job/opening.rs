@@ -85,7 +85,7 @@ pub fn planned(
     plan.until = until(&plan, options)?;
     plan.micro = micro::plan(&profile, &repo.suites()?, &programs, choice)?;
     plan.prompt_seed = prompt_seed(&plan, options)?;
-    // Ids of any moment, machine and parts are as long.
+    // Every stamp, host tag and hash of parts has the same length, so placeholders will do.
     let stamp = "00000000-000000";
     let id = run_id(stamp, &plan.profile, "0000", options.shard);
     check_run_id(&plan.profile, &id)?;

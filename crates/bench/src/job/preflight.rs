@@ -143,7 +143,8 @@ fn access(model: &str, need: &fetch::Need) -> Found {
 
 fn golden(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Found> {
     let model = &plan.model;
-    // Without one with the weights of a file of few bits, only the targets of that file are left out.
+    // Ask only about the model's own golden. Where that for a file of few bits is missing, only the
+    // targets of that file are left out.
     let lacking = goldens::lacking(repo, Subject::model(model), &positions::of_plan(plan))?;
     if lacking.is_nothing() {
         return Ok(Found::Good(format!(

@@ -1,11 +1,11 @@
 //! `--until`: adds blocks until the intervals are narrow enough, or no more blocks are allowed.
 //!
-//! Where targets are compared, their ratios must be known well enough: the verdicts depend on them,
-//! and what affects whole blocks doesn't widen them, as it widens the intervals of times. A cell
-//! that is compared with nothing counts by its own interval.
+//! Where targets are compared, the verdicts depend on their ratios, so the ratios' intervals must
+//! be narrow. What affects a whole block widens the intervals of times but not those of ratios. A
+//! cell that is compared with nothing counts by its own interval.
 //!
-//! A run of one cell stops where its launches happen to agree, so its interval is slightly too
-//! narrow. `cargo xtask simulate` measures by how much.
+//! A run of one cell tends to stop when its launches happen to agree, so its interval is slightly
+//! too narrow. `cargo xtask simulate` measures by how much.
 
 use super::Opened;
 use anyhow::Result;

@@ -12,7 +12,7 @@ use runs::results::Results;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 
-/// Most names of each kind where all kinds are listed.
+/// Maximum number of names of each kind where all kinds are listed.
 const NAMES_MAX: usize = 12;
 
 /// What the command line says.
