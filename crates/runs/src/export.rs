@@ -93,8 +93,8 @@ fn word<'a>(row: &'a Value, column: &str) -> &'a str {
     row[column].as_str().unwrap_or_default()
 }
 
-/// Make a Markdown table. Everything from the records stands as code, so that nothing of it is
-/// markup.
+/// Make a Markdown table. Text from the records is quoted as code, so that nothing in it is taken
+/// for markup.
 fn markdown(rows: &[Value]) -> String {
     const CHARS_MAX: usize = 200;
     let mut text = String::from(

@@ -32,7 +32,7 @@ pub struct Options {
 /// Run `cargo xtask publish`.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let place = Results::new(repo, options.out.as_deref()).find(&options.run)?;
-    // What is being written would be packed half.
+    // Hold the run's lock, so that no run is packed while it is still being written.
     let _held = match place.is_dir() {
         true => Some(exclusive::lock_run(&place)?),
         false => None,

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 /// Exit status where a check fails.
 const REFUSED: u8 = 3;
-/// Most characters of a finding that is printed.
+/// Maximum number of characters of a finding that is printed.
 const FINDING_CHARS_MAX: usize = 600;
 
 /// What the command line says.

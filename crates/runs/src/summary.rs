@@ -16,11 +16,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most scenarios, and most statuses, that get a line.
+/// Maximum number of scenarios, and of statuses, that get a line.
 const LINES_MAX: usize = 8;
-/// Most characters of a line that can be shortened.
+/// Maximum number of characters of a line that can be shortened.
 const WIDTH_MAX: usize = 100;
-/// Most targets of a tie that are listed by name.
+/// Maximum number of targets of a tie that are listed by name.
 const NAMES_MAX: usize = 3;
 
 /// The contents of the summary.
@@ -269,8 +269,8 @@ fn covered_ns(spans: impl Iterator<Item = (u64, u64)>) -> Option<u64> {
 fn leads(scenarios: &[PlannedScenario], analysis: &Analysis, baseline: &str) -> Vec<Lead> {
     let lead = |scenario: &PlannedScenario| {
         let cells = || analysis.cells.iter().filter(|c| c.scenario == scenario.id);
-        // As on the report's first page: the largest of the cases that have the fewest cells over
-        // budget.
+        // Choose the case that the report's first page shows: the largest of those with the fewest
+        // cells over budget.
         let over = |case: &Case| {
             let of_case = cells().filter(|cell| cell.case == case.id);
             of_case.filter(|c| c.status == Status::OverBudget).count()

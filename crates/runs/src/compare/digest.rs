@@ -14,15 +14,16 @@ use stats::tie::apart_at_most;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Most kinds of reason that are listed one by one.
+/// Maximum number of kinds of reason that are listed one by one.
 const GAPS_MAX: usize = 6;
-/// Most lines about differences around the runs.
+/// Maximum number of lines about differences around the runs.
 const AROUND_MAX: usize = 10;
-/// Most characters of one value in those lines.
+/// Maximum number of characters of one value in those lines.
 const VALUE_CHARS_MAX: usize = 48;
-/// Most members of a group that are named.
+/// Maximum number of members of a group that are named.
 const NAMED_MAX: usize = 3;
-/// Most characters of a name in a table, and (`LINE_CHARS`) of a reason or a difference.
+/// Maximum number of characters of a name in a table, and (`LINE_CHARS`) of a reason or a
+/// difference.
 const NAME_CHARS: usize = 100;
 pub(super) const LINE_CHARS: usize = 200;
 
@@ -91,8 +92,8 @@ pub(super) fn shown(changes: &[Change], all: bool) -> Vec<&Change> {
     changed
 }
 
-/// Return the table row of a cell. `quote` puts what comes from a record into the table, in so many
-/// characters; `colon` stands between the verdict and why the cell can't be compared.
+/// Return the table row of a cell. `quote` makes text from a record safe to show, and cuts it to a
+/// number of characters; `colon` stands between the verdict and why the cell can't be compared.
 pub(super) fn row(change: &Change, quote: fn(&str, usize) -> String, colon: &str) -> [String; 8] {
     let unit = change.metric.map_or(Unit::Plain, Unit::from_metric);
     let value = |value: Option<f64>| value.map_or(fmt::NONE.into(), |v| fmt::quantity(unit, v));

@@ -2,7 +2,8 @@
 //!
 //! On a terminal the verdict comes first, and where nothing changed everything fits on one screen.
 //! A comment on GitHub holds 65 536 characters, so rows that don't fit are left out and counted.
-//! Text from a record is quoted as markdown_code, so that nothing in it is taken for markup.
+//! Text from a record is quoted as code (`markdown_code`), so that nothing in it is taken for
+//! markup.
 //!
 //! The fields of the JSON are stable, because scripts depend on them.
 
@@ -56,7 +57,7 @@ pub(super) fn text(comparison: &Comparison, all: bool) -> String {
     text
 }
 
-/// Most bytes of the whole comment.
+/// Maximum size of the whole comment (bytes).
 const BYTES_MAX: usize = 59_000;
 /// Bytes reserved for the line that counts the rows left out.
 const LINE_BYTES: usize = 200;

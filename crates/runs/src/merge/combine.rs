@@ -45,7 +45,7 @@ fn one_verify(records: Vec<(String, VerifyRecord)>) -> Option<VerifyRecord> {
     let records = records.into_iter().map(|(_, record)| record);
     records.reduce(|a, b| VerifyRecord {
         verified_positions: a.verified_positions.min(b.verified_positions),
-        // A scope other than log-probabilities is the weaker of two.
+        // Where the scopes differ, keep the weaker one: "logits" is the stronger.
         scope: if a.scope == "logits" {
             b.scope
         } else {

@@ -179,8 +179,8 @@ fn common(runs: &[&Run]) -> Provenance {
     };
     let mut facts = shared(|p| &p.facts);
     facts.extend(ceilings(&all));
-    // Each part finds out anew what adopting an engine costs, and a part that built something knows
-    // more: the last part that states a cost wins.
+    // A part records the costs of adopting the engines that it knows of, and it knows more of those
+    // that it built. Where several parts state a cost, the last one counts.
     let adoption = all.iter().flat_map(|p| p.adoption.clone()).collect();
     Provenance {
         git_revision: all[0].git_revision.clone(),

@@ -27,7 +27,7 @@ const DATA: [&str; 5] = [
     "data/scenarios",
     "data/scenarios/micro",
 ];
-/// The directory that has one of each model that is trained here.
+/// The directory whose subdirectories are the models that are trained here.
 const MODELS: &str = "data/models";
 /// The registries that the site shows.
 const REGISTRIES: [&str; 2] = ["engines/engines.toml", "engines/micro.toml"];

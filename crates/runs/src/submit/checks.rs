@@ -17,9 +17,9 @@ use std::collections::BTreeSet;
 /// Largest size of a packed run (bytes). The five scenarios of `cpu-full`, the largest profile, take
 /// 8.5 MB, nearly all of it stamps of tokens; its other scenarios and the micro suites come on top.
 pub(super) const BYTES_MAX: u64 = 12_000_000;
-/// Most cells, and most targets, that a finding lists by name.
+/// Maximum number of cells, and of targets, that a finding lists by name.
 const NAMES_MAX: usize = 3;
-/// Most characters of a reason that a finding quotes.
+/// Maximum number of characters of a reason that a finding quotes.
 const REASON_CHARS_MAX: usize = 120;
 
 /// One check and its result.
@@ -172,8 +172,8 @@ fn gate(run: &Run) -> Result<String, String> {
 }
 
 /// Check that the reference has judged every timed output. The verdicts don't matter here: a
-/// rejected output already withdraws its cell. What was timed of a case that didn't come to its end
-/// is in no cell.
+/// rejected output already withdraws its cell. Timed requests of a launch that didn't complete
+/// their case belong to no cell.
 fn outputs(run: &Run) -> Result<String, String> {
     let mut cells = BTreeSet::new();
     for log in &run.launches {

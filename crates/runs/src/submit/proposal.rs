@@ -1,5 +1,5 @@
 //! The pull request that proposes a run: its branch, its text, and the commands that its author
-//! runs. Text from a record is quoted as markdown_code, in which nothing is markup.
+//! runs. Text from a record is quoted as code (`markdown_code`), so that nothing in it is markup.
 
 use super::checks::Check;
 use crate::summary::{Places, Summary};
@@ -9,7 +9,7 @@ use schema::run::Run;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Most characters of a value in a table.
+/// Maximum number of characters of a value in a table.
 const CHARS_MAX: usize = 200;
 /// The machine's facts that the text shows, each with the label that it has there.
 const FACTS: [(&str, &str); 6] = [

@@ -173,7 +173,7 @@ fn each_fault_fails_its_own_check_and_says_what_to_do() {
             "check.jsonl: t s/p10: outputs that the reference has not judged",
         ),
         (
-            // As of a block that was measured after the outputs were judged.
+            // Add a request, as if a block was measured after the outputs were judged.
             |run, _| run.launches[0].requests.push(request(false)),
             "outputs",
             "--resume 2026",
