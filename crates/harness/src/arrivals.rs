@@ -28,14 +28,14 @@ impl Counts {
     }
 }
 
-/// Gaps before each request at a rate of one, in the mean exactly 1 over the timed ones.
+/// Gaps before each request at a rate of 1; their mean over the timed requests is exactly 1.
 ///
-/// Poisson: exponential gaps, of which the timed ones are scaled to their number. That
-/// is a Poisson process given that its last timed arrival falls where it is due on
-/// average (given the n-th arrival, the earlier ones are distributed like sorted
-/// uniforms: Ross, *Introduction to Probability Models*, 5.3). Rejected: unscaled
-/// gaps, whose realised rate is off by 1/√n, 22 % with 20 requests, so that a case
-/// called 50 % would offer anything from 30 to 70 %.
+/// A Poisson load has exponential gaps, of which the timed ones are scaled so that their sum is
+/// their number. The result is a Poisson process whose last timed arrival is known to fall where it
+/// is due on average (given the n-th arrival, the earlier ones are distributed like sorted
+/// uniforms: Ross, *Introduction to Probability Models*, 5.3). Rejected: unscaled gaps, whose
+/// realised rate is off by 1/√n, 22 % with 20 requests, so that a case called 50 % would offer
+/// anything from 30 to 70 %.
 pub fn unit_gaps(load: LoadShape, seed: u64, name: &str, counts: Counts) -> Vec<f64> {
     if load != LoadShape::Poisson {
         return vec![1.0; counts.all()];

@@ -81,7 +81,8 @@ pub fn share_out(plan: &Plan, pilots: &[Pilot], budget_s: f64, baseline: &str) -
     (Some(best.0), best.1)
 }
 
-/// Halvings in the search for the raised share: of an hour, to a thousandth of a second.
+/// Number of halvings in the search for the raised share: an hour is narrowed to a thousandth of a
+/// second.
 const RAISES: u32 = 22;
 
 /// Time that a target's cells take (s), without those in `over`; 0 where the pilot has no rounds.
@@ -170,10 +171,11 @@ fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) ->
         }
         LoadShape::Serial => warm_ups(warmup, round_s),
         LoadShape::ClosedLoop if case.concurrency == 1 => warm_ups(warmup.max(1), round_s),
-        // Warm-up before, and fillers that hold up the load until the end.
+        // Untimed: the warm-up before, and the fillers that hold up the load until the end.
         LoadShape::ClosedLoop => f64::from(warmup).max(users) + users,
         LoadShape::Batch => users,
-        // All users at once before, arrivals that warm up, and fillers that hold up the load.
+        // Untimed: all users at once before the arrivals, the arrivals that warm up, and the
+        // fillers that hold up the load.
         LoadShape::Poisson | LoadShape::ConstantRate => 2.0 * users + f64::from(warmup),
     };
     timed_s + untimed / users * round_s

@@ -16,7 +16,7 @@ pub fn facts(model_dir: &Path) -> BTreeMap<String, String> {
 }
 
 fn of_config(config: &Value) -> Option<BTreeMap<String, String>> {
-    // All have a gated feed-forward, grouped-query attention and no experts.
+    // Models of these types have a gated feed-forward, grouped-query attention and no experts.
     let known = ["llama", "mistral", "phi3", "qwen3"];
     if !known.contains(&config["model_type"].as_str()?) {
         return None;

@@ -242,7 +242,7 @@ fn order(
         for scenario in scenario_order {
             let mut cases: Vec<String> = scenario.measured_cases().map(|c| c.id.clone()).collect();
             random.shuffle(&mut cases);
-            // A process has one peak of memory, so there each case gets a process.
+            // A process has one peak of memory, so such a scenario has a launch for each case.
             let groups: Vec<Vec<String>> = match scenario.needs_fresh_process() {
                 true => cases.into_iter().map(|case| vec![case]).collect(),
                 false if cases.is_empty() => Vec::new(),

@@ -59,8 +59,8 @@ impl Prompts {
     }
 
     /// `count` prompts of `length` tokens, beginning with the model's BOS token where it has one
-    /// and there is room. Sets of prompts that must not share any differ in `purpose`, which is
-    /// `scenario/case` for those of a case, or in `stream`.
+    /// and there is room. Sets of prompts that are to differ need a different `purpose` (for a
+    /// case, `scenario/case`) or a different `stream`.
     pub fn take(
         &self,
         purpose: &str,

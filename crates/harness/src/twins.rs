@@ -19,10 +19,10 @@ use schema::plan::{Launch, Plan};
 /// Constant that separates the twins' random numbers from the plan's, which have the same seed.
 const STREAM: u64 = 0x7477_696e_735f_6161;
 
-/// Choose the fastest target, and of the third around the median pace (of an even number the slower
-/// of the middle two) the one that loads fastest. Pace is the geometric mean of a target's rounds,
-/// each shape counting alike. One twin where there is one target, none where no pilot succeeded.
-/// Their cost is filled in once the time is shared out.
+/// Choose two targets: the fastest, and the one that loads fastest among the third of the targets
+/// around the median pace (of an even number, around the slower of the middle two). Pace is the
+/// geometric mean of a target's rounds, each shape counting alike. One twin where there is one
+/// target, none where no pilot succeeded. Their cost is filled in once the time is shared out.
 pub fn choose(pilots: &[Pilot]) -> Vec<Twin> {
     let mut paces: Vec<(&Pilot, f64)> = pilots
         .iter()

@@ -43,7 +43,8 @@ impl Named {
         ))
     }
 
-    /// Put into `all` why nothing is to be compiled for `id`, if so; returns whether it is.
+    /// If nothing is to be compiled for `id`, insert the reason into `all` under `key`; returns
+    /// whether it was inserted.
     pub fn keep_lacking<K: Ord>(
         &self,
         all: &mut BTreeMap<K, EngineFailure>,

@@ -102,7 +102,7 @@ struct PhysicalDeviceProperties {
     versions_and_ids: [u32; 4],
     kind: u32,
     name: [c_char; 256],
-    /// Limits and other fields, 548 bytes of them in Vulkan's headers.
+    /// Limits and other fields: 548 bytes in Vulkan's headers, and some room to spare.
     rest: [u64; 96],
 }
 

@@ -39,7 +39,7 @@ pub(super) fn event_before<E: DeserializeOwned>(
             return Err(EngineFailure::given_up(why));
         }
         let soon = Instant::now() + Duration::from_millis(200);
-        // The pipe of a process that is gone closes, so that this last read takes no time.
+        // Once the process has ended its pipe closes, so the last read may ignore the deadline.
         let step = if is_gone { soon } else { deadline.min(soon) };
         match process.read(step) {
             Some(Output::Line { read_ns, bytes }) => {

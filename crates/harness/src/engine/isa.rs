@@ -77,7 +77,7 @@ impl Isa {
 /// The ladder and level for a program that is built by `how`; `None` where no ladder applies.
 pub fn of_build(repo: &Repo, registry: &Registry, how: &Build) -> Option<Isa> {
     let requirements = match how {
-        // Whoever installs requirements reports those that can't be read.
+        // A file that can't be read is reported when the requirements are installed.
         Build::Python { requirements, .. } => {
             std::fs::read_to_string(repo.root.join(requirements)).unwrap_or_default()
         }

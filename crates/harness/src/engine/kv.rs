@@ -1,5 +1,5 @@
 //! Checks the number format of keys and values that a target declares against the size of the cache
-//! that its engine reports. Engines whose number is wrong too aren't seen here.
+//! that its engine reports. It can't notice an engine that also reports a wrong size.
 
 use super::EngineFailure;
 use crate::model_work;
@@ -35,7 +35,8 @@ pub(crate) fn check(
     }
 }
 
-/// Whether a target keeps keys and values in 8 bits, as it declares or its engine reports.
+/// Whether a target keeps keys and values in 8 bits: as it declares, or where it declares no
+/// format, by the size that its engine reports.
 pub(crate) fn keeps_8_bits(target: &Target, model_dir: &Path, loaded: &Loaded) -> bool {
     let bits = || kv_bits(&model_work::facts(model_dir), loaded.kv_bytes_per_token);
     match target.kv {

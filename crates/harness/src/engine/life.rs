@@ -14,8 +14,8 @@ const EXIT_PATIENCE: Duration = Duration::from_secs(60);
 
 impl Process {
     /// Start `program` and let `handshake` talk to it; returns the process with what that returned.
-    /// That it can't be started is an engine's failure like any other; where the handshake fails, it
-    /// is killed. Through `control` the user can give up waiting for it.
+    /// A program that can't be started is an engine's failure like any other. Where the handshake
+    /// fails, the process is killed. Through `control` the user can give up waiting for it.
     pub(crate) fn open<T>(
         program: &Program,
         control: &Control,

@@ -70,7 +70,7 @@ fn passes(name: &str, of_engine: &[String]) -> bool {
         return true;
     }
     if name == "RUST_LOG" {
-        return false; // it is the harness that is asked to tell more: an engine's words take time
+        return false; // it is meant for the harness; logging would cost an engine time
     }
     let begins = of_engine.iter().filter_map(|own| own.strip_suffix('*'));
     let mut begins = begins.chain(PREFIXES).filter(|prefix| !prefix.is_empty());

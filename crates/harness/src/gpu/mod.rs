@@ -44,8 +44,8 @@ pub enum Counter {
     SmClock,
     /// NVML's bit mask of the reasons why clocks are held down.
     ThrottleReasons,
-    /// How busy its units were since the question was asked before (GPM): the first time there is
-    /// nothing to compare with, and the answer is empty.
+    /// How busy its units were since this was last asked (GPM). The first answer is empty, because
+    /// there is no earlier reading to compare with.
     Activity,
     /// Clock of the memory.
     MemoryClock,

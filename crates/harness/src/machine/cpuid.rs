@@ -1,5 +1,5 @@
 //! Reads from CPUID which vector extensions an x86 processor advertises, and which of them can't be
-//! used, because CPUID leaves out what a program needs to know for that.
+//! used, because CPUID doesn't describe what a program must know to use them.
 //!
 //! Judging a snapshot is pure. No instruction is tried here; `provision::doctor` does that.
 

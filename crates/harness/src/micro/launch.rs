@@ -35,9 +35,9 @@ pub(super) struct Wanted<'a> {
     pub(super) may_lower: bool,
 }
 
-/// Make the launch; returns its whole record, and the program to start next, limited to fewer
-/// instructions, where this one died of an illegal instruction before anything was measured. `Err`
-/// only where the record can't be written.
+/// Make the launch and return its whole record. If the program died of an illegal instruction
+/// before anything was measured, also return the program to start next, limited to fewer
+/// instructions. `Err` only where the record can't be written.
 pub(super) fn launch(
     context: &Context,
     wanted: &Wanted,

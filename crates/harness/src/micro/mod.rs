@@ -2,8 +2,8 @@
 //!
 //! `plan` decides which launches there are (pure), `programs` builds, `session` speaks the
 //! protocol, `output` judges the output of a call, `told` reports progress, `launch` runs one
-//! process from start to end. This module has the order: all launches that aren't on disk yet,
-//! block by block. Deliberately not here: statistics (`stats::micro`).
+//! process from start to end. This module makes all launches that aren't on disk yet, block by
+//! block. Deliberately not here: statistics (`stats::micro`).
 
 mod launch;
 mod output;
@@ -49,18 +49,20 @@ pub(crate) struct Context<'a> {
 /// The state of the run's cells so far.
 #[derive(Default)]
 struct Known {
-    /// The cells that failed: not tried again in this run, because a cell needs every launch. A
-    /// cell of a twin is its own: its loss costs the A/A pair, and not the baseline.
+    /// The cells that failed. They are not tried again in this run, because a cell needs every
+    /// launch. A twin's cell counts separately: losing it costs the A/A pair, not the baseline's
+    /// cell.
     lost: BTreeSet<CellKey>,
     /// The cells that were measured at least once, so that no first estimate of their time is
     /// needed; a twin's cells count as its original's.
     measured: BTreeSet<CellKey>,
-    /// Programs limited to fewer instructions after they died of one, by suite and variant.
+    /// Programs that died of an illegal instruction and are now limited to fewer, by suite and
+    /// variant.
     lower: BTreeMap<(String, String), Program>,
 }
 
 impl Known {
-    /// Take what a launch found.
+    /// Note which cells a launch lost and which it measured.
     fn take(&mut self, log: &MicroLog) {
         let failed = log.failed.iter();
         self.lost
@@ -151,7 +153,7 @@ pub fn of_run(
 
 /// Time that the micro suites should take (s), without the launches in `logs`.
 pub fn expected_s(plan: &Plan, logs: &[MicroLog], is_ours: impl Fn(u32) -> bool) -> f64 {
-    // One that was interrupted has an end too, and is made again.
+    // A launch that was interrupted has an end too, but is made again.
     let is_done = |launch: &MicroLaunch| {
         let of = logs.iter().filter(|log| is_of(log, launch));
         let mut ends = of.filter_map(|log| log.end.as_ref());

@@ -147,9 +147,9 @@ fn backends<'a>(profile: &'a Profile, sizes: &'a MicroSizes) -> &'a [String] {
     }
 }
 
-/// The variants on `backends`, and of the engines named on the command line; a variant named in
-/// full is taken whatever its backend, as a target is. The baseline is added, whatever its backend,
-/// because every ratio needs it. Empty where no variant is wanted.
+/// The variants on one of `backends`; where the command line names engines, only those of these
+/// engines. A variant named in full is taken whatever its backend, as a target is. The baseline is
+/// added, whatever its backend, because every ratio needs it. Empty where no variant is wanted.
 fn variants(backends: &[String], contenders: &SuiteVariants, choice: &Choice) -> Vec<Variant> {
     let wanted = |variant: &&Variant| {
         let usual = backends.contains(&variant.backend);

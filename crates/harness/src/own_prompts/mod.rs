@@ -50,7 +50,7 @@ struct Encoder<'a> {
 impl<'a> Encoder<'a> {
     fn open(dir: &'a Path, model: &'a str) -> Result<Self> {
         let mut tokenizer = tokenizer(dir)?;
-        // Some tokenizers are saved with both on, but a prompt must keep its length.
+        // Some tokenizers are saved with padding and truncation, but a prompt must keep its length.
         tokenizer.with_padding(None);
         let off = tokenizer.with_truncation(None).map(drop);
         off.map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
@@ -140,7 +140,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// What is wrong: one line of the file, or the model, whichever line is encoded.
+/// What is at fault: one line of the file, or the model, so that no line is to be named.
 enum Wrong {
     Line(String),
     Model(String),

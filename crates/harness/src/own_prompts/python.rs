@@ -44,7 +44,7 @@ fn of_string(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Er
         let arg = args.get(index).and_then(Value::as_str);
         arg.ok_or_else(|| invalid(format!("{name}() wants a string as argument {}", index + 1)))
     };
-    // The text, where no more arguments are given than are implemented.
+    // The text, unless the call has more than the `most` arguments that are implemented.
     let takes = |most: usize| -> Result<&str, Error> {
         match args.len() <= most {
             true => Ok(text),
@@ -54,7 +54,7 @@ fn of_string(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Er
             ))),
         }
     };
-    // How often at most; a negative number means every time.
+    // The maximum number of times; a negative number means that there is no limit.
     let times = |index: usize| -> Result<usize, Error> {
         match args.get(index) {
             None => Ok(usize::MAX),
@@ -73,7 +73,7 @@ fn of_string(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Er
     };
     let begins = |is: fn(&str, &str) -> bool| -> Result<Value, Error> {
         let text = takes(1)?;
-        // A tuple means any of its elements.
+        // With a tuple, one matching element is enough.
         let all: Vec<Value> = match args.first().map(Value::kind) {
             Some(ValueKind::Seq) => args[0].try_iter()?.collect(),
             _ => vec![Value::from(string(0)?)],

@@ -1,8 +1,9 @@
-//! Cases that offer the same load are measured once: a closed loop of one user sends one request at
-//! a time, and eight in flight are eight users, in whichever scenario. Pure.
+//! Cases of different scenarios that offer the same load are measured once. For example, a closed
+//! loop of one user is the same load as one request at a time. Pure.
 //!
-//! The records of the case that is measured serve the others too; it is made as long as the longest
-//! of them asks for. Each scenario still reports its own metrics of them.
+//! The other cases use the records of the one that is measured, which has as many requests and
+//! lasts as long as any of them asks for. Each scenario still computes its own metrics from these
+//! records.
 
 use schema::plan::{Case, PlannedScenario};
 use schema::scenario::{LoadShape, PromptSource};
@@ -64,7 +65,7 @@ fn share_one(scenarios: &mut [PlannedScenario], source: usize, other: usize, at:
 
 /// Users, prompt and output length of a closed loop; `None` for other loads, which are not shared:
 /// a batch starts together in a fresh process, an open loop has its own arrivals, own prompts have
-/// several lengths, and where prompts are cached even one that shares nothing is another load.
+/// several lengths, and with a prefix cache even prompts that share nothing are another load.
 fn load(scenario: &PlannedScenario, case: &Case) -> Option<(u32, u32, u32)> {
     if scenario.prompts == PromptSource::Own || scenario.reuses_prompts() {
         return None;

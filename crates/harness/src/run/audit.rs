@@ -50,7 +50,7 @@ struct Seen {
     watched_ns: u64,
     /// CPU time of the thread that looks, in that time.
     cpu_ns: u64,
-    /// The number of commits before the case; `entries` are those from there on, in order.
+    /// The number of commits before the case began; `entries` holds the later ones, in order.
     begin: u64,
     entries: Vec<Entry>,
     /// Whether commits were overwritten before they were read; then nothing can be concluded.
@@ -173,8 +173,8 @@ impl Seen {
         });
     }
 
-    /// Copy the commits before number `end`, which the engine writes: it is believed only where it
-    /// can be true.
+    /// Copy the commits before number `end`. The engine writes this number, so one that is
+    /// impossible counts as lost commits.
     fn copy(&mut self, ring: &Ring, end: u64) {
         let next = self.begin + self.entries.len() as u64;
         if self.is_lost || end < next || end - next > ENTRIES {
@@ -220,7 +220,7 @@ impl Seen {
             ] = [0; 4];
             for claim in &open {
                 let there = committed.get(&claim.id).copied().unwrap_or(0);
-                // What the stamps claim for the look's begin and for its end.
+                // How many tokens the stamps claim at the begin and at the end of the look.
                 let at_begin = claim.stamped(look.before_ns, in_pieces);
                 let at_end = claim.stamped(look.after_ns, in_pieces);
                 first_early += at_begin.min(1).saturating_sub(there.min(1));
@@ -249,7 +249,8 @@ impl Seen {
         found
     }
 
-    /// Count the commits that aren't their request's next, or whose token isn't the answer's.
+    /// Count the commits that are out of order within their request, or whose token is not the
+    /// answer's.
     fn contradicted(&self, claims: &[RequestRecord], in_pieces: bool) -> u64 {
         let by_request: HashMap<u64, &RequestRecord> =
             claims.iter().map(|claim| (claim.id, claim)).collect();

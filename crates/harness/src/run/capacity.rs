@@ -21,8 +21,8 @@ use schema::scenario::LoadShape;
 use stats::window::steady;
 use std::time::Duration;
 
-/// Measure every capacity that the plan's open loops need and `known` lacks, but for cells that the
-/// budget leaves out; returns all of them.
+/// Measure every capacity that the plan's open loops need and `known` lacks, except for cells that
+/// the budget leaves out; returns all of them.
 pub fn run(stage: &Stage, budget: Option<&Budget>, known: Vec<Capacity>) -> Result<Vec<Capacity>> {
     let mut all = known;
     let mut file = None;

@@ -93,7 +93,8 @@ pub fn check(
         let model_dir = judge.map(|judge| own_weights::model_dir(judge.repo, subject));
         let model_dir = match model_dir.transpose() {
             Ok(model_dir) => model_dir,
-            // The others can be judged, and these when the run is resumed.
+            // Outputs judged with other weights can still be judged; these can when the run is
+            // resumed.
             Err(error) if own.is_some() => {
                 base::interrupt::check()?;
                 let weights = own.unwrap_or_default();
@@ -179,7 +180,8 @@ impl Judging<'_> {
                         progress.show(asker.answered(), cell);
                     }
                 }
-                // What an earlier judge found stays known: a wrong output is no unchecked one.
+                // Keep what an earlier judge found: an output that it rejected must not become
+                // unchecked.
                 None => {
                     let all = cell.requests.len() as u64;
                     record.unchecked += all.saturating_sub(record.outputs());
@@ -198,8 +200,8 @@ impl Judging<'_> {
     }
 }
 
-/// Begin the record of a cell, to which its outputs are still to be added. Without a reference it
-/// goes on from the earlier one.
+/// Begin the record of a cell, to which its outputs are still to be added. Without a reference,
+/// continue the cell's earlier record.
 fn begun(cell: &OpenCell, asker: Option<&Asker>, tie_width_nats: f64) -> CheckRecord {
     if let (None, Some(earlier)) = (asker, cell.earlier) {
         let method = match earlier.method.ends_with(NO_REFERENCE) {

@@ -40,7 +40,7 @@ pub struct Context<'a> {
     pub stage: &'a Stage<'a>,
     /// The measured capacities, which scale the open loops.
     pub capacities: &'a [Capacity],
-    /// Whether the process serves another launch after this one, and so isn't closed.
+    /// Whether the process stays for another launch after this one, and so isn't closed.
     pub stays: bool,
     /// The engine's program.
     pub program: &'a Program,

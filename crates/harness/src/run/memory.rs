@@ -74,7 +74,7 @@ mod tests {
     fn what_it_may_need_must_fit_twice() {
         assert!(fits(Some(10 * GIB), Some(GIB), None));
         assert!(!fits(Some(10 * GIB - 2), Some(GIB), None));
-        // Small weights, but a process beside it shows how much memory a runtime takes.
+        // The weights are small, but a process beside shows how much memory a runtime takes.
         assert!(fits(Some(2 * GIB), Some(1 << 20), Some(GIB)));
         assert!(!fits(Some(2 * GIB - 2), Some(1 << 20), Some(GIB)));
         assert!(!fits(None, Some(0), None));

@@ -168,7 +168,7 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
         }
         let running = Running::begin(context, item, resident)?;
         if running.was_skipped() {
-            context.stage.control.skippable(); // others may go on
+            context.stage.control.skippable(); // for the other launches
         }
         if left.len() > 1 {
             running.pause();

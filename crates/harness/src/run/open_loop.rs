@@ -23,8 +23,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The maximum number of requests in flight. Lines of short prompts fit in the widened pipe, so that
-/// an engine that stops reading holds up nobody; where longer ones don't, killing it frees the sender.
+/// The maximum number of requests in flight. So many lines of short prompts fit the enlarged pipe,
+/// so an engine that stops reading doesn't block the sender. Longer lines may not fit: then killing
+/// the engine frees the sender.
 pub const IN_FLIGHT_MAX: usize = 1024;
 /// The sender spins for the last part of a wait (ns), because a sleep may end this late.
 const SPIN_NS: u64 = 100_000;
@@ -203,7 +204,7 @@ fn send_all(input: &mut Input, queue: &[Scheduled], shared: &Shared) {
         shared.begun.store(index + 1, Ordering::Release);
         match input.write(&request.line) {
             Ok(sent_ns) => shared.sent_ns[index].store(sent_ns, Ordering::Release),
-            // It died, and its output says how; or it doesn't read any more.
+            // The engine died or closed its stdin; its output says how.
             Err(_) => {
                 shared.begun.store(index, Ordering::Release);
                 return;

@@ -68,9 +68,9 @@ pub fn planned(run: &Run, logs: &[LaunchLog]) -> Vec<Planned> {
         .collect()
 }
 
-/// What has become of a launch. A case is done if its `case_end` is on disk. A launch that failed
-/// through the engine's own fault is not tried again: its failure is the result. One that was
-/// interrupted, or whose harness was killed, is tried again.
+/// What has become of a launch. A case is done if its `case_end` is on disk. Once a launch has
+/// failed, no launch of its target and scenario is made any more: the failure is the result. A
+/// launch that was interrupted, or whose harness was killed, is tried again.
 fn state(run: &Run, logs: &[LaunchLog], launch: &Launch) -> State {
     let of_item = logs
         .iter()

@@ -26,7 +26,7 @@ impl Residents {
         }
     }
 
-    /// End all processes: memory of a GPU that they hold would be missing to the next process.
+    /// End all processes, because the next one may need the GPU memory that they hold.
     pub(super) fn leave(&mut self) {
         self.idle.drain(..).for_each(|(_, session)| end(session));
     }

@@ -110,7 +110,8 @@ pub(super) fn end(launch: &Launch, end: &End) {
     emit(event);
 }
 
-/// Report that a launch isn't made, because an earlier one of its cells failed or was skipped.
+/// Report that a launch isn't made, because an earlier one of the same target and scenario failed
+/// or was skipped.
 pub(super) fn dropped(launch: &Launch, status: Status) {
     emit(Event::Drop {
         group: launch.scenario.clone(),
@@ -122,7 +123,7 @@ pub(super) fn dropped(launch: &Launch, status: Status) {
     });
 }
 
-/// Report the items of a stage, each of which is done at once.
+/// Report the items of a stage, each of which takes one launch.
 pub(super) fn group<'a>(name: &str, items: impl Iterator<Item = &'a str>) {
     emit(Event::Group(Group {
         name: name.to_owned(),

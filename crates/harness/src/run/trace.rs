@@ -153,7 +153,7 @@ fn prompts(stage: &Stage, case: &Case) -> Result<CasePrompts> {
     })
 }
 
-/// Make the launch whose first line is recorded.
+/// Make the launch; `record` already has its first line.
 fn launch(
     stage: &Stage,
     target: &Target,

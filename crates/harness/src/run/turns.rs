@@ -99,7 +99,7 @@ impl<'r, 'a> Player<'r, 'a> {
             return Ok(());
         };
         engine.look_before_turn(canary);
-        // Called before the process is resumed, so that nothing stands between its requests.
+        // Take the reading before the process is resumed, so that it delays no request.
         engine.sampler.begin_turn(self.turns);
         engine.audit.watch();
         self.turns += 1;
@@ -126,7 +126,7 @@ impl<'r, 'a> Player<'r, 'a> {
             Ok(()) => Ok(()),
             Err(CaseError::Engine(failure)) => {
                 if failure.was_skipped() {
-                    self.running.context.stage.control.skippable(); // the others go on
+                    self.running.context.stage.control.skippable(); // for the other launches
                 }
                 self.running.fail(failure);
                 self.running.finish().map(drop)

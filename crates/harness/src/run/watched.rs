@@ -19,7 +19,7 @@ pub(super) struct Engine {
     /// Whether the process serves several scenarios, so that a peak of memory must be counted from
     /// the start of a case.
     shared: bool,
-    /// Whether the peak is known: of the process, or since the case began.
+    /// Whether the peak of memory is known: the process's, or that since the case began.
     knows_peak: bool,
 }
 

@@ -69,7 +69,7 @@ impl Host {
         if thorough {
             let khz = self.clocks.iter().filter_map(number::<u64>).max();
             reading.cpu_clock_mhz = khz.map(|khz| (khz / 1000) as u32);
-            // The sum is absent if one count is missing, or it would seem to go down.
+            // If one count is missing the sum is absent, because a sum of the others would go down.
             let counts = self.throttles.iter().map(number::<u64>);
             let count = counts.sum::<Option<u64>>();
             reading.cpu_throttle_count = count.filter(|_| !self.throttles.is_empty());

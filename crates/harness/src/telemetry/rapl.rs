@@ -29,8 +29,8 @@ impl Rapl {
             let Ok(name) = std::fs::read_to_string(dir.join("name")) else {
                 continue;
             };
-            // Packages contain cores, and `psys` contains packages: only these two are not part of
-            // another zone that is read.
+            // `psys` contains packages, and packages contain cores. Reading packages and memory
+            // alone counts no energy twice.
             let zones = match name.trim() {
                 name if name.starts_with("package-") => &mut rapl.packages,
                 "dram" => &mut rapl.dram,
@@ -60,7 +60,7 @@ fn sum(zones: &mut [Zone]) -> Option<u64> {
     (!zones.is_empty()).then_some(total)
 }
 
-/// One counter, with its wrapping around undone.
+/// One counter; its overflows are corrected.
 struct Zone {
     energy: PathBuf,
     range_uj: u64,

@@ -89,7 +89,7 @@ impl Sampler {
         self.end_of_turn(true);
     }
 
-    /// Take the reading at an end of a turn. It is thorough at both ends, so that no counter is
+    /// Take the reading at the begin or the end of a turn. Both are thorough, so that no counter is
     /// missing at one of them.
     fn end_of_turn(&self, resting: bool) {
         {

@@ -1,13 +1,13 @@
 //! Reads a process and all processes that it started, summed so that processes may come and go
 //! without losing CPU time or making it run backwards.
 //!
-//! **What is counted.** Of living processes, what they used themselves. What a process used that
-//! has ended, the kernel adds to the parent that waits for it, even if the process came and went
-//! between two readings; but not where no parent waits (an orphan, or a parent that ignores
-//! SIGCHLD). So the tree also keeps the last reading of each process. Both are lower bounds of what
-//! ended processes used; the larger one counts, so nothing counts twice. A process that ends
-//! between the reading of its parent and its own would make the sum dip until the next reading; the
-//! last sum is reported instead.
+//! **What is counted.** For living processes, what they used themselves. When a process has ended,
+//! the kernel adds what it used to the parent that waits for it, even if the process came and went
+//! between two readings. The kernel doesn't where no parent waits (an orphan, or a parent that
+//! ignores SIGCHLD), so the tree also keeps the last reading of each process. Both are lower bounds
+//! of what ended processes used. The larger one is taken, so nothing counts twice. A process that
+//! ends between the reading of its parent and its own would make the sum dip until the next
+//! reading; the last sum is reported instead.
 //!
 //! **What belongs to the tree.** Every process that was once found under the root, even after its
 //! parent died. The kernel lists children by the thread that started them; the first threads are

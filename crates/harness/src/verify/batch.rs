@@ -67,9 +67,10 @@ pub fn check(
     Ok(None)
 }
 
-/// Why outputs in a batch or after other prompts, given as (row, output), differ from those of each
-/// row alone; `session` scores how near two tokens are. An output may depart from the one alone at
-/// a tie; every token of it must still be what the target's own scores say there.
+/// Say how `outputs`, each as (row, output), that were generated in a batch or after other prompts
+/// differ from the outputs `alone` of the rows; `None` where they may. `session` scores how near
+/// two tokens are. An output may depart from the one alone only at a tie, and each of its tokens
+/// must be the best by the target's own scores, or within a tie of it.
 pub(super) fn differ_scored(
     session: &mut Session,
     setup: &GateSetup,
@@ -142,9 +143,9 @@ fn generate(
     Ok(outputs)
 }
 
-/// The first token of an output that isn't the best by the target's own scores, unless those hold
-/// the two ids for equal. Only scores are compared with the reference position by position, and an
-/// engine may generate by another path than it scores, for example with a smaller cache.
+/// The first token of an output that isn't the best by the target's own scores, nor within a tie of
+/// it. Only scores are compared with the reference position by position, and an engine may generate
+/// by another path than it scores, for example with a smaller cache.
 fn unlike_scores(
     session: &mut Session,
     setup: &GateSetup,
@@ -181,8 +182,8 @@ fn first_beyond(behind_nats: &[f64], tie_nats: f64) -> Option<usize> {
     behind_nats.iter().position(|behind| !is_tie(behind))
 }
 
-/// The first token of an output that differs from what the target generated alone, unless the
-/// target itself holds the two ids for equal there.
+/// The first token of an output that differs from what the target generated alone, unless the two
+/// tokens are within a tie by the target's own scores.
 fn differs(
     session: &mut Session,
     setup: &GateSetup,

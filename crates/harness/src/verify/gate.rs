@@ -11,8 +11,9 @@ use schema::golden::{GoldenPrompt, Limit};
 /// The minimum number of judged positions: of each prompt that counts, and on average over all
 /// prompts. Scores always have all of their positions; an output is judged until it departs from
 /// the reference at a tie, and no further. An engine that agrees at a share q of the positions gets
-/// q/(1−q) of them on average: 8 are 89 %. Measured at q8_0 on the two tiny models: targets that
-/// pass by their scores have 21 to 25, the mutants 0.0 to 2.1, an engine without RoPE scaling 0.9.
+/// q/(1−q) of them on average, so 8 positions mean q = 89 %. Measured at q8_0 on the two tiny
+/// models: targets that pass by their scores have 21 to 25, the mutants 0.0 to 2.1, an engine
+/// without RoPE scaling 0.9.
 pub const JUDGED_MIN: usize = 8;
 
 /// The judgement of one prompt.

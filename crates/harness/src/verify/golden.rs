@@ -245,7 +245,7 @@ pub struct MadeGolden {
 /// The number of stories, and the maximum length of each (tokens).
 const STORIES: u64 = 8;
 const TOKENS: usize = 250;
-/// Number of the first story that an opening is taken from; training used none of its split.
+/// Number of the first story whose opening is used; no training used the stories of its split.
 const FIRST: u64 = 2_000_000;
 
 /// The shape of `model`, if it is one that was trained on stories.

@@ -27,8 +27,8 @@ pub struct Goldens {
 }
 
 impl Goldens {
-    /// Load those of these targets, with the prompts that contexts of these lengths (tokens) need.
-    /// `Err` where the model has none with its own weights.
+    /// Load the goldens of these targets, with the prompts that contexts of these lengths (tokens)
+    /// need. `Err` where the model has no golden with its own weights.
     pub fn load(repo: &Repo, model: &str, targets: &[Target], contexts: &[u32]) -> Result<Self> {
         let limits = repo.parity_limits()?;
         let mut by_weights = BTreeMap::new();
@@ -48,7 +48,7 @@ impl Goldens {
             .map_err(|why| EngineFailure::new(Status::Unverified, why))
     }
 
-    /// The same with the reason alone where there is none.
+    /// The golden of a target as [`Goldens::for_target`] gives it, or the reason alone.
     pub(super) fn of_target(&self, target: &Target) -> Result<&Golden, &str> {
         let own = self.limits.own_weights(target).map(str::to_owned);
         self.by_weights[&own].as_ref().map_err(String::as_str)

@@ -1,7 +1,7 @@
 //! Verifies contexts of other lengths than the usual ones.
 //!
-//! Prompts of every length modulo 64: kernels work on tiles, and one that is wrong for the rest of
-//! a prompt that fills no tile is right at the few lengths that a golden's prompts have.
+//! Prompts of every length modulo 64 are checked, because kernels work on tiles: a kernel that is
+//! wrong for a last tile that isn't full may be right at the few lengths of a golden's prompts.
 //!
 //! The reference needn't be asked anything more for this. The shortest golden prompt and the first
 //! `n` of its 64 forced tokens are, taken together, a prompt of another length, after which the
@@ -158,7 +158,7 @@ impl Found {
         if failure.status == Status::NotRun || program.after(&failure).is_some() {
             return Err(failure);
         }
-        // Of the contexts that fail, the nearest one says most.
+        // The farthest prompts are dropped first, so the reason of the nearest context remains.
         self.not_asked = Some(format!("at {context_tokens} positions {failure}"));
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Asks a target about the model with outliers (`data/parity.toml` names it, `models::outliers`
-//! makes it), whatever model is measured: keys in 8 bits, small activations that are left out and a
-//! wrong epsilon change its answers by tens of times what weights of 8 bits do, and those of a model
-//! without outliers by less.
+//! makes it), whatever model is measured. Keys in 8 bits, small activations that are left out and a
+//! wrong epsilon change its answers by tens of times what 8-bit weights do. They change the answers
+//! of a model without outliers less.
 //!
 //! A target that openly keeps keys and values in 8 bits may differ as much as these cost there.
 
@@ -63,7 +63,7 @@ impl Model {
     }
 }
 
-/// Whether a server computes, which serves one model only and isn't asked about another.
+/// Whether the target is a server, which serves one model and so isn't asked about another.
 fn is_served(target: &Target) -> bool {
     DeviceKind::of_backend(&target.backend) == DeviceKind::Unknown
 }
@@ -207,7 +207,8 @@ mod tests {
         };
         let excused = |keeps_8_bits, kl_nats| excuse(keeps_8_bits, kl_nats, &limit).is_some();
         assert!(excused(true, Some(0.3)));
-        // Fewer bits than 8, an output that is compared without scores, and another failure.
+        // A KL too large for 8 bits, an output that was compared without scores, and a KL within
+        // the limit, so that something else failed.
         for kl_nats in [Some(2.0), None, Some(1e-3)] {
             assert!(!excused(true, kl_nats), "{kl_nats:?}");
         }

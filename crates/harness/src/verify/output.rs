@@ -124,9 +124,10 @@ fn judge_text(
     }
 }
 
-/// Judge a text after [`fold`]. A text says less than ids: it may differ only some characters after
-/// the token that differs, where another token begins like it. So where it differs, each earlier
-/// token is tried too, the latest first: whether an id that is as good there begins like the text.
+/// Judge a text after [`fold`]. A text tells less than ids: where another token begins with the
+/// same characters, the texts differ only some characters after the ids do. So the token at which
+/// the texts differ and each earlier one is tried, the latest first: the output passes if it goes
+/// on with another id that ties with the reference's at that position.
 fn judge_folded(
     golden: &GoldenPrompt,
     text: &str,

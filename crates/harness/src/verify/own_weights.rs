@@ -68,7 +68,7 @@ mod tests {
     use models::{ModelFile, ModelSpec, Origin};
     use schema::golden::Golden;
 
-    /// Positions after which nothing was generated yet, so that both goldens know the same one.
+    /// The first position: nothing was generated before it, so both goldens have it in common.
     const FIRST: usize = 0;
 
     #[test]

@@ -70,7 +70,7 @@ pub(super) fn check(
     Ok(failure.map(|why| format!("with its prefix cache, after prompts that begin alike: {why}")))
 }
 
-/// The failure of the process without a cache that was to judge the outputs of the one with it.
+/// The failure of the process without a cache, which was to judge the outputs of the one with it.
 fn unjudged(mut failure: EngineFailure) -> EngineFailure {
     if !failure.judges_nothing() {
         failure.reason = format!(

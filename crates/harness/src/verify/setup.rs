@@ -36,7 +36,7 @@ pub struct GateSetup<'a> {
 /// How the model with outliers takes part in a verification.
 #[derive(Clone, Copy)]
 pub enum Outliers<'a> {
-    /// It takes none.
+    /// It takes no part.
     None,
     /// It is the very model that is verified.
     Itself,
@@ -110,7 +110,7 @@ fn judge_generated(
         Ok((done, _)) => {
             output::judge(prompt, &Output::from(done), limit.tie_width_nats, tokenizer)
         }
-        // Where the target can't take a prompt, nothing is known of it.
+        // A prompt that the target can't take says nothing about it: no position is judged.
         Err(failure) if failure.status == Status::Unsupported => Ok(output::Agreement::default()),
         Err(failure) => return Err(failure),
     };
@@ -118,7 +118,7 @@ fn judge_generated(
         Ok(agreement) => (agreement, String::new()),
         Err(failure) => (output::Agreement::default(), failure),
     };
-    // Only the positions compared are claimed; a failure counts at the prompt's whole length.
+    // A prompt that passes counts up to the positions compared, one that fails in full.
     let reached = if failure.is_empty() {
         agreement.judged
     } else {

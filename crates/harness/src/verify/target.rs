@@ -102,7 +102,7 @@ fn ask(
                 answers.failure = failure;
             }
             Err(failure) if failure.judges_nothing() => return Err(failure),
-            // The cache alone is what failed; the target is verified for everything else.
+            // Only the prefix cache failed; the target is verified for everything else.
             Err(failure) => answers.prefix_cache_failure = failure.to_string(),
         }
     }

@@ -31,10 +31,11 @@ pub type Gap = f64;
 /// The gap of a text that differs from the reference's own.
 const OTHER_TEXT: Gap = f64::MAX;
 
-/// The maximum number of tokens in flight: so many that some questions wait while others are
-/// scored, and so few that their lines fit the pipe of an engine that doesn't read.
+/// The maximum number of tokens in flight. It is large enough that some questions wait while others
+/// are scored, and small enough that their lines fit the pipe of an engine that doesn't read.
 const TOKENS_IN_FLIGHT: usize = 8192;
-/// The maximum with further outputs of the last prompt: their lines fit 1 MiB, the largest pipe.
+/// The maximum where the next question has the same prompt as the last one: the lines fit 1 MiB,
+/// the largest pipe.
 const TOKENS_ALIKE: usize = 8 * TOKENS_IN_FLIGHT;
 
 /// A prompt and the output that was generated after it, both as token ids.
@@ -221,7 +222,7 @@ impl Asker {
         }
     }
 
-    /// Send the questions that there is room for, but one at least.
+    /// Send the questions that there is room for, and at least one if none is in flight.
     fn send_ahead(&mut self) -> Result<(), EngineFailure> {
         while let Some(question) = self.questions.get(self.sent) {
             let tokens = self.tokens_in_flight + question.tokens();
@@ -286,7 +287,7 @@ fn gap_of(output: &[u32], scored: &Scored) -> Gap {
     for (position, &id) in output.iter().enumerate() {
         if scored.argmax[position] != id {
             let behind = scored.top_logprobs[position][0] - scored.logprobs[position][0];
-            // If the reference breaks an exact tie the other way, the output still isn't its own.
+            // At an exact tie the reference's own token is another, so the gap must not be 0.
             gap = gap.max(if behind.is_finite() {
                 behind.max(f64::MIN_POSITIVE)
             } else {
