@@ -1,9 +1,9 @@
 //! Holds the colours, once: they become the custom properties of the style sheet, and the contrast
 //! test computes with them.
 //!
-//! Series colours are Okabe and Ito's colour-blind safe set, darkened for the
-//! light theme until text in them is readable. Colour is never alone: a series
-//! also has a marker shape and a dash.
+//! Series colours are Okabe and Ito's colour-blind safe set, darkened for the light theme until
+//! text in them is readable. Colour is never the only difference: a series also has a marker shape
+//! and a dash.
 
 use crate::authored::{Authored, SITE_CSS, SITE_JS};
 

@@ -152,7 +152,7 @@ impl Scale {
             Kind::Log if value > 0.0 => value.log10(),
             Kind::Log => return None,
         };
-        // A hair of tolerance for ends computed from the values themselves.
+        // A small tolerance for the rounding of ends that were computed from the values themselves.
         let hair = (self.high - self.low) * 1e-9;
         if !(self.low - hair..=self.high + hair).contains(&value) {
             return None;

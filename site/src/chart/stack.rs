@@ -51,7 +51,7 @@ const ROW: f64 = 21.0;
 const BAR: f64 = 12.0;
 
 impl Row {
-    /// The part of the whole that neither part accounts for: never below 0.
+    /// The size of the rest: what neither known part accounts for, at least 0.
     fn rest(&self) -> f64 {
         (self.whole.value - self.parts[0] - self.parts[1]).max(0.0)
     }

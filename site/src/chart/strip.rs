@@ -1,8 +1,8 @@
 //! Draws all samples of a case in the order in which they came, launch beside launch, a strip for
 //! each target. Only here can a drift, two modes or an odd launch be seen.
 //!
-//! Every strip has its own target's median in the middle and reaches the same ratio from there, so
-//! that strips compare in steadiness; another chart shows speed.
+//! Each strip is centred on its own target's median and spans the same ratio on both sides, so that
+//! strips can be compared in steadiness; another chart shows speed.
 
 use super::style::Style;
 use super::svg::{Anchor, Svg, num};

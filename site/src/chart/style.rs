@@ -1,6 +1,6 @@
 //! Decides how a series differs from others: colour and marker shape stand for the engine, dash and
-//! filling for one of the engine's targets. So a series can be told in grey, in print and without
-//! colour vision.
+//! filling for one of the engine's targets. So series can be told apart in grey, in print and
+//! without colour vision.
 
 use crate::theme::SERIES;
 

@@ -11,7 +11,7 @@ pub struct Svg {
     body: String,
 }
 
-/// The point of a text that its coordinate gives.
+/// Which point of a text lies at its coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// The text's start.

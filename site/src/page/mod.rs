@@ -1,7 +1,7 @@
-//! The pages: for each a view model with everything it prints, as text, decided before any template
-//! runs. A page that has parts of its own is a folder; what several pages share is in
-//! [`view`](crate::view), but for what is a part of one page and is quoted by another. Everything here
-//! is pure.
+//! The pages. Each has a view model with everything it prints, as text, decided before any template
+//! runs. A page that has parts of its own is a folder. What several pages share is in
+//! [`view`](crate::view), except a part of one page that another page quotes. Everything here is
+//! pure.
 
 pub mod compare;
 pub mod cost;

@@ -89,8 +89,8 @@ pub fn page(input: &Input, shown: &[Shown]) -> RoadmapPage {
     }
 }
 
-/// Find a run's gaps: those to limits that were measured, then those known by arithmetic alone, which
-/// no machine need be able to reach; of each the widest first.
+/// Find a run's gaps: first those to limits that were measured, then those to limits known by
+/// arithmetic alone, which perhaps no machine can reach; the widest first in each group.
 fn measured_limits_first(shown: &Shown) -> Vec<Opportunity> {
     let mut all = opportunities(shown.run, shown.analysis);
     all.sort_by_key(|o| !is_measured(o.kind));

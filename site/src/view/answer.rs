@@ -128,8 +128,8 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
     Some(answer)
 }
 
-/// The target with the best end-to-end latency beside the first of `leaders`; `None` where one of
-/// them has the best, or where the scenario isn't led by the time to the first token.
+/// Compare the target with the best end-to-end latency with the first of `leaders`, in words;
+/// `None` if a leader has the best, or if the scenario isn't ranked by the time to the first token.
 fn whole_answer(
     shown: &Shown,
     scenario: &PlannedScenario,

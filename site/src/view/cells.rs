@@ -135,8 +135,8 @@ pub fn why(cell: Option<&Cell>) -> String {
     }
 }
 
-/// Put ratios to the baseline, in words and in ascending order, behind a sentence: `; it is between
-/// 2× and 6× as good as the baseline x`. Empty without any.
+/// Describe ratios to the baseline, given in words and in ascending order, as the end of a
+/// sentence: `; it is between 2× and 6× as good as the baseline x`. Empty if there are none.
 pub fn against_baseline(shown: &Shown, ratios: &[String]) -> String {
     let words = match ratios {
         [] => return String::new(),

@@ -6,8 +6,8 @@ use schema::calibration::LatencyError;
 use schema::run::Run;
 use stats::percentile::{percentile_of_sorted, printable};
 
-/// Say whether the harness kept its limits in a run, also where that was not measured. The
-/// calibrated engine leaves the CPUs to the harness, so the run's own schedule lag is added.
+/// Say whether the harness kept its limits in a run, or that this was not measured. The engine of
+/// the calibration leaves the CPUs to the harness, so the run's own schedule lag is added.
 pub fn sentence(run: &Run) -> String {
     let Some(calibration) = &run.calibration else {
         return "Instrument error: not measured in this run.".into();

@@ -27,19 +27,19 @@ fn aged(release: &Release, started: &str) -> String {
     }
 }
 
-/// A version that an engine reported, and the release that it is of.
+/// A version that an engine reported, and the release that it belongs to.
 #[derive(Clone, Copy, PartialEq)]
 struct Version<'a> {
     /// The version, as the engine reports it.
     said: &'a str,
-    /// The package that `release` is of, where only the facts of the build name that release.
+    /// The package of `release`, if only the facts of the build name that release.
     package: Option<&'a str>,
     release: Option<&'a Release>,
 }
 
 impl<'a> Version<'a> {
-    /// Find the release of a reported version or, where it is of another library than the package
-    /// whose releases are known, that of this package.
+    /// Find the release of a reported version. If the version is that of another library than the
+    /// package whose releases are known, find the package's release by the facts of the build.
     fn new(dossier: Option<&'a Dossier>, said: &'a str, build: &BTreeMap<String, String>) -> Self {
         let unknown = Self {
             said,
@@ -89,8 +89,8 @@ impl<'a> Version<'a> {
     }
 }
 
-/// The release of a dossier's package that a program was built with, by the facts of its build:
-/// `crate`, which is a package and its version, or the fact that has the package's name.
+/// The release of a dossier's package with which a program was built, by the facts of its build: by
+/// `crate`, which has a package and its version, or by the fact named after the package.
 fn of_package<'a>(dossier: &'a Dossier, build: &BTreeMap<String, String>) -> Option<&'a Release> {
     let package = dossier.package.as_str();
     let both = build.get("crate").and_then(|both| both.split_once(' '));
@@ -141,8 +141,8 @@ pub fn measured(shown: &Shown, engine: &str) -> Option<String> {
     of_launches(shown, engine, logs_of(shown, engine))
 }
 
-/// The same of the run by which the engine is described, with its id where it is another than the
-/// one shown; `None` where no run of `all` started the engine.
+/// Like [`measured`], for the run by which the engine is described, with that run's id if it isn't
+/// the run shown; `None` if no run of `all` started the engine.
 pub fn measured_in_any(shown: &Shown, all: &[Shown], engine: &str) -> Option<String> {
     let run = reporting_run(shown, all, engine)?;
     Some(measured(run, engine)? + &in_run(shown, run))

@@ -138,8 +138,8 @@ impl<'a> Shown<'a> {
         self.metrics(scenario).first().copied()
     }
 
-    /// The case that stands for its scenario on the index: the largest of those for which the most
-    /// targets had time. The largest, because engines differ most there, and fail there.
+    /// The case that stands for its scenario on the index: of the cases for which the most targets
+    /// had time, the largest, because engines differ most and fail there.
     pub fn headline(&self, scenario: &'a PlannedScenario) -> Option<&'a Case> {
         let had_no_time = |case: &Case| {
             let cells = self.cells.values();

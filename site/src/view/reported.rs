@@ -35,7 +35,7 @@ pub fn reporting_run<'s, 'a>(
     std::iter::once(shown).chain(others).find(started)
 }
 
-/// Words that name a run, to stand behind what is of it; empty where it is the run shown.
+/// Words to put behind a value that name the run it comes from; empty for the run shown.
 pub fn in_run(shown: &Shown, run: &Shown) -> String {
     let id = &run.run.header.id;
     match *id == shown.run.header.id {
@@ -102,7 +102,7 @@ fn rounded(bits: f64) -> String {
     }
 }
 
-/// Say that scales are among the bits of a key or value, where no number has so many bits.
+/// Say that the bits of a key or value include scales, if no number format has so many bits.
 fn scales(bits: f64) -> &'static str {
     match [4.0, 8.0, 16.0, 32.0].contains(&bits) {
         true => "",

@@ -1,5 +1,5 @@
-//! The chart of how many times better targets are than the baseline, on the index and on engines'
-//! pages; what a row of it says, also for the charts of micro suites.
+//! The chart of how many times better targets are than the baseline, for the index and engines'
+//! pages. Charts of micro suites use its rows too.
 
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::{Estimate, Figure};
@@ -9,8 +9,8 @@ use crate::view::primary::primary;
 use crate::view::{Shown, case_label, noise};
 use stats::analysis::{Analysis, Cell, MetricId, Role};
 
-/// How many times better a cell is than the baseline's, or why that is not known, after the number
-/// by which rows are sorted, greatest first.
+/// Return the number by which rows are sorted, greatest first, and how many times better a cell is
+/// than the baseline's, or why that is not known.
 pub fn times_better(analysis: &Analysis, cell: Option<&Cell>, id: MetricId) -> (f64, Outcome) {
     let Some((cell, metric)) = cell.and_then(|cell| Some((cell, cell.metric(id)?))) else {
         return (-2.0, Outcome::Missing(why(cell)));

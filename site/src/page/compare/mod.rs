@@ -19,9 +19,9 @@ use stats::analysis::{MetricId, Verdict};
 use stats::pairs::{Compared, NotComparable, Pair, pairs};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of targets with a page of their own and a place in the overview. Its matrix has
-/// two cells per pair, and from some hundred targets on it would take a megabyte. The overview
-/// counts those left out.
+/// Maximum number of targets with a page of their own and a place in the overview. The overview's
+/// matrix has two cells per pair, so for about a hundred targets it would take a megabyte. The
+/// overview counts the targets that are left out.
 const PAGES_MAX: usize = 64;
 
 /// Path of a target's comparison page, from the root.
@@ -39,8 +39,8 @@ pub struct CasePairs<'a> {
     pub metric: MetricId,
     /// Whether the case stands for its scenario in charts.
     pub headline: bool,
-    /// Whether the case counts. One that another of these cases measures doesn't: its cells count
-    /// there.
+    /// Whether the case counts in totals. A case that another of these cases measures doesn't
+    /// count, because its cells count there.
     pub counted: bool,
     by_targets: BTreeMap<(String, String), Result<Compared, NotComparable>>,
 }

@@ -1,5 +1,5 @@
-//! Comparisons of a pair in cases in which the run shown doesn't compare it, from other runs. Each
-//! is made within its run, as those of the run shown are.
+//! Finds comparisons in other runs, for the cases in which the run shown doesn't compare a pair.
+//! Each comparison is made within one run, as those of the run shown are.
 
 use super::{AllPairs, CasePairs};
 use crate::view::Shown;
@@ -13,8 +13,8 @@ use stats::pairs::Compared;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// The other publishable runs that have two targets or more of the run shown, with all their pairs:
-/// runs of the same model first, and of these the one first that would be shown first.
+/// The other publishable runs that have at least two targets of the run shown, with all their
+/// pairs. Runs of the same model come first, and then those that cover more of the benchmark.
 pub struct OtherRuns<'s, 'a> {
     runs: Vec<(&'s Shown<'a>, AllPairs<'a>)>,
 }
@@ -39,7 +39,7 @@ pub struct OfRun {
     model: String,
     /// The lengths of prompt and answer.
     load: String,
-    /// That model or machine is another one than that of the run shown; empty where neither is.
+    /// How model or machine differ from those of the run shown; empty if neither does.
     differs: String,
 }
 
@@ -63,8 +63,8 @@ impl<'s, 'a> OtherRuns<'s, 'a> {
         }
     }
 
-    /// Find the comparisons of `target` with `other` in cases in which `pairs`, those of the run
-    /// `shown`, have none: of each case that of the first run that has one.
+    /// Find the comparisons of `target` with `other` in the cases for which `pairs`, those of the
+    /// run `shown`, have none. Each case comes from the first run that compares the two in it.
     pub fn find(&self, shown: &Shown, pairs: &AllPairs, target: &str, other: &str) -> Vec<Found> {
         let of_pair = |case: &CasePairs| case.seen_from(target, other)?.ok();
         let compared_here = pairs.cases.iter().filter(|case| of_pair(case).is_some());
@@ -89,7 +89,7 @@ impl<'s, 'a> OtherRuns<'s, 'a> {
     }
 }
 
-/// What tells the loads of two runs apart: the case, which has the number of users, and the length
+/// What identifies a load across runs: the case, which includes the number of users, and the length
 /// of its prompts (tokens).
 fn load_of(case: &CasePairs) -> (CaseKey, u32) {
     (case.scenario.case_key(case.case), case.case.prompt_tokens)

@@ -1,6 +1,6 @@
 //! The page of one target against every other: a forest plot of the cases that stand for their
-//! scenarios, and below it every case of every pair with its verdict; of cases that the run shown
-//! doesn't compare, that of another run.
+//! scenarios, and below it every case of every pair with its verdict. Cases that the run shown
+//! doesn't compare come from another run.
 
 use super::others::{OfRun, OtherRuns};
 use super::{AllPairs, CasePairs, counted_once, not_shown, target_page_path};
@@ -24,7 +24,7 @@ use stats::pairs::{Compared, NotComparable};
 /// and where these are still too many, only some of the targets.
 const ROWS_MAX: usize = 600;
 
-/// The number of rows of the run shown that are about as long as one of another run.
+/// A row of another run is about as long as this many rows of the run shown.
 const ROWS_PER_OTHER: usize = 3;
 
 /// The comparison page of one target.
@@ -236,8 +236,8 @@ fn reason(why: &NotComparable) -> String {
     }
 }
 
-/// Say how many targets it beats in every case, how many beat it in every case, and how it compares
-/// with the baseline.
+/// Say how many targets `target` beats in every case, how many beat it in every case, and how it
+/// compares with the baseline.
 fn sentence(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -> String {
     let id = &target.id;
     let tallies: Vec<_> = others.iter().map(|o| pairs.listed(id, &o.id)).collect();

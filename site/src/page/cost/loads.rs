@@ -57,8 +57,8 @@ impl Basis {
     }
 }
 
-/// What the tokens of a load cost less than those of another, as a share; the interval is as wide as
-/// comparisons of throughput in this run.
+/// By how much the tokens of `ours` cost less than those of `base`, as a share. The interval is
+/// widened by the run's error factor for throughput.
 pub fn saved(shown: &Shown, ours: &Point, base: &Point) -> Option<Range> {
     let inflation = shown.analysis.inflation(MetricId::OutputTokPerS);
     saving(&ours.by_invocation, &base.by_invocation, inflation)
@@ -118,7 +118,8 @@ pub fn load(shown: &Shown, point: &Point) -> String {
     }
 }
 
-/// The best load of each target, most throughput first; `within` the limits on latency, or of all.
+/// Return the best load of each target, most throughput first; if `within`, only among loads that
+/// keep the limits on latency.
 pub fn ranked<'a>(work: &'a Work, targets: &[&Target], within: bool) -> Vec<&'a Point> {
     let mut best: Vec<&Point> = targets
         .iter()
@@ -162,9 +163,9 @@ fn of_targets<'a>(work: &'a Work, targets: &[&Target]) -> Vec<&'a Point> {
     work.points.iter().filter(is_shown).collect()
 }
 
-/// Return for each load whether no other of them has at least its throughput and at least its speed
-/// for a user, and more of one; judged by the estimates, whatever their intervals. A load whose
-/// speed for a user isn't known is on no frontier.
+/// Return for each load whether no other load is at least as good in both throughput and speed for
+/// a user, and better in one. Only the estimates are compared, not their intervals. A load whose
+/// speed for a user isn't known is never on the frontier.
 fn on_frontier(points: &[&Point]) -> Vec<bool> {
     let values: Vec<(f64, f64)> = points
         .iter()

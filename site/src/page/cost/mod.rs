@@ -341,8 +341,9 @@ struct Leading<'a> {
 }
 
 impl<'a> Leading<'a> {
-    /// Part `ranked`, most throughput first, into candidates and our own engine, which the guide
-    /// doesn't take either. Where nothing else was measured, our own are the candidates.
+    /// Split `ranked`, most throughput first, into candidates and this project's own engine, which
+    /// the guide doesn't take either. If nothing else was measured, our own loads are the
+    /// candidates.
     fn new(shown: &Shown, ranked: Vec<&'a Point>) -> Self {
         let measured = ranked.len() as u64;
         let is_ours = |point: &&'a Point| shown.is_ours(&point.target);

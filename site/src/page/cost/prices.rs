@@ -50,7 +50,8 @@ impl Machine {
             .min_by(|a, b| price(a).total_cmp(&price(b)))
     }
 
-    /// The unit of its hours without a price, and the number of such units in an hour.
+    /// The unit in which the machine's hours are counted without a price, and the number of such
+    /// units in an hour of the machine.
     pub fn hour(&self) -> (&'static str, u32) {
         match (self.kind, self.cpus) {
             (Kind::Gpu, _) => ("GPU-hour", 1),

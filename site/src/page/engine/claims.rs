@@ -25,7 +25,7 @@ struct ClaimView {
     condition: String,
     source: String,
     differs: String,
-    /// Whether the claim names comparisons of ours; one of a rate alone names none.
+    /// Whether comparisons of ours belong to the claim; a claim that only gives a rate has none.
     compares: bool,
     here: Vec<Found>,
 }
@@ -41,9 +41,9 @@ struct Found {
     is_real_size: bool,
 }
 
-/// The claims of an engine's project; `None` where there are none or the file was not read. A
-/// comparison is that of the run that the report shows, else that of the publishable run in `all`
-/// with the largest model.
+/// The claims of an engine's project; `None` if there are none or the file was not read. Each
+/// comparison comes from the run that the report shows or, if that has none, from the publishable
+/// run in `all` with the largest model that has it.
 pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Said> {
     let file = shown.input.claims?;
     let mut others = publishable(all);
@@ -70,7 +70,7 @@ fn view(runs: &[&Shown], claim: &Claim) -> ClaimView {
     }
 }
 
-/// Find the comparisons in the first run that has each; those of one run stand together.
+/// Find each comparison in the first run that has it, and group those of one run.
 fn here(runs: &[&Shown], comparisons: &[Comparison]) -> Vec<Found> {
     let all = comparisons.iter().filter_map(|comparison| {
         let mut numbered = runs.iter().enumerate();

@@ -1,5 +1,5 @@
-//! What another run found of an engine of which the run shown has no number: how it stands there,
-//! and its values at the size that stands for each scenario.
+//! What another run found about an engine for which the run shown has no number: how it stands
+//! there, and its values at the size that stands for each scenario.
 
 use super::{has_numbers, standing};
 use crate::chart::Table;
@@ -33,9 +33,9 @@ const HEAD: [&str; 8] = [
     "Times better than the baseline",
 ];
 
-/// What another publishable run in `all` found of an engine: the one with the largest model of
-/// those that have numbers of it, of equals the one with most of its targets, the first given.
-/// `None` where no other run has a number.
+/// What another publishable run in `all` found about an engine. Of the runs with numbers of it, the
+/// one with the largest model is taken, then the one with most of its targets, then the first
+/// given. `None` if no other run has a number.
 pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Elsewhere> {
     let measured = |run: &Shown| {
         let targets = run.targets().iter().filter(|t| t.engine == engine);
@@ -46,7 +46,7 @@ pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Elsewhere
     let others = publishable(all).into_iter();
     let others = others.filter(|run| run.run.header.id != shown.run.header.id);
     let with_rows = others.map(|run| (run, rows(run, engine)));
-    // Of equals, the maximum is the last.
+    // `max_by_key` returns the last of equals, and the first run is wanted.
     let (run, rows) = with_rows
         .filter(|(_, rows)| !rows.is_empty())
         .rev()

@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Serialize)]
 pub struct EnginePage {
     frame: Frame,
-    /// For which work the guide takes it; empty: for none.
+    /// The work for which the guide takes the engine; empty if there is none.
     taken: String,
     answer: String,
     about: String,
@@ -42,7 +42,7 @@ pub struct EnginePage {
     versions: Vec<String>,
     batching: Vec<String>,
     notes: Vec<notes::Note>,
-    /// The run that versions, batching and notes are of, in words; empty: the run shown.
+    /// The run that versions, batching and notes come from, in words; empty if it is the run shown.
     reported_in: String,
     build_facts: Vec<(String, String)>,
     adoption: Option<Table>,
@@ -171,8 +171,8 @@ pub fn page(
     }
 }
 
-/// The facts that the engine's programs report in the run shown; where these lack one, those of the
-/// newest other run that has it, with its id.
+/// The facts that the engine's programs report in the run shown. A fact that is missing there comes
+/// from the newest other run that has it, with that run's id.
 fn build_facts_of_all(shown: &Shown, all: &[Shown], engine: &str) -> Vec<(String, String)> {
     let of = |run: &Shown| build_facts(logs_of(run, engine));
     let mut facts: BTreeMap<String, String> = of(shown).into_iter().collect();

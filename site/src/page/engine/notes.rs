@@ -1,5 +1,5 @@
-//! What an engine's adapter declares of itself in a run. A note that it declares in some scenarios
-//! alone stands with their names.
+//! What an engine's adapter declares about itself in a run. A note that it declares in only some
+//! scenarios is printed with their names.
 
 use crate::view::Shown;
 use crate::view::reported::logs_of;
@@ -39,8 +39,8 @@ pub fn of_engine(shown: &Shown, engine: &str) -> Vec<Note> {
     notes.collect()
 }
 
-/// Name the scenarios of a note (`here`) among those in which its targets were launched: these, or
-/// the others where they are fewer; empty where it is declared in all.
+/// Name the scenarios in which a note is declared (`here`), or the other scenarios in which its
+/// targets were launched if those are fewer; empty if the note is declared in all.
 fn only(shown: &Shown, here: &BTreeSet<&str>, all: &BTreeSet<&str>) -> String {
     let others: BTreeSet<&str> = all.difference(here).copied().collect();
     let named = |ids: &BTreeSet<&str>| {

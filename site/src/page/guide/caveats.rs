@@ -1,5 +1,5 @@
-//! What a reader must know before a target is taken: how it was measured, what was mended, up to
-//! where it was verified, and whether its engine is still released.
+//! What a reader must know before taking a target: how it was measured, which defects were mended,
+//! how far it was verified, and whether its engine is still released.
 
 use super::setup::batching;
 use crate::view::Shown;
@@ -7,8 +7,8 @@ use crate::view::maturity::of_date;
 use schema::registry::Target;
 use std::collections::BTreeSet;
 
-/// Say that a target was not measured as it is deployed; empty for a client, which measures a
-/// server.
+/// Say that a target was not measured as it is deployed; empty if its engine is a client, which
+/// measures a server.
 pub(super) fn as_measured(shown: &Shown, target: &Target) -> String {
     let engine = shown.input.registry.engine(&target.engine);
     if engine.is_some_and(|engine| engine.test_server.is_some()) {
@@ -49,8 +49,8 @@ pub(super) fn mended(shown: &Shown, target: &str) -> String {
     format!("a fix of ours, which {name} lacks: {}", declared.join("; "))
 }
 
-/// How far a target was verified, where that is less than the run asked for; else empty. What
-/// follows in the record names the prompt and the position; the run's page has it.
+/// How far a target was verified, if that is less than the run asked for; else empty. The rest of
+/// the record's reason names the prompt and the position, which the run's page shows.
 pub(super) fn limit<'a>(shown: &Shown<'a>, target: &str) -> &'a str {
     let record = shown.run.verify.get(target);
     let reason = record.and_then(|record| record.reason.split("; ").next());

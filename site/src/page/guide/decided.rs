@@ -12,7 +12,7 @@ use stats::metrics::Better;
 /// Precisions that count as unquantised: the weights stay as they were trained, or are halved.
 const UNQUANTISED: [&str; 3] = ["f32", "bf16", "f16"];
 
-/// Decide among the targets of a case for which `of` holds; `None` as in [`decide`].
+/// Decide among the targets of a case for which `of` holds; `None` if [`decide`] returns none.
 pub(super) fn decision(
     shown: &Shown,
     asked: &Asked,

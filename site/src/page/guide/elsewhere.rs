@@ -1,6 +1,6 @@
 //! What another run of the same place adds to a choice: the best of the targets that the chosen run
-//! had no plan or no time for, compared with the choice in that other run, where both ran in the
-//! same blocks.
+//! didn't plan or had no time for, compared with the choice in that other run, which measured both
+//! in the same blocks.
 
 use super::caveats::mended;
 use super::decided::{decision, value_of};
@@ -25,7 +25,7 @@ pub(super) struct Elsewhere {
     pub(super) run_path: String,
     /// The estimate for a usual answer, with its heading; empty where the work has none.
     longer: String,
-    /// The same beside that of the choice, for the guide's sentence.
+    /// The target's estimate beside that of the choice, for the guide's sentence.
     pub(super) estimate: String,
 }
 

@@ -1,6 +1,6 @@
-//! What is known of weights of fewer bits than the choice's, where memory decides and no run of the
-//! place has them in the deciding scenario: the peak that one saw in another scenario. Peaks of two
-//! runs, and maybe without loading, so no choice rests on it.
+//! What is known of weights of fewer bits than the choice's, if memory decides and no run of the
+//! place has such weights in the deciding scenario: the peak that another run measured in another
+//! scenario. The peaks are of two runs and may leave loading out, so no choice rests on them.
 
 use super::workload::Asked;
 use crate::fmt;
@@ -55,7 +55,7 @@ pub(super) fn fewer_bits(shown: &Shown, asked: &Asked, choice: &str, runs: &[&Sh
     if !are_known || peaks.iter().any(is_asked) {
         return FewerBits::default();
     }
-    // The smallest load, and of its targets the one of the least peak.
+    // Take the smallest load and, at that load, the target with the smallest peak.
     let is_elsewhere = |peak: &&Peak| peak.run.run.header.id != shown.run.header.id;
     let least = peaks.iter().filter(is_elsewhere).min_by(|a, b| {
         let load = |peak: &Peak| (peak.case.concurrency, peak.case.prompt_tokens);
@@ -76,7 +76,7 @@ pub(super) fn is_memory(asked: &Asked) -> bool {
     asked.metric.describe().unit == "bytes"
 }
 
-/// The bits of a precision's weights, which its name begins with after letters: 4 of `q4_k_m`.
+/// Return the bits of a precision's weights, the first number in its name: 4 for `q4_k_m`.
 fn bits(precision: &str) -> Option<u32> {
     let digits = precision.trim_start_matches(|c: char| !c.is_ascii_digit());
     let end = digits.find(|c: char| !c.is_ascii_digit());
@@ -134,8 +134,9 @@ fn words(shown: &Shown, choice: &str, peak: &Peak) -> String {
     )
 }
 
-/// How many sequences of how many tokens a peak's process was loaded for: the most of the cases that
-/// it serves, as far as the target is verified. An engine may allocate keys and values for them.
+/// Say how many sequences of how many tokens a peak's process was loaded for: the maximum over the
+/// cases that it serves, as far as the target is verified. An engine may allocate keys and values
+/// for that many.
 fn loaded_for(peak: &Peak) -> String {
     let target = &peak.cell.target;
     let judged = peak.run.run.verify.get(target);
@@ -167,7 +168,8 @@ fn with_weights(peak: &Peak) -> String {
     }
 }
 
-/// Whether a peak is that of its case alone: its process served several scenarios.
+/// Whether a peak was counted for its case alone, without loading, because the process served
+/// several scenarios.
 fn leaves_loading_out(peak: &Peak) -> bool {
     peak.run.leaves_loading_out(peak.scenario, peak.metric.id)
 }

@@ -49,7 +49,7 @@ pub(super) fn larger(
     let Some(known) = cases.filter(has_number).map(size).max() else {
         return Larger::default();
     };
-    // Of equal ones the last is the greatest; reversed, so that it is the first.
+    // `max_by_key` returns the last of equals, and the first run is wanted, so reverse the order.
     let runs = runs.iter().rev().copied();
     let runs = runs.filter(|run| workload.largest && place::machine_and_model(run) == of_place);
     let found = runs.filter_map(|run| {
@@ -87,9 +87,9 @@ pub(super) fn larger(
     }
 }
 
-/// What cases of the same load share, whatever their size: the scenario's version, shape and axis,
-/// whether targets take turns, the tokens of an answer, and of the prompt's length and the users
-/// what isn't the axis.
+/// What cases of the same load have in common, whatever their size: the scenario's version, shape
+/// and axis, whether targets take turns, the tokens of an answer, and the prompt's length or the
+/// number of users, whichever isn't the axis.
 fn load(asked: &Asked) -> (u32, LoadShape, Axis, bool, u32, u32) {
     let (scenario, case) = (asked.scenario, asked.case);
     let beside_axis = match scenario.axis {

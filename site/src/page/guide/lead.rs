@@ -22,9 +22,9 @@ pub(super) fn lead(workloads: &[WorkloadView]) -> String {
     sentences.collect::<Vec<_>>().join(" ")
 }
 
-/// Say what stands beside these choices: which were measured with a defect mended, the best engines
-/// in Rust and the best that come as crates, where others are taken, and where a target of another
-/// run or this project's own engine is ahead. The place is named only where there are several.
+/// Say what stands beside these choices: which were measured with a defect mended; the best engines
+/// in Rust and the best that come as crates, for work where another is taken; and where a target of
+/// another run or this project's own engine is ahead. The place is named only if there are several.
 pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
     let places = by_place(workloads);
     let named = places.len() > 1;

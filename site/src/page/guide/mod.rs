@@ -84,11 +84,11 @@ struct Recommendation {
     metric: String,
     /// The target to take of engines written in Rust, where the choice is none of them.
     in_rust: Narrower,
-    /// The target to take of engines that come as a crate, where neither the choice nor `in_rust` is
-    /// it.
+    /// The target to take of engines that come as a crate; empty if the choice's engine does, or if
+    /// `in_rust` names the same target.
     of_crates: Narrower,
-    /// The best of the targets that other runs of the place have beside the choice, and this one left
-    /// out.
+    /// The best of the targets that this run left out and other runs of the place measured beside
+    /// the choice.
     elsewhere: Elsewhere,
     /// Who leads at a larger size that only another run has.
     larger: Larger,
@@ -106,7 +106,7 @@ struct Recommendation {
     limit: String,
     /// The defects of the choice's engine that its adapter mended, in words; empty where none.
     mended: String,
-    /// That the choice was not measured as it is deployed, in a sentence or two; else empty.
+    /// A sentence or two saying that the choice was not measured as it is deployed; else empty.
     as_measured: String,
     candidates: Vec<Candidate>,
     costs: Vec<(String, String)>,

@@ -1,5 +1,5 @@
-//! What to take among engines of one kind alone, to stand beside a choice of another kind: written in
-//! Rust, or to be had as a crate.
+//! What to take among engines of one kind alone (written in Rust, or available as a crate), to
+//! stand beside a choice of another kind.
 
 use super::caveats::{limit, mended, stale};
 use super::decided::{ahead, decision, tied_with, value_of};
@@ -18,8 +18,8 @@ use stats::decide::Decision;
 pub(super) struct Narrower {
     /// Id of the target.
     pub(super) choice: String,
-    /// The target; that its engine came as a Python package where it did, and that another run has
-    /// it where that is so.
+    /// The target, with the form in which its engine comes unless that is a crate, and with the
+    /// words `in another run` if only another run has it.
     pub(super) name: String,
     /// Whether its engine comes as a crate.
     pub(super) is_crate: bool,
@@ -33,8 +33,8 @@ pub(super) struct Narrower {
     /// Id and path of the run that has it; empty where that is the run of the choice.
     run: String,
     pub(super) run_path: String,
-    /// The best of the targets of the kind that other runs have beside the choice, and the choice's
-    /// run left out. Where `run` names one, only the estimate of that one.
+    /// The best target of the kind that the choice's run left out and another run measured beside
+    /// the choice. If `run` names a run, only the estimate is set.
     pub(super) elsewhere: Elsewhere,
 }
 
@@ -46,9 +46,9 @@ impl Narrower {
     }
 }
 
-/// Decide among the engines of one kind that others maintain, where `choice` is not of it, and name
-/// the best of those that the run left out and one of `runs` has beside the choice. Where the run
-/// has no number of such an engine, take that one.
+/// Decide among the engines of one kind that others maintain, if `choice` is not of that kind. Also
+/// name the best target of the kind that the run left out and one of `runs` measured beside the
+/// choice; if the run has no number of the kind, take that target.
 pub(super) fn narrower(
     shown: &Shown,
     asked: &Asked,
@@ -80,7 +80,7 @@ pub(super) fn narrower(
     found
 }
 
-/// Word a decision of a run, beside which `choice` was taken among all kinds.
+/// Describe a decision of a run in which `choice` was taken among engines of all kinds.
 fn view(
     run: &Shown,
     asked: &Asked,

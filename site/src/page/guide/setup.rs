@@ -165,7 +165,7 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
     all
 }
 
-/// The id of the scenario in which a cell was measured, which may do so for another.
+/// The id of the scenario that measured a cell; a scenario may measure cases of another.
 fn measured_in<'s>(shown: &'s Shown, cell: &'s Cell) -> &'s str {
     let plan = &shown.run.header.plan;
     let planned = plan.case(&cell.case_key());
@@ -173,8 +173,9 @@ fn measured_in<'s>(shown: &'s Shown, cell: &'s Cell) -> &'s str {
     measured.map_or(&cell.scenario, |scenario| &scenario.id)
 }
 
-/// The peak at the smallest load of the scenario that asks for it, which starts a process of its
-/// own: elsewhere a process may serve several scenarios, and its peak leaves loading out.
+/// The peak at the smallest load of the scenario that is ranked by peak memory, which starts a
+/// process of its own. Elsewhere a process may serve several scenarios, and its peak leaves loading
+/// out.
 fn peak_memory<'s>(shown: &'s Shown, target: &str) -> Option<&'s Metric> {
     let leads = |s: &&PlannedScenario| shown.leading(s) == Some(MetricId::PeakRssBytes);
     let scenario = shown.scenarios().iter().find(leads)?;
@@ -188,8 +189,8 @@ fn peak_memory<'s>(shown: &'s Shown, target: &str) -> Option<&'s Metric> {
 pub struct TokenCost {
     /// The cost with its unit; a dash where it can't be said.
     pub words: String,
-    /// The hour whose tokens it counts, which are more where they are cheaper: `core-hour`; empty
-    /// where it is in dollars, or can't be said.
+    /// The kind of hour whose tokens are counted, such as `core-hour`: more tokens are cheaper.
+    /// Empty if the cost is in dollars or can't be said.
     pub hour: &'static str,
 }
 

@@ -144,7 +144,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
     let provenance = &shown.run.header.provenance;
     let answers = answers(shown);
     let lead = guide.lead();
-    // A run that the lead rests on isn't summed up a second time.
+    // A run that the lead rests on isn't summarised again.
     let rests_here = guide.rests_on(&run_path(&shown.run.header.id));
     let (answer, of_this_run) = match (lead.is_empty(), rests_here) {
         (true, _) => (sentence(shown, &answers), String::new()),

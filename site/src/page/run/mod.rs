@@ -33,8 +33,8 @@ use stats::alone::alone;
 use stats::analysis::{Exceeded, MetricId};
 use std::path::Path;
 
-/// Maximum number of rows of a list on a run's page that grows with the run; a page stays under
-/// 300 kB so, and what isn't listed is in a file that the page offers.
+/// Maximum number of rows in a list that grows with the run. It keeps the page under 300 kB; what
+/// isn't listed is in a file that the page offers.
 const LISTED_MAX: usize = 120;
 
 /// Maximum number of record files that are listed; a row takes 190 bytes.

@@ -110,7 +110,7 @@ pub fn rows(shown: &Shown) -> Vec<ParityRow> {
         .collect()
 }
 
-/// The divergence on the model with outliers, or why it isn't held against the target.
+/// The divergence on the model with outliers, with the reason if it isn't held against the target.
 fn on_outliers(found: &Outliers) -> String {
     let kl = found.kl_nats.map_or("passed".into(), nats);
     match found.excuse.as_str() {
@@ -119,8 +119,8 @@ fn on_outliers(found: &Outliers) -> String {
     }
 }
 
-/// The limit of a precision today, unless a target passed with more (nats): limits change, and
-/// records are judged by those of their day.
+/// Today's limit of a precision (nats), or words if a target passed with more: limits change, and a
+/// record is judged by the limits of its day.
 fn limit_in_words(limit: Option<&Limit>, passed_with: Option<f64>) -> String {
     match limit {
         Some(limit) if passed_with.is_some_and(|kl| kl > limit.kl_nats_max) => {

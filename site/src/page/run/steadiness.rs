@@ -1,5 +1,6 @@
 //! How much cells vary from launch to launch, how often the machine was slow beside them, and how
-//! far launches that were flagged as disturbed explain the variation. They stay in every number.
+//! far launches that were flagged as disturbed explain the variation. Flagged launches count in
+//! every number.
 
 use crate::fmt::{self, Unit};
 use crate::view::Shown;
@@ -8,7 +9,7 @@ use stats::analysis::{Cell, Metric, MetricId};
 use stats::describe::{REPRODUCIBLE_MAX, cv};
 use stats::disturbance::Cause;
 
-/// Minimum number of launches without a flag from which it is told how much these vary.
+/// Minimum number of launches without a flag for their variation to be reported.
 const UNFLAGGED_MIN: usize = 3;
 
 /// Counts of the cells and launches of a run.
@@ -224,7 +225,7 @@ mod tests {
         let explained = " Of 1 cell that varies by more, 1 has a launch that was flagged as \
                          disturbed. Without flagged launches, 1 of 1 cell varies under 5 %.";
         assert_eq!(found.explained(), explained);
-        // Another launch was flagged than the slow one; none was; too few are left.
+        // In turn: a launch other than the slow one is flagged, none is, too few are left.
         add(&mut found, &slow_once, &[2]);
         add(&mut found, &slow_once, &[]);
         add(&mut found, &slow_once, &[0, 2, 4]);

@@ -223,7 +223,7 @@ fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId)
     if measured().count() == 1 {
         return format!("at {label} only {} was measured: {value}", cell.target);
     }
-    // A target that was offered more is not the better one for it.
+    // Loads differ, so the target with the best value need not be the better one.
     if scenario.has_own_loads() {
         return format!(
             "at {label} from {}’s {value} to {}’s {}, each at a load of its own",

@@ -80,10 +80,11 @@ struct CaseView {
     shape_heads: Vec<&'static str>,
     drifting: String,
     in_flight: u32,
-    /// Targets with fewer requests in a batch than `in_flight`, and how many.
+    /// The targets whose batches had fewer requests than `in_flight`, and how many they had.
     small_batches: String,
     below_zero: bool,
-    /// What the pilot took, of targets that there was no time for; empty: nothing is known.
+    /// What requests took in the pilot, for targets that the case had no time for; empty if nothing
+    /// is known.
     by_pilot: String,
     failures: Vec<FailedRow>,
     comparisons: Vec<ComparisonGroup>,
@@ -282,9 +283,9 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
     }
 }
 
-/// Whether a chart along the axis tells more than the tables. What is fixed per process doesn't
-/// vary; what is arithmetic is the same line for most targets; and what follows from other metrics
-/// repeats their charts, as the end-to-end latency of a lone request does.
+/// Whether a chart along the axis tells more than the tables. It doesn't for a value that is fixed
+/// per process, for one that is arithmetic and so the same line for most targets, or for one that
+/// follows from other metrics, as the end-to-end latency of a lone request does.
 fn charted(load: LoadShape, id: MetricId) -> bool {
     let alone = load == LoadShape::Serial && id == MetricId::E2eNs;
     !alone

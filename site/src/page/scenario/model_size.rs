@@ -124,7 +124,8 @@ fn common<'a>(
     first: &Shown<'a>,
     rest: &[(u32, &Shown)],
 ) -> Option<(&'a PlannedScenario, &'a Case)> {
-    // In other scenarios a process may serve several, and its peak leaves loading out.
+    // Look first at the scenario that is ranked by peak memory: elsewhere a process may serve
+    // several scenarios, and its peak leaves loading out.
     let (own, others): (Vec<_>, Vec<_>) = first
         .scenarios()
         .iter()
