@@ -1,6 +1,6 @@
-//! The guide's advice on the published runs, and what stands beside it, recomputed from their
-//! numbers by the rule that the page prints. Written against `results.json`, with a t distribution
-//! of its own, so that a mistake in the guide or in the decision behind it isn't made twice.
+//! Recomputes the guide's advice on the published runs, and what stands beside it, from the runs'
+//! numbers by the rule that the page prints. It reads `results.json` and has a t distribution of
+//! its own, so that it doesn't repeat a mistake of the guide or of the decision behind it.
 
 use schema::model::Models;
 use schema::registry::{Build, Registry};
@@ -174,7 +174,8 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
                 let of = |target: &str| is_of_kind(target) && !is_ours(target);
                 elsewhere(&all, read, rule, &asked, &choice, &of)
             };
-            // A target, and the path of the run that has it, empty for the run of the choice.
+            // A target, and the path of the run that has it; the path is empty for the choice's
+            // run.
             let narrower = |is_of_kind: Admits| {
                 let of = |target: &str| is_of_kind(target) && !is_ours(target);
                 if is_of_kind(&choice) {
@@ -188,7 +189,7 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
             let of_crates = narrower(&is_crate);
             let best_in_rust = in_rust.as_ref().map(|found| found.0.clone());
             let of_crates = of_crates.filter(|found| Some(&found.0) != best_in_rust.as_ref());
-            // What was left out stands beside one that this run has.
+            // A target that this run left out is named beside one that this run has.
             let kinds: [(_, _, Admits); 2] = [
                 ("in_rust", &in_rust, &is_in_rust),
                 ("of_crates", &of_crates, &is_crate),
@@ -286,7 +287,7 @@ fn deciding(results: &Value, rule: &Rule) -> Option<Deciding> {
     None
 }
 
-/// The target to take of those cells that `of` admits, where there are any.
+/// Return the target to take among the cells that `of` admits, if there are any.
 fn take(read: &Read, rule: &Rule, of_case: &[Measured], of: Admits) -> Option<String> {
     let admitted = of_case.iter().filter(|cell| of(&cell.target));
     let admitted: Vec<Measured> = admitted.cloned().collect();
@@ -296,8 +297,9 @@ fn take(read: &Read, rule: &Rule, of_case: &[Measured], of: Admits) -> Option<St
     Some(cheapest(read.run, &tied(&read.results, rule, admitted)))
 }
 
-/// The target to take of those that a run left out and another of its place has beside the choice,
-/// and the path of that run: of several runs the one in which it compares best with the choice.
+/// Return the target to take among those that a run left out and another run of its place measured
+/// beside the choice, and the path of that run. Of several runs, take the one in which the target
+/// compares best with the choice.
 fn elsewhere(
     all: &[Read],
     read: &Read,

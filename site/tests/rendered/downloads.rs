@@ -43,7 +43,7 @@ fn the_error_of_stamps_is_in_both_downloads_where_it_was_checked() {
         serde_json::from_slice(&pages[&format!("{dir}/results.json")]).unwrap();
     let csv = html_of(&pages, &format!("{dir}/results.csv"));
     let described = text_of(&pages, "data.html");
-    // As on the page of the scenario.
+    // The same values as on the scenario's page.
     for (name, ns) in [
         ("first_stamp_error_ns", 29_957.0),
         ("first_stamp_error_mean_ns", 0.0),

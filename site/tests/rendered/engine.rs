@@ -67,7 +67,7 @@ fn an_engine_without_a_number_here_has_those_of_another_run() {
             "one for each scenario: {table}"
         );
     }
-    // A run of a larger model speaks, though another has as many targets.
+    // A run of a larger model is preferred to one with as many targets.
     let mut of_1b = world.runs[1].clone();
     of_1b.header.id = "run-of-1b".into();
     world.runs.push(of_1b);

@@ -219,7 +219,7 @@ fn a_cell_that_there_was_no_time_for_has_what_the_pilot_took() {
     let scenario = of(vec![run.clone()], "scenario/long_context.html");
     let said = "what the pilot took, once: candle.cpu.f32 70.5 s for 1 request.";
     assert_eq!(scenario.matches(said).count(), 1, "{scenario}");
-    // A case of its time has numbers, and needs no estimate.
+    // The pilot's 3 s are not shown for a case that has numbers.
     assert!(!scenario.contains("3.00 s for 1 request"));
     run.budget.as_mut().expect("it is set").pilots.clear();
     let unknown = of(vec![run], "scenario/long_context.html");

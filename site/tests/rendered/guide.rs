@@ -176,7 +176,7 @@ fn longer_answers_are_estimated_from_their_cell_and_may_come_in_another_order() 
     );
     assert_eq!(of_work(&analyses, "many-users")["longer"]["words"], "");
 
-    // The same end-to-end latency with gaps that are longer: the choice stays, the order doesn't.
+    // Longer gaps at the same end-to-end latency: the choice stays, but the order changes.
     let gaps = &mut single(&mut analyses[0], &choice).metrics;
     let gap = gaps.iter_mut().find(|m| m.id == MetricId::TpotNs);
     gap.unwrap().value *= 10.0;
@@ -282,7 +282,7 @@ fn where_memory_decides_a_peak_of_fewer_bits_stands_beside_the_choice() {
     assert_eq!(unknown["fewer_bits"]["words"], "");
     assert!(words(&world, "guide.html").contains(missing));
 
-    // In the other run, which has no number of the scenario, there are some.
+    // The other run has such weights, but no number of the scenario.
     let all = world.runs[0].clone();
     add_variants(&mut world.runs[1], &all, "small");
     without(&mut world.runs[1], "memory");
@@ -345,7 +345,7 @@ fn where_memory_decides_a_peak_of_fewer_bits_stands_beside_the_choice() {
 #[test]
 fn an_engine_that_is_no_more_released_or_slow_says_so_where_it_needs_little_memory() {
     let mut world = of_1b();
-    // Its weights are the largest, so it is never the choice.
+    // PyTorch's weights are the largest, so it is never the choice.
     for engine in &mut world.registry.engines {
         engine.in_rust = engine.id == "pytorch";
     }

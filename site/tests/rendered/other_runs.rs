@@ -165,7 +165,7 @@ fn where_a_run_has_no_crate_that_of_another_run_stands_with_its_run() {
     assert_eq!(index.matches(link).count(), 1, "{index}");
     assert!(index.contains(" in another run for long documents"));
     assert!(!index.contains("the one in Rust"));
-    // It stands once where it is also the engine in Rust.
+    // The target is named only once if its engine is also the one in Rust.
     for engine in &mut world.registry.engines {
         engine.in_rust = engine.id == "candle";
     }

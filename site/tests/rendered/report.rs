@@ -143,7 +143,7 @@ fn many_targets_keep_every_page_small() {
     for copy in 0..12 {
         add_variants(&mut many, &all, &format!("v{copy}"));
     }
-    // Another run has some of these targets in cases of its own, for which there is no room.
+    // Another run measured some of these targets in other cases, for which the page has no room.
     let mut of_others = all.clone();
     of_others.header.id = "of-others".into();
     of_others.header.plan.targets.clear();

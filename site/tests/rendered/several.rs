@@ -39,7 +39,7 @@ pub(crate) fn large(world: &mut World, index: usize) {
     }
 }
 
-/// A run, and a copy of it with this id.
+/// A world with a run, and with a copy of that run under this id.
 pub(crate) fn with_copy(id: &str) -> World {
     let mut world = usual();
     let mut copy = world.runs[0].clone();

@@ -119,7 +119,7 @@ fn the_index_says_who_gives_the_whole_answer_sooner_than_the_leader() {
     let mut world = usual();
     let index = words(&world, "index.html");
     assert!(!index.contains("the whole answer: "), "{index}");
-    // The leaders by the first token come to be slow behind it.
+    // Make the targets that lead by the first token slow after it.
     let analysis = &world.analyse()[0];
     let leads = |target: &str| {
         let mut cells = analysis.cells.iter();
@@ -400,7 +400,7 @@ fn what_holds_by_construction_is_no_confirmed_prediction() {
     let mut world = usual();
     let text = |world: &World| words(world, "hypotheses.html");
     let confirmed = |text: &str| text.matches("✓ confirmed").count();
-    // Its bounds hold whatever was measured.
+    // The bounds of this prediction hold whatever was measured.
     assert_eq!(world.hypotheses.hypotheses[0].id, "wide");
     world.hypotheses.hypotheses[0].of.targets = vec!["candle.cpu.f32".into()];
     let findings = text(&world);
@@ -410,7 +410,7 @@ fn what_holds_by_construction_is_no_confirmed_prediction() {
     assert!(marked.contains(", 1 is true by construction, "), "{marked}");
     assert_eq!(marked.matches("✓ true by construction").count(), 1);
     assert_eq!(confirmed(&marked) + 1, confirmed(&findings));
-    // One that doesn't hold is refuted all the same.
+    // A prediction that doesn't hold is refuted, even if it is marked as true by construction.
     assert_eq!(world.hypotheses.hypotheses[1].id, "narrow");
     world.hypotheses.hypotheses[1].by_construction = true;
     assert_eq!(text(&world).matches("✓ true by construction").count(), 1);

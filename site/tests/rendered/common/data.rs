@@ -272,7 +272,8 @@ pub fn adapters() -> AdapterCosts {
     }
 }
 
-/// Results with a size without and one with a finding, and a row or two of all else.
+/// Simulation results: a size without an outcome, one with an outcome, and a row or two of all
+/// else.
 pub fn simulation() -> Simulation {
     let found = Outcome {
         coverage: 0.951,

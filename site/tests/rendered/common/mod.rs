@@ -176,8 +176,8 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
     }
 }
 
-/// Plan and measure a variant of every target of `all` in the run too: the gate's judgement and the
-/// launches are copies under another name.
+/// Add a variant of every target of `all` to the run's plan and measurements. The gate's judgement
+/// and the launches are copies under another name.
 pub fn add_variants(run: &mut Run, all: &Run, variant: &str) {
     let rename = |id: &str| id.replacen('.', &format!("+{variant}."), 1);
     for target in &all.header.plan.targets {
