@@ -137,7 +137,7 @@ fn quantised_rows_cannot_be_prefilled_together_as_declared() {
     let declared = hello(dir.path(), "model-q8_0.gguf", "q8_0").capabilities;
     assert_eq!(declared.batching, Batching::None);
     let (mut engine, loaded) = load(dir.path(), "model-q8_0.gguf", "q8_0").unwrap();
-    // If this succeeds one day, `Header::alone` must be updated.
+    // If this succeeds one day, `Header::reason_not_to_batch` must be updated.
     let refused = engine.prefill(&PROMPTS).unwrap_err();
     assert!(refused.message.contains("contiguous"), "{refused}");
     run(&mut engine, &PROMPTS[..1]);

@@ -57,7 +57,7 @@ impl Fake {
             Fault::Wrong => true,
             Fault::WrongAfter4n => self.prompt_tokens.is_multiple_of(4),
             Fault::WrongAfter37 => self.prompt_tokens % 64 == 37,
-            // A token at the beginning, which every prompt shares, is no fault.
+            // Every prompt shares the first token, so reusing that one alone is no fault.
             Fault::WrongReuse => self.reused > 1,
             Fault::WrongFar => row.position() > POSITIONS,
             _ => false,

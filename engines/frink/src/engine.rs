@@ -41,8 +41,8 @@ pub struct Frink {
 }
 
 impl Frink {
-    /// Feed a prompt to `row`; return the logits after its last token. The part that the row
-    /// holds already is not computed again, but for the last token, whose logits are asked for.
+    /// Feed a prompt to `row`; return the logits after its last token. Tokens that the row already
+    /// holds are not computed again, except the last one, whose logits are wanted.
     fn feed(&mut self, row: usize, prompt: &[u32]) -> Vec<f32> {
         let (caches, fed) = (&mut self.caches[row], &mut self.fed[row]);
         let kept = match self.keeps_prefixes {

@@ -1,7 +1,8 @@
 //! `llamacpp-bench`: llama.cpp behind the protocol, the common alternative to an engine in Rust.
 //! Requests share its steps as in `llama-server`: [`slots`] decides what a step feeds, [`llama`]
-//! feeds it. Every parameter that llama.cpp has a default for keeps it, but for the cache: the
-//! sequences share one (`kv_unified`), as in `llama-server` where the number of slots isn't given.
+//! feeds it. A parameter that the request doesn't determine keeps llama.cpp's default, except one:
+//! all sequences share a cache (`kv_unified`), as in `llama-server` if the number of slots isn't
+//! given.
 
 mod describe;
 mod device;

@@ -53,7 +53,7 @@ async fn run(ask: &Value) -> Result<(), Box<dyn Error>> {
         .await;
     let queue = mistralrs.get_sender(None)?;
 
-    // Observing which tokens they are costs time, so an untimed request does it.
+    // Recording the tokens costs time, so an untimed request does it.
     let seen = Arc::new(Seen::default());
     request(&queue, &prompt, new_tokens, Some(vec![seen.clone()])).await?;
     for _ in 0..warmup {

@@ -62,8 +62,9 @@ pub fn check_precision(content: &Content, precision: &str) -> Result<(), String>
     protocol::check_precision(&held.ok_or("the file has no layer weights")?, precision)
 }
 
-/// Check that mistral.rs has a model of the file's architecture; others it would mistake for
-/// another one, or panic. Its Phi-3 uses a RoPE base of 10000, whatever the file says.
+/// Check that mistral.rs has a model of the file's architecture. It would mistake other
+/// architectures for one that it has, or panic. Its Phi-3 uses a RoPE base of 10000, whatever the
+/// file says.
 pub fn check_architecture(content: &Content) -> Result<(), String> {
     let value = |key: &str| content.metadata.get(key);
     let named = value("general.architecture").and_then(|value| value.to_string().ok());

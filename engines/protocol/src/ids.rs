@@ -3,11 +3,11 @@
 use crate::engine::EngineError;
 use crate::wire::FailureKind;
 
-/// Check that each id is one of a vocabulary of so many: an engine would read past its embedding's
+/// Check that each id is below `vocabulary`: for any other, an engine would read past its embedding
 /// table, or panic.
 ///
 /// # Errors
-/// [`FailureKind::BadRequest`] with the first id that isn't.
+/// [`FailureKind::BadRequest`], which names the first id outside the vocabulary.
 pub fn check_ids(ids: &[u32], vocabulary: usize) -> Result<(), EngineError> {
     match ids.iter().find(|id| **id as usize >= vocabulary) {
         None => Ok(()),

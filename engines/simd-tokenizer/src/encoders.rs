@@ -60,7 +60,7 @@ pub enum Encoded {
 }
 
 impl Encoder {
-    /// Create the way of that name; `None` if there is no such way, an error if it can't load this
+    /// Create the encoder of that name; `None` if there is none, an error if it can't load this
     /// tokenizer.
     pub fn new(name: &str, tokenizer: &Tokenizer) -> Result<Option<Self>, String> {
         let without = match name {
@@ -88,8 +88,8 @@ impl Encoder {
         }))
     }
 
-    /// Return the version of the code that is timed: of the crate, and of this crate in front of
-    /// it.
+    /// Return the version of the code that is timed: that of this crate, if it splits the text, and
+    /// that of the crate that encodes.
     pub fn version(&self) -> String {
         let ours = env!("CARGO_PKG_VERSION");
         match self {

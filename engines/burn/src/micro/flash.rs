@@ -6,8 +6,8 @@
 //! heads that share keys, or gradients. The tile sizes are fixed, not tuned.
 
 mod kernel;
-/// Tests of the kernel against the f64 reference, on any CubeCL device. Without a GPU that is
-/// Mesa's lavapipe, which works only with WGSL:
+/// Tests of the kernel against the f64 reference, on any CubeCL device. On a machine without a GPU,
+/// that device is Mesa's lavapipe, which works only with WGSL:
 /// `cargo test --release -p burn-bench --no-default-features --features wgpu flash`.
 #[cfg(test)]
 mod tests {

@@ -68,7 +68,7 @@ pub struct Queue {
     left_over: usize,
     /// Number of generate requests that arrived since.
     arrived: usize,
-    /// Number of requests that are still to come of those that were sent at once.
+    /// Number of requests that were sent together and are still to come.
     to_come: usize,
 }
 
@@ -114,7 +114,7 @@ impl Queue {
         self.arrived = 0;
     }
 
-    /// Wait for the rest of those that are sent at once, or as many as fit in a batch.
+    /// Wait for the rest of the requests that were sent together, or for as many as fit in a batch.
     fn complete(&mut self) {
         while self.to_come > 0 && self.waiting.len() < self.max_batch {
             match self.inbox.recv() {
