@@ -107,8 +107,8 @@ def capital(text: str) -> str:
 
 
 class Story:
-    """A story being told. Values are drawn in the order of the Rust code: what stands first there
-    stands first here."""
+    """A story that is being told. Values are drawn in the same order as in the Rust code, so the
+    order of the statements matters."""
 
     def __init__(self, rng: Rng, words: dict[str, list[str]]) -> None:
         self._rng = rng
@@ -176,7 +176,7 @@ class Story:
         idea, trade = self.picks("IDEAS", "TRADES")
         number = rng.between(2, 999)
         a_quality, a_trade = f"{article(quality)} {quality}", f"{article(trade)} {trade}"
-        # Only the one that is told draws what it needs beyond that.
+        # Only the sentence that is chosen draws the values that it needs beyond these.
         told = [
             lambda: f"{capital(time)}, {who} {manner} {deed} the {quality} {thing}.",
             lambda: f"{who} {deed} {a_quality} {thing} {spot}.",

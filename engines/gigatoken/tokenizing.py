@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# The runtime that the programs in Python share lies there; none here has the name of one of them.
+# The Python programs share the modules of ../pytorch; no module here has the name of one of them.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
 
 from build_facts import environment, version_of
@@ -40,7 +40,7 @@ class Tokenizing:
     def __init__(self, load: dict[str, Any]) -> None:
         if load["variant"] not in RUNS:
             raise EngineError("unsupported", f"no variant {load['variant']!r} here")
-        # Its threads are started once, at the first call.
+        # GigaToken starts its threads once, at the first call.
         os.environ["RAYON_NUM_THREADS"] = str(load["threads"])
         try:
             import gigatoken
@@ -59,14 +59,14 @@ class Tokenizing:
         settle_garbage()
 
     def prepare(self, params: dict[str, int]) -> float:
-        """Make the texts; the bytes that a call encodes."""
+        """Make the texts; return the number of bytes that a call encodes."""
         count, chars, mixed = (params[name] for name in ("texts", "chars", "mixed"))
         self._texts = texts(self._seed, count, chars, mixed != 0)
         self._ids = ()
         return float(sum(len(text.encode()) for text in self._texts))
 
     def call(self) -> None:
-        """One call."""
+        """Make one call."""
         if self._is_parallel:
             self._ids = self._tokenizer.encode_batch(self._texts, parallel=True)
         else:

@@ -1,8 +1,8 @@
 """`mistralrs-wheel`: mistral.rs as its newest release comes, the Python wheel.
 
-The crate registry ends at 0.8.1, which `mistralrs` measures; the releases since then are a wheel
-and a git repository. Token ids go in and come out by a tokenizer of their own (id_tokenizer.py);
-which token is next, and when, is mistral.rs' own loop.
+The newest crate is 0.8.1, which `mistralrs` measures; later releases are a wheel and a git
+repository. Token ids go in and come out through a tokenizer that the adapter makes
+(id_tokenizer.py); mistral.rs' own loop decides which token is next, and when.
 
 Run by the harness, or by hand:
 `echo '{"prompt_ids":[1,2,3],"precision":"q8_0","model_path":"…/model-q8_0.gguf"}' | python …`.
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# The runtime that the engines in Python share lies there; what lies here comes first.
+# The Python engines share the modules of ../pytorch; a module here takes precedence.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
 
 from build_facts import environment, version_of
@@ -30,7 +30,8 @@ from weights import decode_bytes
 LOCK = Path(__file__).with_name("requirements.lock")
 # A prompt is a message of a chat, and nothing is put around it.
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
-# By variant and precision: whether the file is GGUF, and what is made of it while loading.
+# By variant and precision: whether the weights are a GGUF file, and the quantisation applied to
+# them while loading.
 RUNS = {
     ("", "f32"): (False, None),
     ("", "q8_0"): (True, None),
@@ -40,7 +41,7 @@ RUNS = {
 
 
 class MistralRs(Engine):
-    """A runner, and one request at a time."""
+    """A runner of mistral.rs, which gets one request at a time."""
 
     def __init__(self, runner: Any, tokenizer: IdTokenizer, vocabulary: int) -> None:
         self.vocabulary = vocabulary
@@ -49,7 +50,7 @@ class MistralRs(Engine):
 
     @classmethod
     def hello(cls, load: Load) -> Hello:
-        """The version as pip knows it: importing the wheel takes a while."""
+        """The version comes from the package's metadata: importing the wheel takes a while."""
         return Hello(
             engine="mistralrs-wheel",
             version=version_of("mistralrs"),
@@ -77,7 +78,8 @@ class MistralRs(Engine):
         config = read_json(directory / "config.json")
         weight_bytes = decode_bytes(directory, load.weights, is_gguf, quantise is not None)
         tokenizer = IdTokenizer.of_model(directory / "tokenizer.json")
-        # Read when they are first used. Keys and values in f16 are not what f32 means.
+        # mistral.rs reads these variables when it first needs them. Its default for keys and values
+        # on the CPU is f16, which is not f32.
         os.environ["RAYON_NUM_THREADS"] = str(load.threads)
         if load.precision == "f32":
             os.environ["MISTRALRS_CPU_KV_F32"] = "1"
@@ -99,9 +101,9 @@ class MistralRs(Engine):
             yield [self._tokenizer.id(chunk.choices[0].delta.content)]
 
     def score(self, ids: list[int], asks: list[list[int]], top: int) -> list[Opinion]:
-        """Out of the decode steps that are timed, with log-probabilities. The wheel can't be told
-        which token comes next, so where it chooses another than `ids` it is asked anew from there,
-        by a prefill."""
+        """Score with the decode steps that are timed, which also report log-probabilities. The
+        wheel can't be told which token comes next: if it chooses another one than `ids` has, a new
+        request continues from there with a prefill."""
         opinions: list[Opinion] = []
         start = len(ids) - len(asks) + 1
         while (done := len(opinions)) < len(asks):
@@ -118,7 +120,7 @@ class MistralRs(Engine):
                 opinions.append(opinion_of(logprobs, asks[len(opinions)], top))
                 chosen = self._tokenizer.id(chunk.choices[0].delta.content)
                 if [chosen] != ids[start + len(opinions) - 1 :][:1]:
-                    break  # nobody hears the rest, so mistral.rs ends it
+                    break  # the rest is not read, so mistral.rs ends the request
         return opinions
 
     def _request(self, ids: list[int], new_tokens: int, **more: Any) -> Any:
@@ -139,7 +141,7 @@ class MistralRs(Engine):
 
 
 def opinion_of(logprobs: dict[int, float], ask: list[int], top: int) -> Opinion:
-    """Of log-probabilities of the whole vocabulary."""
+    """Return the opinion given by log-probabilities of the whole vocabulary."""
     # The lowest id wins a tie.
     ranked = sorted(logprobs, key=lambda id: (-logprobs[id], id))
     return Opinion(
@@ -151,7 +153,7 @@ def opinion_of(logprobs: dict[int, float], ask: list[int], top: int) -> Opinion:
 
 
 def import_mistralrs() -> Any:
-    """The wheel."""
+    """Import the wheel."""
     try:
         import mistralrs
     except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
@@ -160,7 +162,7 @@ def import_mistralrs() -> Any:
 
 
 def open_runner(weights: Path, tokenizer: IdTokenizer, quantise: str | None) -> Any:
-    """A runner of one request at a time, whose prompts and answers are ids in `tokenizer`."""
+    """Make a runner of one request at a time; its prompts and answers are ids in `tokenizer`."""
     mistralrs = import_mistralrs()
     with tempfile.TemporaryDirectory() as made:
         paths = Path(made)
@@ -177,7 +179,7 @@ def open_runner(weights: Path, tokenizer: IdTokenizer, quantise: str | None) -> 
 
 
 def select(mistralrs: Any, weights: Path, tokenizer: Path) -> Any:
-    """Which weights mistral.rs is to load, out of their directory alone."""
+    """Say which weights mistral.rs is to load, from their directory alone."""
     directory = str(weights.parent)
     if weights.suffix == ".gguf":
         return mistralrs.Which.GGUF(
@@ -194,7 +196,7 @@ def select(mistralrs: Any, weights: Path, tokenizer: Path) -> Any:
 
 
 def kv_bytes_per_token(config: dict[str, Any], precision: str) -> int:
-    """Keys and values of all layers for one position."""
+    """Bytes of the keys and values of all layers for one position."""
     heads = config["num_attention_heads"]
     head_dim = config.get("head_dim") or config["hidden_size"] // heads
     kv_heads = config.get("num_key_value_heads") or heads

@@ -1,4 +1,4 @@
-"""What a GGUF file's header says of its weights. The weights are mistral.rs' to load.
+"""Reads what a GGUF file's header says about its weights. mistral.rs loads the weights.
 
 The layout: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 from engine import EngineError
 from model_files import unusable
 
-# By number: weights and bytes of a block. f16 and bf16 count as the f32 that they are held as.
+# By type number: weights and bytes of a block. f16 and bf16 count as f32, in which they are held.
 BLOCKS = {
     0: (1, 4),
     1: (1, 4),
@@ -24,20 +24,20 @@ BLOCKS = {
     13: (256, 176),
 }
 BLOCKS[14] = (256, 210)
-# By number: how many bytes a value of metadata has.
+# By type number: the bytes of a metadata value.
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 STRING, ARRAY = 8, 9
 
 
 class Tensor(NamedTuple):
-    """One entry of the header."""
+    """A tensor's entry in the header."""
 
     shape: tuple[int, ...]
     type: int
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """What the file holds, by name."""
+    """Return the file's tensors by name."""
     try:
         with path.open("rb") as file:
             return parse(file)
@@ -48,7 +48,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def parse(file: BinaryIO) -> dict[str, Tensor]:
-    """The header of an open file."""
+    """Parse the header of an open file."""
     magic, version, tensors, values = take(file, "<4sIQQ")
     if magic != b"GGUF" or version not in (2, 3):
         raise ValueError("another format")
@@ -68,7 +68,8 @@ def parse(file: BinaryIO) -> dict[str, Tensor]:
 
 
 def weight_bytes(tensors: dict[str, Tensor]) -> int:
-    """What a decode step reads: of an embedding that is not also the output head, single rows."""
+    """Bytes of weights that a decode step reads. Of an embedding that is not also the output head,
+    it reads only single rows, which are not counted."""
     untied = "output.weight" in tensors
     return sum(
         prod(tensor.shape) * BLOCKS[tensor.type][1] // BLOCKS[tensor.type][0]
@@ -78,7 +79,7 @@ def weight_bytes(tensors: dict[str, Tensor]) -> int:
 
 
 def skip_value(file: BinaryIO, type: int) -> None:
-    """One value of metadata."""
+    """Skip one metadata value."""
     if type == STRING:
         take_string(file)
     elif type == ARRAY:
@@ -93,11 +94,11 @@ def skip_value(file: BinaryIO, type: int) -> None:
 
 
 def take_string(file: BinaryIO) -> bytes:
-    """A length and as many bytes."""
+    """Read a string: its length, then as many bytes."""
     return take(file, f"{take(file, '<Q')[0]}s")[0]
 
 
 def take(file: BinaryIO, format: str) -> tuple:
-    """Values of the layout that `format` names."""
+    """Read values of the layout that `format` names."""
     size = struct.calcsize(format)
     return struct.unpack(format, file.read(size))

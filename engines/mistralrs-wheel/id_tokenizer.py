@@ -1,10 +1,10 @@
-"""A tokenizer with which text is token ids, and nothing is lost on the way.
+"""A tokenizer that converts token ids to text and back without loss.
 
-The wheel takes prompts as text and gives text. With the model's own tokenizer, a prompt that was
-cut between two tokens is read as others, and a token that is special or ends within a character has
-no text of its own, so its time can't be told. So the wheel is given the model's vocabulary under a
-tokenizer that looks up whole pieces between separators: what goes in and comes out is one piece a
-token. No engine here tokenises while it is timed; the harness has done it.
+The wheel takes and returns text. With the model's own tokenizer, a prompt that was cut between two
+tokens may be read as other tokens, and a token that is special or ends within a character has no
+text of its own, so its time can't be told. So the wheel is given the model's vocabulary with a
+tokenizer that looks up whole pieces between separators: each token is one piece of text, on the way
+in and on the way out. No engine here tokenises while it is timed; the harness has done it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 from engine import EngineError
 from model_files import read_json, unusable
 
-# From the private use area, of which the first that occurs in no piece separates them.
+# Characters of the private use area. The first one that no piece contains separates the pieces.
 SEPARATORS = range(0xE000, 0xF8FF)
 
 
 class IdTokenizer:
-    """Pieces of the vocabulary, one for each id."""
+    """The pieces of a vocabulary, one for each id."""
 
     def __init__(self, pieces: dict[str, int]) -> None:
         self._ids = pieces
@@ -30,7 +30,7 @@ class IdTokenizer:
 
     @classmethod
     def of_model(cls, path: Path) -> IdTokenizer:
-        """The vocabulary of a tokenizer.json."""
+        """Read the vocabulary of a tokenizer.json."""
         tokenizer = read_json(path)
         try:
             pieces = dict(tokenizer["model"]["vocab"])
@@ -40,7 +40,7 @@ class IdTokenizer:
             raise unusable(path, "has no vocabulary that could be read") from None
         if not pieces:
             raise unusable(path, "has an empty vocabulary")
-        # The wheel decodes such pieces into bytes, and keeps back those that are no character yet.
+        # The wheel decodes such pieces to bytes, and holds bytes back until they form a character.
         if any(piece.startswith("<0x") and piece.endswith(">") for piece in pieces):
             raise EngineError(
                 "unsupported",
@@ -50,7 +50,7 @@ class IdTokenizer:
         return cls(pieces)
 
     def write(self, path: Path) -> None:
-        """As a tokenizer.json."""
+        """Write a tokenizer.json."""
         tokenizer = {
             "version": "1.0",
             "added_tokens": [],
@@ -62,7 +62,7 @@ class IdTokenizer:
                 "invert": False,
             },
             "post_processor": None,
-            # One that mistral.rs knows; pieces without bytes pass through it as they are.
+            # mistral.rs knows this decoder; pieces that are not bytes pass through it unchanged.
             "decoder": {
                 "type": "Sequence",
                 "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}],
@@ -72,14 +72,14 @@ class IdTokenizer:
         path.write_text(json.dumps(tokenizer), encoding="utf-8")
 
     def text(self, ids: list[int]) -> str:
-        """A prompt that the wheel reads as `ids`."""
+        """Return a prompt that the wheel reads as `ids`."""
         try:
             return self._separator.join(self._pieces[id] for id in ids)
         except KeyError as error:
             raise EngineError("bad_request", f"the tokenizer has no token {error}") from None
 
     def id(self, piece: str) -> int:
-        """The token that is written so."""
+        """Return the id of a piece."""
         id = self._ids.get(piece)
         if id is None:
             raise EngineError("internal", f"mistral.rs gave {piece!r}, which is no single token")

@@ -1,9 +1,8 @@
 """Tests of the engine on mistral.rs' wheel: what it refuses, its tokenizer of ids, and how many
 bytes a decode step reads.
 
-All of it needs the standard library alone, but for the last class, which is skipped where the wheel
-or the model isn't there. What a model should say is deliberately not tested here: that is the
-parity gate's.
+They need only the standard library, except the last class, which is skipped where the wheel or the
+model isn't there. Whether a model's output is right is checked by the parity gate, not here.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def string(text: str) -> bytes:
 
 
 def gguf_file(tensors: list[tuple[str, tuple[int, ...], int]]) -> bytes:
-    """A header with one value of each shape that must be skipped, and no weights."""
+    """Return a header with one value of each shape that must be skipped, and no weights."""
     values = [
         string("a") + struct.pack("<I", gguf.STRING) + string("llama"),
         string("b") + struct.pack("<IIQ", gguf.ARRAY, 4, 2) + bytes(8),
@@ -134,7 +133,7 @@ class Bytes(unittest.TestCase):
             tied = 4 * 34 + 32 * 34 + 32 * 4
             self.assertEqual(decode_bytes(Path(dir), "model.gguf", True, False), tied)
             path.write_bytes(gguf_file([*tensors, ("output.weight", (32, 4), 1)]))
-            # f16 is held as f32, and of the embedding single rows are read.
+            # f16 is held as f32, and only single rows of the embedding are read.
             self.assertEqual(gguf.weight_bytes(gguf.read_tensors(path)), tied - 4 * 34 + 128 * 4)
 
     def test_of_safetensors(self) -> None:

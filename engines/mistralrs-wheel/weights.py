@@ -1,4 +1,4 @@
-"""How much of a model's weights a decode step reads, by the headers of their files."""
+"""Computes how many bytes of weights a decode step reads, from the headers of the files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Q8_0 = (32, 34)
 
 
 def decode_bytes(directory: Path, name: str, is_gguf: bool, quantised: bool) -> int:
-    """Of the file `name`; `quantised`: its linear layers become q8_0 while loading."""
+    """Return that number for the file `name`; `quantised`: its linear layers become q8_0 while
+    loading."""
     path = directory / name
     if is_gguf != (path.suffix == ".gguf"):
         wanted = "a GGUF file" if is_gguf else "safetensors"
@@ -35,6 +36,6 @@ def decode_bytes(directory: Path, name: str, is_gguf: bool, quantised: bool) -> 
 
 
 def shapes(path: Path) -> dict[str, list[int]]:
-    """The tensors of a safetensors file."""
+    """Return the shapes of a safetensors file's tensors."""
     tensors, _ = check_safetensors(path)
     return {name: entry["shape"] for name, entry in tensors.items()}

@@ -1,8 +1,8 @@
 """`onnxruntime`: a Llama's weights in a graph of ONNX Runtime's own operators, on the CPU.
 
-onnxruntime-genai, which its users would call, loads a model that its builder made of a
-repository; the adapter makes such a graph of the files that the other engines read (graph.py),
-and keeps keys and values in one buffer as GenAI does (session.py).
+Users would call onnxruntime-genai, which loads a model that its builder made from a repository. The
+adapter makes such a graph from the files that the other engines read (graph.py), and keeps keys and
+values in one buffer as GenAI does (session.py).
 
 Run by the harness, or by hand:
 `echo '{"prompt_ids":[1,2,3],"precision":"q8_0","model_path":"…/model-q8_0.gguf"}' | python …`.
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# The runtime that the engines in Python share lies there; what lies here comes first.
+# The Python engines share the modules of ../pytorch; a module here takes precedence.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
 
 from build_facts import environment, version_of
@@ -34,13 +34,13 @@ from protocol import main
 LOCK = Path(__file__).with_name("requirements.lock")
 PACKAGES = ("onnxruntime", "onnx", "gguf")
 ARCHITECTURES = ("llama", "mistral")
-# By precision, how the name of its file ends.
+# By precision: the suffix of the weight file.
 WEIGHTS = {"f32": ".safetensors", "q8_0": ".gguf"}
-WARNING = 2  # the least that the runtime logs
+WARNING = 2  # the lowest severity that the runtime logs
 
 
 class OnnxRuntime(Engine):
-    """A session and the batch that runs."""
+    """A session of ONNX Runtime and its current batch."""
 
     def __init__(self, session: Any, vocabulary: int) -> None:
         self.vocabulary = vocabulary
@@ -102,7 +102,7 @@ class OnnxRuntime(Engine):
 
 
 def imported() -> tuple[Any, Any, Any, Any]:
-    """ONNX Runtime, and what here needs it, NumPy or onnx."""
+    """Import ONNX Runtime, and the modules here that need NumPy or onnx."""
     try:
         import onnxruntime
 
@@ -115,7 +115,7 @@ def imported() -> tuple[Any, Any, Any, Any]:
 
 
 def started(ort: Any, made: Any, threads: int) -> Any:
-    """A session that runs a graph, its weights given by name."""
+    """Make a session that runs a graph whose weights are given by name."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -141,7 +141,7 @@ def notes(precision: str) -> list[str]:
 
 
 def kv_bytes_per_token(config: Config) -> int:
-    """Keys and values of all layers for one position, in f32."""
+    """Bytes of the keys and values of all layers for one position, in f32."""
     return 2 * config.layers * config.kv_heads * config.head_dim * 4
 
 

@@ -18,7 +18,8 @@ from weights import BLOCK, Quantised, Weights
 
 OPSET = 21
 DOMAIN = "com.microsoft"
-# Of MatMulNBits: activations are rounded to 8 bits in blocks, as other engines do with q8_0.
+# The accuracy level of MatMulNBits at which activations are rounded to 8 bits in blocks, as other
+# engines do with q8_0.
 INT8_ACTIVATIONS = 4
 
 
@@ -38,14 +39,14 @@ def make(config: Config, weights: Weights, positions: int) -> Graph:
 
 
 class Maker:
-    """Nodes and weights as they come."""
+    """Collects the nodes and weights of a graph."""
 
     def __init__(self, config: Config, weights: Weights, positions: int) -> None:
         self.config, self.weights, self.positions = config, weights, positions
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self.external: dict[str, Any] = {}
-        # What each decode step reads whole.
+        # The external tensors that each decode step reads whole.
         self.read_by_step: set[str] = set()
 
     def make(self) -> Graph:
@@ -69,7 +70,8 @@ class Maker:
         return Graph(self.model().SerializeToString(), self.external, weight_bytes)
 
     def layer(self, n: int, normed: str, hidden: str) -> tuple[str, str]:
-        """Attention and MLP; what the next layer normed, and the residual stream."""
+        """Add attention and MLP of layer `n`; return the normalised input of what follows, and the
+        residual stream."""
         config, blk = self.config, f"blk.{n}"
         qkv = self.linear(normed, *(f"{blk}.attn_{part}.weight" for part in "qkv"))
         attended = f"{blk}.attended"
@@ -102,7 +104,7 @@ class Maker:
         return self.add_and_norm(hidden, mlp, after)
 
     def add_and_norm(self, hidden: str, more: str, norm: str) -> tuple[str, str]:
-        """The norm of the sum, and the sum."""
+        """Add up two values and normalise the sum; return the norm and the sum."""
         normed, total = f"{norm}.normed", f"{norm}.sum"
         self.nodes.append(
             helper.make_node(
@@ -116,11 +118,11 @@ class Maker:
         return normed, total
 
     def embed(self) -> str:
-        """Rows of the table of embeddings."""
+        """Look up the ids' rows in the embedding table."""
         table = self.weights.tensors["token_embd.weight"]
         if not isinstance(table, Quantised):
             return self.node("Gather", [self.keep("token_embd.weight", table), "input_ids"])
-        # Out of the very bytes that the output matrix is, where it is the same.
+        # If the output matrix is the same tensor, both read the same bytes.
         packed, scales = self.keep_quantised("token_embd.weight", table)
         bytes = self.node("Gather", [packed, "input_ids"])
         values = self.node("Cast", [bytes], to=TensorProto.FLOAT)
@@ -133,11 +135,11 @@ class Maker:
         return self.node("Reshape", [values, shape])
 
     def linear(self, value: str, *names: str, named: str = "") -> str:
-        """`value` times matrices of the file, whose rows are joined where there are several."""
+        """Multiply `value` by matrices of the file; several matrices are stacked into one."""
         matrices = [self.weights.tensors[name] for name in names]
         name = "+".join(names)
         if not all(isinstance(matrix, Quantised) for matrix in matrices):
-            # Of (outputs × inputs) the transpose.
+            # MatMul takes inputs × outputs, the file has outputs × inputs.
             matrix = np.concatenate([plain(matrix) for matrix in matrices]).T
             self.read_by_step.add(f"{name}.T")
             return self.node("MatMul", [value, self.keep(f"{name}.T", matrix)], output=named)
@@ -164,7 +166,7 @@ class Maker:
         output: str = "",
         **attributes: Any,
     ) -> str:
-        """A node of one output; its name."""
+        """Add a node with one output; return the output's name."""
         output = output or f"{kind}.{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [output], domain=domain, **attributes))
         return output
@@ -174,7 +176,7 @@ class Maker:
         return self.keep(name, plain(self.weights.tensors[name]))
 
     def constant(self, name: str, value: Any) -> str:
-        """A small tensor inside the graph."""
+        """Add a small tensor inside the graph; return its name."""
         tensor = np.asarray(value)
         kind = helper.np_dtype_to_tensor_dtype(tensor.dtype)
         self.initializers.append(helper.make_tensor(name, kind, tensor.shape, tensor.ravel()))
@@ -184,7 +186,7 @@ class Maker:
         return [self.keep(name, matrix.packed), self.keep(f"{name}.scales", matrix.scales)]
 
     def keep(self, name: str, value: Any) -> str:
-        """A tensor that the session is given by name; once, however often it is used."""
+        """Add a tensor that the session is given by name, once however often it is used."""
         if name in self.external:
             return name
         self.external[name] = value = np.ascontiguousarray(value)
@@ -199,7 +201,7 @@ class Maker:
         return name
 
     def model(self) -> Any:
-        """The nodes as a model."""
+        """Make a model of the nodes."""
         config = self.config
         cache = ["rows", config.kv_heads, "positions", config.head_dim]
         inputs = {
@@ -231,5 +233,5 @@ def rotations(frequencies: list[float], positions: int) -> tuple[Any, Any]:
 
 
 def plain(value: Any) -> Any:
-    """In f32, whatever the file has."""
+    """Return a tensor's values, as f32 if it is quantised."""
     return value.values() if isinstance(value, Quantised) else value

@@ -1,4 +1,5 @@
-"""One batch at a time through a session that keeps its keys and values in buffers of ours."""
+"""Runs one batch at a time through a session that keeps keys and values in this module's
+buffers."""
 
 from __future__ import annotations
 
@@ -12,17 +13,17 @@ from model_config import Config
 
 
 class Session:
-    """`begin` starts a batch of rows of one length, `feed` advances it; both give the greedy next
-    token of each row. Keys and values are written where they are read, and logits are looked at
-    where they were written."""
+    """`begin` starts a batch of rows of one length, `feed` advances it; both return the greedy next
+    token of each row. Keys and values are updated in place, and logits are read where the session
+    wrote them, without a copy."""
 
     def __init__(
         self, session: Any, ortvalue_of: Any, config: Config, max_batch: int, max_context: int
     ) -> None:
         self._session, self._ortvalue_of, self._config = session, ortvalue_of, config
         self._max_context = max_context
-        # For the largest batch: a smaller one uses the beginning of each. What is never written
-        # takes no memory.
+        # Sized for the largest batch; a smaller one uses the beginning of each buffer. Pages that
+        # are never written take no memory.
         values = max_batch * config.kv_heads * max_context * config.head_dim
         self._caches = [
             (f"{part}.{layer}", np.zeros(values, dtype=np.float32))
@@ -48,14 +49,14 @@ class Session:
         binding.bind_cpu_input("last_index", last)
         binding.bind_cpu_input("length", np.array(self._position, dtype=np.int32))
         self._session.run_with_iobinding(binding)
-        # The first of equals, which is the lowest id.
+        # `argmax` returns the first of equals, which has the lowest id.
         return self._logits[: self._rows, 0].argmax(axis=-1).tolist()
 
     def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
         return opinion_of_array(self._logits[row, 0], ask, top)
 
     def _bound(self, rows: int) -> Any:
-        """So many rows of the buffers. The runtime reads and writes the arrays themselves."""
+        """Bind the buffers for so many rows. The runtime reads and writes the arrays in place."""
         config = self._config
         binding = self._session.io_binding()
         shape = (rows, config.kv_heads, self._max_context, config.head_dim)

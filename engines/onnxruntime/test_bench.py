@@ -1,8 +1,8 @@
 """Tests of the ONNX Runtime engine: what it refuses, how it unpacks q8_0, and its graph against the
 same computation in NumPy.
 
-The first class needs the standard library alone; the others are skipped where ONNX Runtime is not
-installed. What a model should say is deliberately not tested here: that is the parity gate's.
+The first class needs only the standard library; the others are skipped where ONNX Runtime is not
+installed. Whether a model's output is right is checked by the parity gate, not here.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Refusals(unittest.TestCase):
 
     def test_keys_and_values_of_a_position(self) -> None:
         config = model_config.parse(CONFIG, 64, bench.ARCHITECTURES)
-        # Two layers of two heads of 16 numbers, twice.
+        # Keys and values of two layers with two heads of 16 numbers.
         self.assertEqual(bench.kv_bytes_per_token(config), 2 * 2 * 2 * 16 * 4)
 
 
@@ -219,7 +219,7 @@ class Computation(unittest.TestCase):
             logprobs = shifted - self.np.log(self.np.exp(shifted).sum())
             self.np.testing.assert_allclose(opinion.logprobs, logprobs, atol=tolerance)
             self.assertEqual(opinion.argmax, chosen[row])
-        # Another number of rows, and what the last batch left behind is not seen.
+        # After a batch with another number of rows, nothing of that batch may be seen.
         session.begin([[3, 1, 4]])
         first = session.opinion(0, [0, 1], 1)
         session.begin([[5, 5]])
@@ -242,5 +242,5 @@ class Computation(unittest.TestCase):
         untied = tied | {"output.weight": self.plain(48, 64)}
         both = (weights.Weights(tensors, True) for tensors in (tied, untied))
         sizes = [graph.make(self.config, each, 64).weight_bytes for each in both]
-        # Of the table of embeddings a step reads single rows.
+        # A step reads only single rows of the embedding table.
         self.assertEqual(sizes[0], sizes[1])

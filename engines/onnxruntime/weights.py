@@ -1,4 +1,4 @@
-"""The weights of a GGUF or safetensors file, by GGUF's names, as the graph wants them."""
+"""Reads the weights of a GGUF or safetensors file, by GGUF's names, as the graph needs them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Quantised:
 
     @classmethod
     def of(cls, rows: Any) -> Quantised:
-        """Of the bytes of a file (outputs × bytes)."""
+        """Unpack the bytes of a file (outputs × bytes)."""
         blocks = rows.reshape(rows.shape[0], -1, SCALE_BYTES + BLOCK)
         scales = blocks[..., :SCALE_BYTES].copy().view(np.float16)[..., 0]
-        # Two's complement plus 128 is the sign bit turned over.
+        # Adding 128 to a signed byte flips its sign bit.
         return cls(blocks[..., SCALE_BYTES:] ^ cls.ZERO, scales.astype(np.float32))
 
     @classmethod
     def joined(cls, matrices: list[Quantised]) -> Quantised:
-        """One below the other."""
+        """Stack matrices on top of one another."""
         if len(matrices) == 1:
             return matrices[0]
         return cls(
@@ -44,7 +44,7 @@ class Quantised:
         )
 
     def values(self) -> Any:
-        """In f32 (outputs × inputs)."""
+        """Return the values in f32 (outputs × inputs)."""
         values = (self.packed.astype(np.float32) - self.ZERO) * self.scales[..., None]
         return values.reshape(values.shape[0], -1)
 
@@ -53,12 +53,12 @@ class Weights(NamedTuple):
     """Tensors by name: arrays in f32, or [`Quantised`]."""
 
     tensors: dict[str, Any]
-    # Whether a head's pairs that RoPE turns are neighbours, as in a Llama's GGUF file, or half a
-    # head apart.
+    # Whether RoPE rotates neighbouring dimensions of a head as pairs, as in a Llama's GGUF file, or
+    # dimensions that are half a head apart.
     neighbours: bool
 
 
-# GGUF's names for a Llama's tensors, by those of a Hugging Face model.
+# GGUF's names for a Llama's tensors, by Hugging Face's names.
 NAMES = {
     "model.embed_tokens": "token_embd",
     "model.norm": "output_norm",
@@ -77,7 +77,7 @@ LAYER = "model.layers."
 
 
 def read(path: Path) -> Weights:
-    """All tensors of a file, or of the shards of one that isn't there in one piece."""
+    """Read all tensors of a file or, if it doesn't exist in one piece, of its shards."""
     if path.suffix == ".gguf":
         return Weights(read_gguf(path), neighbours=True)
     found: dict[str, Any] = {}
@@ -87,7 +87,7 @@ def read(path: Path) -> Weights:
 
 
 def read_gguf(path: Path) -> dict[str, Any]:
-    """f32 and q8_0."""
+    """Read a GGUF file, whose tensors must be f32 or q8_0."""
     try:
         tensors = GGUFReader(path).tensors
     except OSError as error:
@@ -110,7 +110,7 @@ def read_gguf(path: Path) -> dict[str, Any]:
 
 
 def read_safetensors(path: Path) -> dict[str, Any]:
-    """f32, f16 and bf16, all as f32."""
+    """Read a safetensors file; f32, f16 and bf16 all become f32."""
     tensors, start = check_safetensors(path)
     bytes = np.memmap(path, dtype=np.uint8, mode="r")
     found = {}
@@ -122,8 +122,8 @@ def read_safetensors(path: Path) -> dict[str, Any]:
 
 
 def widened(bytes: Any, kind: str, path: Path, name: str) -> Any:
-    """Values in f32; a bf16 is the upper half of one."""
-    # Copied, since a tensor may begin anywhere.
+    """Convert values to f32; a bf16 is the upper half of an f32."""
+    # The bytes are copied, since a tensor may begin at any offset.
     if kind == "F32":
         return np.frombuffer(bytes.tobytes(), dtype=np.float32)
     if kind == "F16":

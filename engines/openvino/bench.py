@@ -2,9 +2,9 @@
 
 GenAI's reader makes OpenVINO's own form of a model (conversion.py), the adapter mends and trims it
 (graph.py), and the CPU plugin runs it with a key/value cache that it keeps itself. In the variant
-`frontend`, OpenVINO's newer reader makes that form (frontend.py). GenAI's pipelines are left out:
-they say nothing of the log-probabilities of forced tokens, and what is timed must be what the gate
-checks.
+`frontend`, OpenVINO's newer reader makes that form (frontend.py). GenAI's pipelines are not used:
+they don't report log-probabilities of forced tokens, and the gate must check the code that is
+timed.
 
 Run by the harness, or by hand:
 `echo '{"prompt_ids":[1,2,3],"precision":"q8_0","model_path":"…/model-q8_0.gguf"}' | python …`.
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# The runtime that the engines in Python share lies there; what lies here comes first.
+# The Python engines share the modules of ../pytorch; a module here takes precedence.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
 
 from build_facts import environment, version_of
@@ -37,19 +37,19 @@ from model_config import Config, read_config
 from protocol import main
 from session import Session
 
-# A Mistral is a llama in GGUF. GenAI's reader has no other of our architectures.
+# In GGUF, a Mistral is a `llama`. GenAI's reader has none of our other architectures.
 ARCHITECTURES = ("llama", "mistral", "qwen3")
 LOCK = Path(__file__).with_name("requirements.lock")
 PACKAGES = ("openvino", "openvino-genai", "openvino-tokenizers")
-# By precision: the file, and the type that OpenVINO computes in; none: the one that it chooses.
+# By precision: the file, and the type that OpenVINO computes in; `None` lets OpenVINO choose.
 WEIGHTS = {"q8_0": "model-q8_0.gguf", "bf16": "model-f16.gguf", "f16": "model-f16.gguf"}
 COMPUTED_IN = {"q8_0": None, "bf16": "bf16", "f16": "f16"}
-# What a processor must be able to do for a type to be more than a wish.
+# The capability that a processor must have for OpenVINO to compute in a type.
 CAPABILITIES = {"bf16": "BF16", "f16": "FP16"}
 
 
 class OpenVino(Engine):
-    """A compiled model and the batch that runs."""
+    """A compiled model and its current batch."""
 
     def __init__(self, session: Session, vocabulary: int) -> None:
         self.vocabulary = vocabulary
@@ -57,7 +57,7 @@ class OpenVino(Engine):
 
     @classmethod
     def hello(cls, load: Load) -> Hello:
-        """Versions as pip knows them: importing OpenVINO takes a second."""
+        """The versions come from the packages' metadata: importing OpenVINO takes a second."""
         versions = {name: version_of(name) for name in PACKAGES}
         return Hello(
             engine="openvino",
@@ -67,7 +67,7 @@ class OpenVino(Engine):
                 **environment(LOCK),
             },
             capabilities={
-                # The newer reader's graph has one row.
+                # The newer reader's graph supports one row.
                 "batching": "none" if load.variant == "frontend" else "static_equal_length",
                 "score": True,
                 "parallel_score": False,
@@ -118,9 +118,9 @@ class OpenVino(Engine):
 
 
 def import_openvino() -> Any:
-    """The runtime; GenAI is needed for a conversion alone."""
-    # Kernels of oneDNN's and of OpenVINO's own are kept to a level by a variable each, which
-    # OpenVINO says to set alike; the harness sets oneDNN's.
+    """Import the runtime; GenAI is needed only for a conversion."""
+    # One variable limits the instructions of oneDNN's kernels, another those of OpenVINO's own.
+    # OpenVINO says to set both alike; the harness sets oneDNN's.
     if level := os.environ.get("ONEDNN_MAX_CPU_ISA"):
         os.environ.setdefault("OV_CPU_MAX_ISA", level)
     try:
@@ -131,8 +131,9 @@ def import_openvino() -> Any:
 
 
 def type_for(core: Any, precision: str) -> str | None:
-    """What to tell OpenVINO to compute in. A type that the processor lacks would silently become
-    another: bf16 is refused then, and f16 weights are computed with in f32, as llama.cpp does."""
+    """Return the type that OpenVINO is told to compute in. It would silently replace a type that
+    the processor lacks: bf16 is refused then, and f16 weights are computed with in f32, as
+    llama.cpp does."""
     wanted = COMPUTED_IN[precision]
     if wanted is None or CAPABILITIES[wanted] in core.get_property(
         "CPU", "OPTIMIZATION_CAPABILITIES"
@@ -192,7 +193,7 @@ def notes(precision: str, reader: str) -> list[str]:
 
 
 def kv_bytes_per_token(compiled: Any, config: Config) -> int:
-    """Keys and values of all layers for one position, as the plugin stores them."""
+    """Bytes of the keys and values of all layers for one position, as the plugin stores them."""
     vectors = 2 * config.layers * config.kv_heads
     size = compiled.get_property("KV_CACHE_PRECISION").size
     # Each vector of 8-bit values has a scale and a zero point in f32.

@@ -1,8 +1,8 @@
-"""A GGUF file as OpenVINO's own form of a model, made by one of its readers and kept beside it.
+"""Converts a GGUF file to OpenVINO's own form of a model, which is kept beside the file.
 
-GenAI converts whenever it loads a GGUF file, and hands the result to nobody; it saves it where it
-is told to. That is done once, by a process of its own: what a conversion takes is no part of the
-memory that a model needs.
+GenAI converts a GGUF file whenever it loads one; it doesn't return the result, but saves it if it
+is told to. The conversion is made once, by a process of its own, because the memory that it takes
+is no part of the memory that a model needs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine import EngineError
 from model_files import unusable
 
 MODEL = "openvino_model.xml"
-# By variant: what a conversion that fails is, and who failed.
+# By variant: the kind of error that a failed conversion is, and the program that failed.
 READERS = {
     "": ("internal", "OpenVINO GenAI"),
     "frontend": ("unsupported", "OpenVINO's GGUF frontend"),
@@ -24,8 +24,9 @@ READERS = {
 
 
 def converted(model_dir: Path, weights: str, reader: str) -> Path:
-    """The converted model, made if it isn't there. The name of its directory has the reader, the
-    file's size and its time of change, so that other weights get another."""
+    """Return the path of the converted model, which is made if it doesn't exist. The name of its
+    directory contains the reader and the file's size and modification time, so that other weights
+    get another directory."""
     source = model_dir / weights
     if source.suffix != ".gguf":
         raise EngineError("unsupported", f"openvino reads GGUF files here, not {weights}")
@@ -42,8 +43,8 @@ def converted(model_dir: Path, weights: str, reader: str) -> Path:
 
 
 def convert(source: Path, target: Path, reader: str) -> None:
-    """Make `target`, which is there whole or not at all. What the newer reader, a preview, doesn't
-    take is unsupported."""
+    """Make `target`, completely or not at all. A file that the newer reader, a preview, can't
+    convert is unsupported."""
     with tempfile.TemporaryDirectory(dir=source.parent, prefix=f"{target.name}.") as new:
         # GenAI writes beside the file that it reads.
         link = Path(new) / source.name
@@ -61,7 +62,7 @@ def convert(source: Path, target: Path, reader: str) -> None:
             why = [f"status {ended.returncode}", *ended.stderr.strip().splitlines()][-1]
             kind, who = READERS[reader]
             raise EngineError(kind, f"{who} cannot convert {source}: {why}")
-        # A tokenizer is made too; nobody asks it.
+        # A tokenizer is made too, but nothing uses it.
         kept = Path(new) / "kept"
         kept.mkdir()
         for file in (made, made.with_suffix(".bin")):

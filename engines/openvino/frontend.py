@@ -1,9 +1,9 @@
 """OpenVINO's newer reader of GGUF files, its GGUF frontend, which is in preview.
 
 The runtime has it, but neither lists it nor loads it by itself, and GenAI 2026.4.1 has no switch
-for it. Here it is registered by hand. What it reads has llama.cpp's inputs, and takes and returns
-keys and values in every step: `adapt` gives it the inputs that GenAI's form of a model has, and
-states, as the passes GGUFMakeStateful and AdaptToGenAI beside it do for programs in C++.
+for it. Here it is registered by hand. A model that it reads has llama.cpp's inputs, and takes and
+returns keys and values in every step. `adapt` gives the model the inputs of GenAI's form and
+states, as the frontend's passes GGUFMakeStateful and AdaptToGenAI do for programs in C++.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def adapt(ov: Any, model: Any) -> Any:
     kept = op.gather(op.shape_of(seen), one, first)
     row = op.constant(np.array([1, 1, 1, -1], dtype=np.int64))
     column = op.constant(np.array([1, 1, -1, 1], dtype=np.int64))
-    # A position sees itself and those before it.
+    # A position attends to itself and to those before it.
     is_seen = op.less_equal(
         op.reshape(op.range(first, kept, one, "i64"), row, False),
         op.reshape(positions, column, False),
@@ -78,9 +78,9 @@ def adapt(ov: Any, model: Any) -> Any:
 
 
 def state(ov: Any, write: Any, beam: Any) -> Any:
-    """Replace a cache that is an input, and what writes lines of it, by a state that grows by these
-    lines; the operation that keeps it. The form is the one that the CPU plugin fuses with its
-    attention."""
+    """Replace a cache that is an input, and the operation that writes rows to it, by a state to
+    which these rows are appended; return the operation that stores the state. The CPU plugin fuses
+    this form with its attention."""
     import numpy as np
     from openvino.op.util import Variable, VariableInfo
 
@@ -90,7 +90,7 @@ def state(ov: Any, write: Any, beam: Any) -> Any:
         raise RuntimeError(f"a {cache.get_type_name()} stands where a cache is expected")
     shape = cache.get_output_partial_shape(0)
     heads, width = (shape[axis].get_length() for axis in (2, 3))
-    # The lines before they are flattened for the write.
+    # The rows, before they are flattened for the write.
     lines = write.input_value(2).get_node().input_value(0)
     info = VariableInfo()
     info.data_shape = shape

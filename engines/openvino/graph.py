@@ -10,8 +10,8 @@ from model_config import Config
 
 
 def set_frequencies(ov: Any, model: Any, config: Config) -> None:
-    """Put the model's own RoPE frequencies in the place of the reader's, which knows no scaling
-    and saves those of f16 files as f16: too coarse beyond some hundred positions."""
+    """Replace the reader's RoPE frequencies by those of the model. The reader knows no scaling, and
+    saves the frequencies of f16 files as f16, which is too coarse beyond some hundred positions."""
     import numpy as np
 
     shape = [1, config.head_dim // 2, 1]
@@ -30,9 +30,9 @@ def set_frequencies(ov: Any, model: Any, config: Config) -> None:
 
 
 def set_angles(ov: Any, model: Any, config: Config, max_context: int) -> None:
-    """Put tables of cosines and sines of the model's own RoPE in the place of those that the newer
-    reader's graph computes: it knows no scaling, and where OpenVINO computes in bf16 it rounds the
-    angles, which is wrong beyond some dozens of positions."""
+    """Replace the cosines and sines that the newer reader's graph computes by tables of the model's
+    own RoPE. The graph knows no scaling, and rounds the angles if OpenVINO computes in bf16, which
+    is wrong beyond some dozens of positions."""
     import numpy as np
 
     op = ov.opset13
@@ -50,7 +50,8 @@ def set_angles(ov: Any, model: Any, config: Config, max_context: int) -> None:
 
 
 def constant_behind(op: Any) -> Any:
-    """The constant that an operation's first input is, whatever type it is stored in."""
+    """Return the constant that is an operation's first input, in whatever type it is stored; `None`
+    if the input is no constant."""
     source = op.input_value(0).get_node()
     if source.get_type_name() == "Convert":
         source = source.input_value(0).get_node()
@@ -58,8 +59,8 @@ def constant_behind(op: Any) -> Any:
 
 
 def keep_last_position(ov: Any, model: Any) -> None:
-    """Compute logits of the last position alone, as GenAI's pipeline does with every model that
-    it loads: of a prompt nobody reads the others."""
+    """Compute only the logits of the last position, as GenAI's pipeline does with every model that
+    it loads: nothing reads those of a prompt's other positions."""
     product = model.output(0).get_node().input_value(0).get_node()
     if product.get_type_name() != "MatMul":
         raise EngineError("internal", f"logits come from a {product.get_type_name()}")
@@ -70,8 +71,8 @@ def keep_last_position(ov: Any, model: Any) -> None:
 
 
 def weight_bytes(model: Any) -> int:
-    """Bytes that one decode step reads: the constants of matrices, once however often they are
-    used, without an embedding table of its own, of which a step reads one line a row."""
+    """Bytes that one decode step reads: the constants of matrices, each once however often it is
+    used. A separate embedding table is not counted, because a step reads one line of it per row."""
     read = {}
     for op in model.get_ops():
         if op.get_type_name() == "MatMul":
@@ -81,8 +82,8 @@ def weight_bytes(model: Any) -> int:
 
 
 def constants_of(node: Any) -> Iterator[Any]:
-    """The constants that a matrix is made of: values, scales and zero points. None where it is
-    computed from anything else."""
+    """Return the constants that a matrix is made of: values, scales and zero points. Empty if the
+    matrix is computed from anything else."""
     found, ahead = [], [node]
     while ahead:
         node = ahead.pop()

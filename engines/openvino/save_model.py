@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main(gguf: str, reader: str) -> int:
-    """The exit status; why not is the last line on stderr."""
+    """Convert the file; return the exit status. If it fails, the last line on stderr says why."""
     try:
         if reader == "frontend":
             import openvino

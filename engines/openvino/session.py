@@ -8,9 +8,9 @@ from engine import Opinion, opinion_of_array
 
 
 class Session:
-    """`begin` starts a batch of rows of one length, `feed` advances it; both give the greedy next
-    token of each row. Nothing is copied but the ids: the runtime reads the arrays where they are,
-    and the logits are looked at where it wrote them."""
+    """`begin` starts a batch of rows of one length, `feed` advances it; both return the greedy next
+    token of each row. Only the ids are copied: the runtime reads the arrays in place, and the
+    logits are read where it wrote them."""
 
     def __init__(self, compiled: Any, max_batch: int, max_context: int) -> None:
         import numpy as np
@@ -20,16 +20,17 @@ class Session:
         self._request: Any = None  # holds the keys and values of the last batch
         self._request_rows = 0
         self._position = 0
-        # What does not depend on the ids, for every length: a slice of it is an input.
+        # Inputs that don't depend on the ids, for every length; a step passes slices of them.
         self._ones = np.ones(max_batch * max_context, dtype=np.int64)
         self._positions = np.arange(max_context, dtype=np.int64)
         self._rows = np.arange(max_batch, dtype=np.int32)
         self._logits: Any = None  # rows × vocabulary, after the last position
 
     def begin(self, prompts: list[list[int]]) -> list[int]:
-        # With more rows than before, a request whose keys and values are 8-bit reads scales that
-        # nobody wrote (OpenVINO 2026.4.1): NaN in the first decode, after one row and then two in
-        # 87 of 150 trials. With 16-bit ones in none, and in none of a new request.
+        # If a request with 8-bit keys and values gets more rows than before, it reads scales that
+        # were never written (OpenVINO 2026.4.1): with one row and then two, the first decode gave
+        # NaN in 87 of 150 trials. It gave none with 16-bit keys and values, and none with a new
+        # request.
         if len(prompts) == self._request_rows:
             self._request.reset_state()
         else:
@@ -56,7 +57,7 @@ class Session:
         )
         self._position = end
         self._logits = outputs[0][:, -1]
-        # The first of equals, which is the lowest id.
+        # `argmax` returns the first of equals, which has the lowest id.
         return self._logits.argmax(axis=-1).tolist()
 
     def opinion(self, row: int, ask: list[int], top: int) -> Opinion:

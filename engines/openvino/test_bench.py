@@ -1,9 +1,9 @@
 """Tests of the OpenVINO engine: what it refuses, the RoPE frequencies that it puts into a graph,
 and the changes that it makes to one.
 
-The first half needs the standard library alone. The second makes a small graph by hand and is
-skipped where OpenVINO is not installed. What a model should say is deliberately not tested here:
-that is the parity gate's.
+The first half needs only the standard library. The second makes a small graph by hand and is
+skipped where OpenVINO is not installed. Whether a model's output is right is checked by the parity
+gate, not here.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Conversion(unittest.TestCase):
     def made(
         self, status: int = 0, stderr: str = "", files: tuple[str, ...] = (), reader: str = ""
     ) -> Path:
-        """What comes of a conversion that ends so and leaves such files."""
+        """Return the result of a conversion that ends with this status and leaves these files."""
 
         def run(command: list[Any], **_: Any) -> subprocess.CompletedProcess:
             for name in files:
@@ -256,8 +256,8 @@ class Graph(unittest.TestCase):
             return op.reshape(value, op.constant([-1]), False)
 
         def model(cache_name: str) -> Any:
-            """Each position's logits: the mean of the lines of the ids that it sees, plus where it
-            stands."""
+            """Each position's logits are the mean of the rows of the ids that it sees, plus a
+            multiple of its position."""
             names = ("inp_tokens", "inp_pos", "inp_out_ids", "inp_kv_idx")
             inputs = [op.parameter([1, 1, 1, -1], dtype=np.int32, name=name) for name in names]
             ids, at, out, where = inputs
@@ -270,7 +270,7 @@ class Graph(unittest.TestCase):
             values = op.transpose(written, op.constant([0, 2, 1, 3]))
             mean = op.matmul(op.softmax(mask, 3), values, False, False)
             at = op.reshape(op.convert(at, "f32"), op.constant([1, 1, -1, 1]), False)
-            # Not the same for all ids, which a softmax would take away.
+            # The multiple differs between ids, because a softmax cancels what is equal for all.
             at = op.multiply(at, op.constant(np.arange(4, dtype=np.float32)))
             logits = op.gather(op.add(mean, at), flat(out), op.constant(2))
             results = [op.result(logits), op.result(written)]

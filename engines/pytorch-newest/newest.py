@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# All modules lie there; none here has the name of one of them.
+# All modules are in ../pytorch; no module here has the name of one of them.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
 
 from bench import PyTorch
@@ -19,7 +19,7 @@ from protocol import main
 
 
 class Newest(PyTorch):
-    """What differs is the environment."""
+    """The same engine in another environment."""
 
     engine_id = "pytorch-newest"
     lock = Path(__file__).with_name("requirements.lock")

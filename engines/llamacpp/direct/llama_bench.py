@@ -31,14 +31,15 @@ def measure(ask: dict[str, Any]) -> dict[str, Any]:
     command = [TOOL, *work(len(ask["prompt_ids"]), ask["new_tokens"])]
     command += ["-m", str(Path(ask["model_path"]) / ask["weights"])]
     command += ["-t", str(ask["threads"]), "-r", str(ask["iterations"])]
-    # No device but the processor, as the adapter's target runs; it warms up by itself.
+    # Only the processor, as in the adapter's target; `llama-bench` warms up by itself.
     command += ["-dev", "none", "-ngl", "0", "-o", "json"]
     answer = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     return json.loads(answer.stdout)[0]
 
 
 def work(prompt: int, new_tokens: int) -> list[str]:
-    """The options for what gives `new_tokens` tokens: the first of them comes with the prompt."""
+    """Return the options for a test that gives `new_tokens` tokens, the first of them by the
+    prompt."""
     if new_tokens == 1:
         return ["-p", str(prompt), "-n", "0"]
     return ["-p", "0", "-n", "0", "-pg", f"{prompt},{new_tokens - 1}"]

@@ -3,7 +3,7 @@ streamed, timed from outside until the whole answer is there.
 
 `cargo xtask bench-adapters` runs it beside the adapter to see what that costs. It reads the request
 that the adapter answers by hand and prints one JSON object with `output_tok_per_s`. Prompts go
-through the adapter's tokenizer of ids, because with the model's own they could be other ones.
+through the adapter's tokenizer of ids, because the model's own could read other tokens.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
         )
         return runner.send_chat_completion_request(request)
 
-    # Which tokens they are, the stream alone says.
+    # Only a stream gives each token by itself, and so its id.
     ids = [tokenizer.id(chunk.choices[0].delta.content) for chunk in ask_for(stream=True)]
     seconds = 0.0
     for iteration in range(ask["warmup"] + ask["iterations"]):

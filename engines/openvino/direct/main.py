@@ -44,7 +44,8 @@ def main() -> None:
 
 
 def scheduler(genai: Any) -> Any:
-    """GenAI's own for one user, without the prefix cache: the same prompt comes again."""
+    """GenAI's own scheduler for one user, without the prefix cache, because the same prompt is sent
+    again and again."""
     config = genai.SchedulerConfig()
     config.enable_prefix_caching = False
     config.max_num_batched_tokens = sys.maxsize
