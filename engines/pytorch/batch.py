@@ -11,7 +11,7 @@ from witness import Commit, commit_nothing
 
 
 class Timeline(NamedTuple):
-    """What a batch did and when; rows share all times. `steps` is `new_tokens × rows`."""
+    """The times and output of a batch; all rows share the times. `steps` is `new_tokens × rows`."""
 
     started_ns: int
     token_ns: list[int]
@@ -29,8 +29,8 @@ def time_batch(
     requests: list[int],
     commit: Commit = commit_nothing,
 ) -> Timeline:
-    """Generate until every row has `new_tokens`. Between two stamps stands one step of the engine,
-    and its result is stored and committed under the requests' ids."""
+    """Generate until every row has `new_tokens`. Between two stamps the engine makes one step, and
+    the step's result is stored and committed under the requests' ids."""
     token_ns = [0] * new_tokens
     steps: list[list[int]] = [[]] * new_tokens
     count = 0
@@ -47,7 +47,7 @@ def time_batch(
 
 
 def run_batch(engine: Engine, batch: list[Generate], commit: Commit) -> list[dict[str, Any]]:
-    """Run requests of one shape together; their `done` events."""
+    """Run requests of one shape together; return their `done` events."""
     prompts = [request.prompt_ids for request in batch]
     ids = [request.id for request in batch]
     timeline = time_batch(engine, prompts, batch[0].new_tokens, ids, commit)

@@ -35,15 +35,15 @@ VARIANTS: dict[str, type[Plain]] = {"": Plain, "opt": Optimised}
 
 
 class PyTorch(Engine):
-    """Loads the variant asked for, which is what runs from then on."""
+    """Loads the variant that is asked for; from then on, the variant is the engine."""
 
-    # Its id in engines.toml, and what its environment was made from.
+    # The engine's id in engines.toml, and the lock file of its environment.
     engine_id = "pytorch"
     lock = LOCK
 
     @classmethod
     def hello(cls, load: Load) -> Hello:
-        """Read from files: importing torch takes seconds, and hello must not wait for them."""
+        """The facts are read from files: importing torch takes seconds, and hello must not wait."""
         torch_dir = package_dir("torch")
         torch_version = version_in(torch_dir, "version.py")
         transformers_dir = package_dir("transformers")

@@ -1,5 +1,5 @@
-"""What `hello` says of what is installed: of Python and an environment's packages, and of torch. It
-is read from files: importing torch takes seconds, and hello must not wait for them.
+"""Finds out for `hello` what is installed: Python, an environment's packages, and torch. It reads
+files, because importing torch takes seconds and hello must not wait for that.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 
 
 def environment(lock: Path) -> dict[str, str]:
-    """The Python that runs, and what its environment was made from: the lock, unless the user named
-    one that is taken as it stands."""
+    """Return the running Python, and what its environment was made from: the lock, unless
+    `BENCH_VENV` names an environment to use as it is."""
     python = {"python": f"{platform.python_implementation()} {platform.python_version()}"}
     named = os.environ.get("BENCH_VENV")
     is_it = named and Path(named).resolve() == Path(sys.prefix).resolve()
@@ -26,7 +26,7 @@ def environment(lock: Path) -> dict[str, str]:
 
 
 def version_of(package: str) -> str:
-    """The installed version, as pip knows it."""
+    """Return a package's installed version, from its metadata; `absent` if it isn't installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -48,7 +48,7 @@ def version_in(package: Path | None, file: str) -> str | None:
 
 
 def torch_build(torch_dir: Path | None) -> dict[str, str]:
-    """What `torch.__config__` would say of the libraries under it, from the headers it ships."""
+    """Return what `torch.__config__` would report about torch's libraries, from torch's headers."""
     if torch_dir is None:
         return {}
     facts = {}
@@ -71,5 +71,5 @@ def torch_build(torch_dir: Path | None) -> dict[str, str]:
 
 
 def read_or_empty(path: Path) -> str:
-    """A file's text, or none where there is no file."""
+    """Return a file's text; empty if there is no file."""
     return path.read_text() if path.is_file() else ""

@@ -4,8 +4,8 @@
 
 It runs through the same engine calls and the same clock as the harness's requests, one at a time,
 and answers with the fields that the Rust engines answer with. It deliberately verifies nothing
-and keeps nothing but a log of errors where one is wanted: its numbers are for looking at, not for
-publishing.
+and keeps nothing except a log of errors if the user wants one: its numbers are for a quick look,
+not for publishing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from process import set_threads, settle_garbage
 from streams import Stream
 from wire import BadRequest, text, token_ids, whole
 
-# Samples beyond a percentile before it is printed: with fewer, it is a name for an outlier or two.
+# Number of samples that must lie beyond a percentile for it to be printed: with fewer, it would
+# only report one or two outliers.
 BEYOND_MIN = 10
 KNOWN = {
     "prompt",
@@ -58,7 +59,7 @@ def answer(engine_type: type[Engine], ask: dict[str, Any], stream: Stream) -> in
 
 
 def measure(engine_type: type[Engine], ask: dict[str, Any]) -> dict[str, Any]:
-    """What a person asked for, as the object they get."""
+    """Run what a person asked for; return the object to print."""
     iterations = whole(ask, "iterations", 1, 10)
     warmup = whole(ask, "warmup", 0, 2)
     new_tokens = whole(ask, "new_tokens", 1, whole(ask, "max_tokens", 1, 64))
@@ -127,7 +128,8 @@ class Samples(NamedTuple):
 
     @classmethod
     def of(cls, runs: list[Timeline]) -> Samples:
-        """From each run's own start: by hand nobody waits in a queue."""
+        """Durations count from each run's own start, because by hand no request waits in a
+        queue."""
         return cls(
             ttft_ns=[run.token_ns[0] - run.started_ns for run in runs],
             itl_ns=[
@@ -141,7 +143,7 @@ class Samples(NamedTuple):
 
 
 def summary(samples_ns: list[int]) -> dict[str, float | int | None] | None:
-    """What samples look like, in milliseconds; `None` of nothing."""
+    """Summarise samples, in milliseconds; `None` if there are none."""
     if not samples_ns:
         return None
     ascending = sorted(ns / 1e6 for ns in samples_ns)
@@ -162,14 +164,14 @@ def summary(samples_ns: list[int]) -> dict[str, float | int | None] | None:
 
 
 def percentile(ascending: list[float], percent: int) -> float | None:
-    """Nearest rank: the smallest sample that `percent` of the samples do not exceed. `None` with
-    too few beyond it."""
+    """Nearest rank: the smallest sample that `percent` of the samples do not exceed. `None` if too
+    few samples lie beyond it."""
     rank = -(-len(ascending) * percent // 100)
     return ascending[rank - 1] if len(ascending) - rank >= BEYOND_MIN else None
 
 
 def locate(ask: dict[str, Any]) -> tuple[Path, str]:
-    """Model directory and weight file; `model_path` names the one or the other."""
+    """Return model directory and weight file; `model_path` names either."""
     path = Path(text(ask, "model_path"))
     if path.is_dir():
         names = ("model.safetensors.index.json", "model.safetensors")
@@ -194,14 +196,14 @@ def device_of(ask: dict[str, Any]) -> tuple[str, int]:
 
 
 def processors() -> int:
-    """How many this process may run on; macOS cannot say, so there: how many there are."""
+    """Number of CPUs that this process may run on; on macOS, which doesn't tell, of all CPUs."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def prompt_of(ask: dict[str, Any], model_dir: Path) -> list[int]:
-    """The prompt as ids, whichever way it was given."""
+    """Return the prompt as ids; it is given as text or as ids."""
     if ("prompt" in ask) == ("prompt_ids" in ask):
         raise BadRequest("give either `prompt` (text) or `prompt_ids`")
     if "prompt_ids" in ask:
@@ -214,7 +216,7 @@ def prompt_of(ask: dict[str, Any], model_dir: Path) -> list[int]:
 
 
 def decoded(model_dir: Path, ids: list[int]) -> str | None:
-    """The ids as text; `None` where the model brings no tokenizer."""
+    """Return the ids as text; `None` if there is no tokenizer for the model."""
     try:
         return tokenizer_of(model_dir).decode(ids, skip_special_tokens=False)
     except EngineError:

@@ -1,4 +1,5 @@
-"""Numbers from a seed, each by its place alone: the twin of engines/micro-inputs/src/draw.rs."""
+"""Random numbers from a seed. Each depends only on its array's name and its index. The twin of
+engines/micro-inputs/src/draw.rs."""
 
 from __future__ import annotations
 

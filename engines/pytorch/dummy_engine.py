@@ -1,8 +1,9 @@
 """An engine without a model, for the tests of the runtime: it counts.
 
-After a sequence it says the sum of its ids, modulo 16, so that every test can work out what must
-come back. It deliberately keeps what it was fed as its only state, sleeps for a millisecond a step,
-and fails on request: prompts that begin with one of the ids below, or a `variant` to fail loading.
+The token after a sequence is the sum of its ids modulo 16, so that every test can work out what
+must come back. The engine deliberately keeps what it was fed as its only state, sleeps for a
+millisecond a step, and fails on request: prompts that begin with one of the ids below, or a
+`variant` to fail loading.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ RAISES, OOM, MEMORY_ERROR, SLOW, TOO_FEW = 11, 12, 13, 14, 15
 
 
 class Dummy(Engine):
-    """Of vocabulary 16."""
+    """Counts, with a vocabulary of 16 ids."""
 
     vocabulary = 16
 
@@ -97,7 +98,7 @@ class Dummy(Engine):
 
 
 def logits_after(ids: list[int]) -> list[float]:
-    """3 for the sum of the ids, 1 for the two ids after it, 0 for all else."""
+    """The logits are 3 for the sum of the ids, 1 for the two ids after it, and 0 for all others."""
     logits = [0.0] * 16
     for offset, logit in ((2, 1.0), (1, 1.0), (0, 3.0)):
         logits[(sum(ids) + offset) % 16] = logit

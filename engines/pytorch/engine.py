@@ -1,6 +1,6 @@
-"""What an engine implements; everything else (reading requests, forming batches, reading the clock,
-answering) is the runtime's. The contract is small on purpose: `score` and `generate` are built from
-the same two calls, so the gate checks the very path that is timed.
+"""The interface that an engine implements. The runtime does everything else: it reads requests,
+forms batches, reads the clock and answers. The contract is small on purpose: `score` and `generate`
+are built from the same two calls, so the gate checks the very path that is timed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Load(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """Who is speaking. `capabilities` has `batching`, `score`, `parallel_score`, `notes`."""
+    """The engine's description of itself. `capabilities` has `batching`, `score`, `parallel_score`
+    and `notes`."""
 
     engine: str
     version: str
@@ -46,7 +47,7 @@ class Hello(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The model in memory. `runtime` is what only the loaded library can say of itself."""
+    """The loaded model. `runtime` has facts that only the loaded library can state."""
 
     weight_bytes: int
     kv_bytes_per_token: int
@@ -54,7 +55,7 @@ class Loaded(NamedTuple):
 
 
 class Opinion(NamedTuple):
-    """What the model thinks comes next at one position; natural-log probabilities."""
+    """What the model predicts at one position; probabilities as natural logarithms."""
 
     argmax: int
     logprobs: list[float]
@@ -71,31 +72,32 @@ class Engine:
 
     @classmethod
     def hello(cls, load: Load) -> Hello:
-        """Who this is. Called before anything is loaded; must be quick."""
+        """Describe the engine. Called before anything is loaded; must be quick."""
         raise NotImplementedError
 
     @classmethod
     def load(cls, load: Load) -> tuple[Engine, Loaded]:
-        """Load the model; must leave nothing lazy that the engine's own users don't also pay."""
+        """Load the model. Must leave no initialisation to the first request, except what the
+        engine's own users also pay for then."""
         raise NotImplementedError
 
     @classmethod
     def kind_of(cls, error: Exception) -> str:
-        """The protocol's kind of an error that is no `EngineError`."""
+        """Return the protocol's kind of an error that is not an `EngineError`."""
         return "internal"
 
     def prefill(self, prompts: list[list[int]]) -> list[int]:
-        """Feed `rows × length` ids; the greedy next token of each row."""
+        """Feed `rows × length` ids; return the greedy next token of each row."""
         raise NotImplementedError
 
     def decode(self, tokens: list[int]) -> list[int]:
-        """Feed one token per row; the greedy next token of each row."""
+        """Feed one token per row; return the greedy next token of each row."""
         raise NotImplementedError
 
     def generate(self, prompts: list[list[int]], new_tokens: int) -> Iterator[list[int]]:
-        """The greedy tokens of each row, a step at a time, each as soon as it is known on the host.
-        An engine that decodes by a loop of its own overrides this and has no use for `prefill` and
-        `decode`."""
+        """Yield the greedy tokens of each row, one step at a time, each as soon as it is known on
+        the host. An engine that decodes in a loop of its own overrides this, and needs no `prefill`
+        and `decode`."""
         tokens = self.prefill(prompts)
         yield tokens
         for _ in range(1, new_tokens):
@@ -103,12 +105,14 @@ class Engine:
             yield tokens
 
     def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
-        """Of `row`, after the last `prefill` or `decode`. Only the gate asks; never timed."""
+        """Return the opinion on `row` after the last `prefill` or `decode`. Only the gate asks for
+        it; it is never timed."""
         raise NotImplementedError
 
     def score(self, ids: list[int], asks: list[list[int]], top: int) -> list[Opinion]:
-        """The opinions at the last positions of `ids`, as many as `asks`. Out of the same `prefill`
-        and `decode` that are timed: a score that ran other code would verify other code."""
+        """Return the opinions at the last positions of `ids`, as many as `asks`. They come from the
+        same `prefill` and `decode` that are timed: if a score ran other code, the gate would verify
+        other code."""
         opinions = []
         prefix = len(ids) - len(asks) + 1
         choice = self.prefill([ids[:prefix]])
@@ -128,14 +132,14 @@ class Engine:
     def score_parallel(
         self, rows: list[list[int]], asks: list[list[list[int]]], top: int
     ) -> list[list[Opinion]]:
-        """One forward pass over `rows × length` ids: of each row the opinions at its last
-        positions, as many as its `asks`, which is equal for all rows. Called only where the
+        """Run one forward pass over `rows × length` ids; return each row's opinions at its last
+        positions, as many as its `asks`, which is equal for all rows. Called only if the
         capabilities say `parallel_score`."""
         raise NotImplementedError
 
 
 def opinion_of(logits: Sequence[float], ask: list[int], top: int) -> Opinion:
-    """The opinion that raw logits hold, for an engine without an array library."""
+    """Return the opinion given by raw logits, for an engine without an array library."""
     highest = max(logits)
     log_sum = highest + math.log(math.fsum(math.exp(logit - highest) for logit in logits))
     # Sorting is stable, so the lowest id wins a tie.
@@ -149,8 +153,8 @@ def opinion_of(logits: Sequence[float], ask: list[int], top: int) -> Opinion:
 
 
 def opinion_of_array(logits: Any, ask: list[int], top: int) -> Opinion:
-    """The opinion that a NumPy array of raw logits holds, normalised in f64: over a hundred
-    thousand terms f32 loses digits."""
+    """Return the opinion given by a NumPy array of raw logits, normalised in f64: over a hundred
+    thousand terms, f32 loses digits."""
     import numpy as np
 
     logits = logits.astype(np.float64)
@@ -167,7 +171,7 @@ def opinion_of_array(logits: Any, ask: list[int], top: int) -> Opinion:
 
 
 def check_load(load: Load, engine: str, precisions: Collection[str]) -> None:
-    """That an engine of the processor without variants is asked for a precision that it runs."""
+    """Check a `load` for an engine that has no variants and runs only on the processor."""
     if load.variant:
         raise EngineError("unsupported", f"{engine} has no variant {load.variant!r}")
     if load.backend != "cpu":
@@ -179,7 +183,7 @@ def check_load(load: Load, engine: str, precisions: Collection[str]) -> None:
 
 
 def not_importable(error: Exception, lock: Path) -> EngineError:
-    """What an environment made from `lock` would have is missing."""
+    """Return the error for a failed import of what an environment made from `lock` has."""
     return EngineError(
         "unavailable",
         f"{sys.executable} cannot import what it needs ({error}): install {lock.name} "
@@ -188,7 +192,8 @@ def not_importable(error: Exception, lock: Path) -> EngineError:
 
 
 def failure_of(engine_type: type[Engine], error: Exception) -> tuple[str, str]:
-    """Kind and message of whatever went wrong; the trace of the unforeseen goes to stderr."""
+    """Return kind and message of any error; print the stack trace of an unexpected one to
+    stderr."""
     if isinstance(error, EngineError):
         return error.kind, error.message
     kind = "oom" if isinstance(error, MemoryError) else engine_type.kind_of(error)

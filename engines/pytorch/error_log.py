@@ -1,7 +1,7 @@
 """The file that keeps errors of requests made by hand, where the user wants one.
 
-`BENCH_ERROR_LOG`, or its alias `TEST_BURN_ERROR_LOG`, is a path, or a truthy word for a file of a
-name of its own in the working directory. The lines are those of the Rust engines
+`BENCH_ERROR_LOG`, or its alias `TEST_BURN_ERROR_LOG`, is a path, or a truthy word that stands for a
+file with a default name in the working directory. The Rust engines write the same format
 (engines/protocol/src/error_log.rs).
 """
 
@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 
-# What the user sets, the first that is there, and the file of someone who named none.
+# The environment variables, in order of precedence, each with the default name of its file.
 VARIABLES = {"BENCH_ERROR_LOG": "bench-errors.log", "TEST_BURN_ERROR_LOG": "test-burn-error.log"}
 
 
 def path(variables: Mapping[str, str]) -> Path | None:
-    """Where entries go, if anywhere."""
+    """Return the path of the log, or `None` if the user wants none."""
     for name, default in VARIABLES.items():
         if name not in variables:
             continue
@@ -30,7 +30,7 @@ def path(variables: Mapping[str, str]) -> Path | None:
 
 
 def append(message: str) -> None:
-    """Append an entry, if the user wants a log. That this failed is said and harms nothing."""
+    """Append an entry, if the user wants a log. If that fails, say so on stderr and go on."""
     if (log := path(os.environ)) is None:
         return
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

@@ -9,7 +9,7 @@ from engine import Load
 
 
 def load_of(model_dir: Path | str, **more: Any) -> Load:
-    """A `load` of q8_0 weights in a GGUF file, but for what `more` says."""
+    """A `load` of q8_0 weights in a GGUF file; `more` replaces some fields."""
     fields = {
         "model_dir": str(model_dir),
         "weights": "model-q8_0.gguf",

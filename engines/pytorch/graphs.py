@@ -1,8 +1,8 @@
 """A decode step as CUDA graphs: recorded at load, replayed at every token, so that the GPU does not
 wait for Python to launch kernels one by one.
 
-A graph is fixed in its shapes, so there is one for each of a few batch sizes and context lengths;
-what runs is the smallest that is large enough. It knows nothing of the model but the step.
+A graph has fixed shapes, so there is one for each of a few batch sizes and context lengths, and the
+smallest that is large enough is replayed. This module knows nothing of the model but its step.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-# Recorded context lengths: this one, then four times as much, up to all there is. A step attends to
-# all positions of its graph, so finer steps would cost graphs and coarser ones bandwidth.
+# Recorded context lengths: the shortest, then each four times as long as the one before, up to the
+# longest. A step attends to all positions of its graph: finer steps would need more graphs, and
+# coarser ones would waste bandwidth.
 SHORTEST = 256
 GROWTH = 4
 
 
 def sizes(first: int, growth: int, last: int) -> list[int]:
-    """`first`, each next one `growth` times as large, then `last`."""
+    """Return `first`, then values that grow by the factor `growth`, then `last`."""
     found = []
     while first < last:
         found.append(first)
@@ -26,8 +27,8 @@ def sizes(first: int, growth: int, last: int) -> list[int]:
 
 
 class Graphs:
-    """`step(ids, position, limit)` gives tensors (logits, choices) for `rows × 1` ids at a
-    position below `limit`, itself a tensor of one element."""
+    """`step(ids, position, limit)` returns tensors (logits, choices) for `rows × 1` ids at
+    `position`, which is a tensor of one element and below `limit`."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class Graphs:
         self._pool = torch.cuda.graph_pool_handle()
         with torch.inference_mode():
             self._position = torch.zeros(1, dtype=torch.long, device=device)
-            # Largest first: the others then fit into the memory that it took.
+            # Record the largest first, so that the others fit into the memory that it took.
             self._recorded = {
                 (rows, limit): self._record(step, device, rows, limit)
                 for rows in reversed(self._rows)
@@ -51,7 +52,8 @@ class Graphs:
             }
 
     def replay(self, tokens: list[int], position: int) -> tuple[Any, Any]:
-        """Logits and choices, a row for each token; overwritten by the next step of this size."""
+        """Return logits and choices, one row per token; the next step of this size overwrites
+        them."""
         torch = self._torch
         rows = next(rows for rows in self._rows if rows >= len(tokens))
         limit = next(limit for limit in self._limits if limit > position)
@@ -66,7 +68,8 @@ class Graphs:
     def _record(self, step: Callable, device: Any, rows: int, limit: int) -> tuple:
         torch = self._torch
         ids = torch.zeros((rows, 1), dtype=torch.long, device=device)
-        # Run first, and beside the stream that is recorded: libraries allocate at first use.
+        # Run the step once on another stream before recording it, because libraries allocate memory
+        # at their first use.
         aside = torch.cuda.Stream(device)
         aside.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(aside):

@@ -1,5 +1,5 @@
-"""torch, a device, and transformers' model with its weights, as a user of transformers gets them;
-and what must be true of them before anything is measured.
+"""Loads torch, a device, and transformers' model with its weights, as a user of transformers does;
+and checks what must be true of them before anything is measured.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from model_files import ARCHITECTURES, unusable
 
 LOCK = Path(__file__).with_name("requirements.lock")
 
-# No request leaves this machine, whatever a configuration file says; and no advice on stderr,
-# of which the harness keeps only the last lines.
+# No request may leave this machine, whatever a configuration file says. Libraries print no advice
+# on stderr either, because the harness keeps only its last lines.
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -29,8 +29,8 @@ ENVIRONMENT = {
 
 
 def import_torch(model_type: str) -> tuple[Any, Any]:
-    """torch, and transformers' class for the architecture from its own module: the package's front
-    door and the Auto classes would import far more."""
+    """Import torch, and transformers' class for the architecture from the class's own module: the
+    package itself and the Auto classes would import far more."""
     os.environ.update(ENVIRONMENT)
     try:
         import torch
@@ -43,7 +43,7 @@ def import_torch(model_type: str) -> tuple[Any, Any]:
 
 
 def configure(torch: Any, threads: int) -> None:
-    """Threads and arithmetic."""
+    """Set threads and arithmetic."""
     torch.set_num_threads(threads)
     # Operators run one after the other here, so a second pool would only be a way to use more
     # threads than were asked for. torch lets it be set once.
@@ -74,9 +74,9 @@ def device_of(torch: Any, load: Load) -> Any:
 
 
 def load_model(model_class: Any, model_dir: Path, weights: str, dtype: Any) -> Any:
-    """The way a user of transformers loads a local model. Where the file already holds the
-    precision asked for, the weights stay mapped from it, unaligned as they lie there, and the first
-    request reads them in: its users get that too."""
+    """Load the model as a user of transformers loads a local one. If the file already holds the
+    precision asked for, the weights stay mapped from it, possibly unaligned, and the first request
+    reads them in; the same happens to users."""
     try:
         model, info = model_class.from_pretrained(
             model_dir,
@@ -93,10 +93,10 @@ def load_model(model_class: Any, model_dir: Path, weights: str, dtype: Any) -> A
             "unavailable",
             f"transformers cannot load {model_dir / weights}: {type(error).__name__}: {error}",
         ) from error
-    # transformers makes up what is missing and only warns; a model with random layers is no
-    # reference.
+    # transformers only warns if weights are missing, and makes up random ones; a model with random
+    # layers is no reference.
     for what in ("missing_keys", "mismatched_keys", "unexpected_keys"):
-        # Old exports carry tables that are computed from the configuration today.
+        # Old exports contain tables that are now computed from the configuration.
         names = sorted(name for name in map(str, info[what]) if "rotary_emb" not in name)
         if names:
             why = f"does not fit its config.json: {what.replace('_', ' ')} {', '.join(names[:5])}"
@@ -105,11 +105,11 @@ def load_model(model_class: Any, model_dir: Path, weights: str, dtype: Any) -> A
 
 
 def check_rope(read: Any, written: dict[str, Any]) -> None:
-    """Whether transformers read config.json's RoPE fields, whose names it has changed before: a
-    reference that drops them would be wrong without a sign of it."""
-    # transformers 5 writes `rope_parameters` where its elders wrote the other two.
+    """Check that transformers read config.json's RoPE fields, whose names it has changed before: a
+    reference that drops them would be wrong without notice."""
+    # transformers 5 writes `rope_parameters`; older versions wrote `rope_scaling` and `rope_theta`.
     scaling = dict(written.get("rope_scaling") or written.get("rope_parameters") or {})
-    # Older files say `type`.
+    # Older files have `type` instead of `rope_type`.
     rope_type = scaling.pop("type", "default")
     theta = written.get("rope_theta", 10000.0)
     wanted = {"rope_type": rope_type, "rope_theta": theta, **scaling}
@@ -121,8 +121,8 @@ def check_rope(read: Any, written: dict[str, Any]) -> None:
 
 
 def weight_bytes(model: Any) -> int:
-    """Bytes that one decode step reads: every parameter once, whoever else refers to it, without
-    an embedding table of its own, of which a step reads one line a row."""
+    """Bytes that one decode step reads: every parameter once, even if it is shared. A separate
+    embedding table is not counted, because a step reads one line of it per row."""
     embedding = model.get_input_embeddings().weight
     tied = embedding is model.get_output_embeddings().weight
     return sum(
@@ -133,12 +133,12 @@ def weight_bytes(model: Any) -> int:
 
 
 def head_dim(config: Any) -> int:
-    """Width of a head: not every configuration says it."""
+    """Dimension of a head, which not every configuration contains."""
     return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
 
 def kv_bytes_per_token(config: Any, value_bytes: int) -> int:
-    """Keys and values of all layers for one position."""
+    """Bytes of the keys and values of all layers for one position."""
     values = config.num_hidden_layers * config.num_key_value_heads * head_dim(config)
     return 2 * values * value_bytes
 
@@ -158,7 +158,7 @@ def runtime(torch: Any, device: Any) -> dict[str, str]:
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether torch found no memory, on the host or a device."""
+    """Whether an error means that torch ran out of memory, on the host or a device."""
     return (
         type(error).__name__ == "OutOfMemoryError"
         or "can't allocate memory" in str(error)

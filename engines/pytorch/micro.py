@@ -1,6 +1,6 @@
 """`pytorch`'s attention by itself, for the micro suites: `scaled_dot_product_attention` from
-Python. And the twin of engines/protocol's micro runtime, for programs in Python (../gigatoken is
-another): requests in, events out, the clock read around calls.
+Python. This module is also the runtime of micro programs in Python (../gigatoken is another), the
+twin of engines/protocol's: it reads requests, writes events, and reads the clock around calls.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCALE = 3.0
 
 
 class Attention:
-    """One precision of it on the processor."""
+    """Attention in one precision on the processor."""
 
     @staticmethod
     def hello() -> dict[str, Any]:
@@ -60,7 +60,7 @@ class Attention:
         settle_garbage()
 
     def prepare(self, params: dict[str, int]) -> float:
-        """Draw the inputs; the floating-point operations of a call."""
+        """Draw the inputs; return the number of floating-point operations of a call."""
         dims = [params[name] for name in ("batch", "heads", "seq", "dim")]
         batch, heads, seq, dim = dims
         self.causal = params["causal"] != 0
@@ -75,7 +75,7 @@ class Attention:
         return 4.0 * batch * heads * pairs * dim
 
     def call(self) -> None:
-        """One call."""
+        """Make one call."""
         q, k, v = self.inputs
         self.result = self.torch.nn.functional.scaled_dot_product_attention(
             q, k, v, is_causal=self.causal
@@ -88,7 +88,7 @@ class Attention:
 
 
 def timed(suite: Any, time: dict[str, int]) -> dict[str, Any]:
-    """Warm up, then the samples."""
+    """Warm up, then take the samples."""
     begin, done = now_ns(), 0
     while True:
         suite.call()
@@ -116,7 +116,7 @@ def timed(suite: Any, time: dict[str, int]) -> dict[str, Any]:
 
 
 def answer(suite: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a request of a program that is loaded."""
+    """Answer a request to a program that is loaded."""
     op = request.get("op")
     if op == "prepare":
         work = suite.prepare(request["params"])
@@ -134,8 +134,8 @@ def answer(suite: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(suite_type: type) -> int:
-    """Requests in, events out, until they end. A suite is made of what `load` says; it has what
-    `Attention` has."""
+    """Answer requests until they end; return the exit status. `suite_type` is called with the
+    `load` request, and has the methods of `Attention`."""
     stream = Stream.claim_stdout()
     stream.exit_when_unheard()
     lines = Lines(0)

@@ -1,5 +1,5 @@
-"""What an adapter that reads GGUF files must know of config.json, and which models it refuses:
-those that its engine would compute otherwise than they are meant, without saying so.
+"""Reads what an adapter of GGUF files must know from config.json, and refuses the models that the
+adapter's engine would silently compute in another way than they are meant.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from model_files import read_json
 
 
 class Config(NamedTuple):
-    """Sizes of a model, and how far each pair of a head's dimensions turns per position."""
+    """The sizes of a model, and the angle per position by which RoPE rotates each pair of a
+    head."""
 
     layers: int
     hidden: int
@@ -26,17 +27,17 @@ class Config(NamedTuple):
 
 
 def read_config(model_dir: Path, max_context: int, architectures: tuple[str, ...]) -> Config:
-    """Of the model in a directory, which must be one of `architectures`."""
+    """Read the configuration of the model in a directory, which must be one of `architectures`."""
     return parse(read_json(model_dir / "config.json"), max_context, architectures)
 
 
 def parse(config: dict[str, Any], max_context: int, architectures: tuple[str, ...]) -> Config:
-    """Of a configuration."""
+    """Parse a configuration."""
     if why := unfit(config, max_context, architectures):
         raise EngineError("unsupported", f"this adapter can't run the model: {why}")
     heads = config["num_attention_heads"]
     head_dim = config.get("head_dim") or config["hidden_size"] // heads
-    # transformers 5 writes `rope_parameters` where its elders wrote the other two.
+    # transformers 5 writes `rope_parameters`; older versions wrote `rope_scaling` and `rope_theta`.
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     theta = rope.get("rope_theta") or config.get("rope_theta", 10000.0)
     return Config(
@@ -52,7 +53,7 @@ def parse(config: dict[str, Any], max_context: int, architectures: tuple[str, ..
 
 
 def unfit(config: dict[str, Any], max_context: int, architectures: tuple[str, ...]) -> str | None:
-    """Why a model can't be run."""
+    """Return why a model can't be run; `None` if it can."""
     if config.get("model_type") not in architectures:
         return f"its model_type is {config.get('model_type')!r}, not {', '.join(architectures)}"
     if config.get("attention_bias") or config.get("mlp_bias"):
@@ -70,14 +71,14 @@ def unfit(config: dict[str, Any], max_context: int, architectures: tuple[str, ..
 
 
 def rope_type(rope: dict[str, Any]) -> str:
-    """Older files say `type`."""
+    """Return the type of RoPE; older files call the field `type`."""
     return rope.get("rope_type") or rope.get("type") or "default"
 
 
 def scaled(frequency: float, rope: dict[str, Any]) -> float:
-    """A frequency after RoPE scaling, in radians per position. Llama 3's: transformers'
-    `_compute_llama3_parameters`; long waves are slowed down, short ones left, and those between
-    are mixed."""
+    """Return a frequency after RoPE scaling, in radians per position. Llama 3's scaling is that of
+    transformers' `_compute_llama3_parameters`: low frequencies are divided by the factor, high ones
+    are kept, and those in between are interpolated."""
     kind = rope_type(rope)
     if kind == "default":
         return frequency

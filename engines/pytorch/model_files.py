@@ -1,5 +1,5 @@
-"""What can be known of a model's files before torch is imported: a file that cannot be loaded
-should not cost seconds to find out. Whether the weights fit config.json is transformers' to say.
+"""Checks a model's files before torch is imported, so that a file that cannot be loaded is found
+without waiting for the import. transformers checks whether the weights fit config.json.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 
 def unusable(path: Path, why: str) -> EngineError:
-    """A file of the model that is missing or spoilt."""
+    """Return the error for a model's file that is missing or damaged."""
     return EngineError("unavailable", f"{path} {why}; fetch the model again (`cargo xtask fetch`)")
 
 
 def check_model(model_dir: Path, weights: str) -> dict[str, Any]:
-    """Find out cheaply what would go wrong later; the model's configuration."""
+    """Check cheaply for what would fail later; return the model's configuration."""
     config = read_json(model_dir / "config.json")
     if config.get("model_type") not in ARCHITECTURES:
         raise EngineError(
@@ -47,8 +47,8 @@ def check_model(model_dir: Path, weights: str) -> dict[str, Any]:
 
 
 def weight_files(path: Path) -> list[Path]:
-    """The safetensors file itself, or the shards of the index beside it: a model in shards is asked
-    for by the name that it would have in one piece, or by its index."""
+    """Return the safetensors file itself, or the shards of the index beside it. A model in shards
+    is asked for by the name that it would have in one piece, or by its index."""
     index = path.with_name(WEIGHTS[1])
     sharded = path == index or (index.is_file() and not path.is_file())
     return shards(index) if sharded else [path]
@@ -60,7 +60,7 @@ def shards(index: Path) -> list[Path]:
     if not isinstance(files, dict) or not files:
         raise unusable(index, "names no weight files")
     for name in files.values():
-        # A path elsewhere is no file of this model.
+        # A path to another directory is no file of this model.
         if not isinstance(name, str) or name in ("", "..") or Path(name).name != name:
             raise unusable(index, f"names {name!r}, which is no plain file name")
     return [index.parent / name for name in sorted(set(files.values()))]
@@ -80,8 +80,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check_safetensors(path: Path) -> tuple[dict[str, Any], int]:
-    """Whether the file is as long as its header says; that header's tensors, and where their values
-    begin. A bit that fell over inside is for the hash that `fetch` checks."""
+    """Check that the file is as long as its header says; return the header's tensors, and the
+    offset at which their values begin. Damaged values are found by the hash that `fetch` checks."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size

@@ -27,7 +27,7 @@ ROPE_TYPES = ("default", "linear", "llama3", "yarn")
 
 
 def unfit(model: Any, max_context: int) -> str | None:
-    """Why the forward pass below is not this model's."""
+    """Return why the forward pass below is not this model's; `None` if it is."""
     config = model.config
     rope = config.rope_parameters
     window = getattr(config, "sliding_window", None)
@@ -93,7 +93,7 @@ class Optimised(Plain):
             layers = model.model.layers
             while len(layers):
                 self._layers.append(self._take(layers[0], load.max_batch, positions))
-                del layers[0]  # or all weights would be there twice
+                del layers[0]  # otherwise all weights would be in memory twice
         self._graphs = None
         if device.type == "cuda":
             self._graphs = Graphs(torch, device, self.decode_fixed, load.max_batch, positions)
@@ -113,7 +113,7 @@ class Optimised(Plain):
 
     def _hidden_at_end(self, rows: list[list[int]], positions: int) -> Any:
         torch = self._torch
-        # As many rows at a time as the cache has.
+        # Feed as many rows at a time as the cache has.
         parts = [rows[start : start + self._rows] for start in range(0, len(rows), self._rows)]
         hidden = [self._hidden(torch.tensor(part, device=self._device), 0) for part in parts]
         return torch.cat([x[:, -positions:] for x in hidden])
@@ -127,7 +127,8 @@ class Optimised(Plain):
             return self._logits.argmax(dim=-1).tolist()
 
     def _hidden(self, ids: Any, position: int) -> Any:
-        """`rows × tokens` ids through all layers. More than one token a row: from 0 only."""
+        """Feed `rows × tokens` ids through all layers. More than one token per row is supported
+        only from position 0."""
         attention = self._torch.nn.functional.scaled_dot_product_attention
         rows, tokens = ids.shape
         end = position + tokens
@@ -139,7 +140,7 @@ class Optimised(Plain):
             keys[:, :, position:].copy_(k.transpose(1, 2))
             values[:, :, position:].copy_(v.transpose(1, 2))
             if tokens == 1:
-                # The heads that share keys go in as if they were positions: nothing is masked
+                # The heads that share keys are passed as if they were positions: nothing is masked
                 # at the end of a sequence, and each key is read once for all of them.
                 mixed = attention(self._grouped(q), keys, values)
             else:
@@ -150,8 +151,8 @@ class Optimised(Plain):
         return x
 
     def decode_fixed(self, ids: Any, position: Any, limit: int) -> tuple[Any, Any]:
-        """Logits and choices of a decode step in which no shape and no address depends on the
-        position (a tensor of one element, under `limit`), so that it can be captured."""
+        """Return logits and choices of a decode step in which no shape and no address depends on
+        `position` (a tensor of one element, below `limit`), so that CUDA graphs can record it."""
         torch = self._torch
         attention = torch.nn.functional.scaled_dot_product_attention
         rows = len(ids)
@@ -175,7 +176,8 @@ class Optimised(Plain):
         return logits, logits.argmax(dim=-1)
 
     def _rotated(self, layer: Layer, x: Any, cos: Any, sin: Any) -> tuple[Any, Any, Any]:
-        """Queries and keys with their positions, and values: `rows × tokens × heads × head_dim`."""
+        """Return queries and keys, rotated by their positions, and values: `rows × tokens × heads ×
+        head_dim`."""
         linear = self._torch.nn.functional.linear
         heads, kv_heads = self._heads, self._kv_heads
         qkv = linear(self._normed(x, layer.attention_norm), layer.qkv)
@@ -184,7 +186,7 @@ class Optimised(Plain):
         if layer.head_norms is not None:
             norm = self._torch.nn.functional.rms_norm
             qk = norm(qk, (self._head_dim,), None, self._eps).mul_(layer.head_norms)
-        # transformers' `rotate_half`, the sign being in the table.
+        # transformers' `rotate_half`; the table of sines has its sign.
         qk = (qk * cos).add_(qk.roll(self._head_dim // 2, -1).mul_(sin))
         return qk[:, :, :heads], qk[:, :, heads:], qkv[:, :, heads + kv_heads :]
 
@@ -193,7 +195,7 @@ class Optimised(Plain):
         return q.reshape(len(q), self._kv_heads, group, self._head_dim)
 
     def _after(self, layer: Layer, x: Any, mixed: Any) -> Any:
-        """What follows attention in a layer."""
+        """Compute what follows attention in a layer."""
         functional = self._torch.nn.functional
         x = x + functional.linear(mixed.reshape(*x.shape[:2], -1), layer.output)
         both = functional.linear(self._normed(x, layer.mlp_norm), layer.gate_up)
@@ -201,7 +203,7 @@ class Optimised(Plain):
         return x + functional.linear(fed, layer.down)
 
     def _normed(self, x: Any, weight: Any) -> Any:
-        # Given the weight, `rms_norm` would round once where transformers rounds twice.
+        # If `rms_norm` got the weight, it would round once where transformers rounds twice.
         return self._torch.nn.functional.rms_norm(x, weight.shape, None, self._eps).mul_(weight)
 
     def _logits_of(self, x: Any) -> Any:
@@ -219,13 +221,13 @@ class Optimised(Plain):
         return cos[0, :, None].clone(), sin[0, :, None].clone()
 
     def _take(self, layer: Any, rows: int, positions: int) -> Layer:
-        """Copy a layer's weights: joined, and out of the file that they may be mapped from."""
+        """Copy a layer's weights, joined, out of the file that they may be mapped from."""
         torch = self._torch
         attention, mlp = layer.self_attn, layer.mlp
         weight = layer.input_layernorm.weight
 
         def cache() -> Any:
-            # Written, and so present, before the first request.
+            # Zeroing makes the memory resident before the first request.
             shape = (rows, self._kv_heads, positions, self._head_dim)
             return torch.zeros(shape, dtype=weight.dtype, device=weight.device)
 
@@ -242,7 +244,7 @@ class Optimised(Plain):
                 ]
             )
 
-        # A Phi-3's are joined already.
+        # A Phi-3's weights are joined already.
         qkv = ["qkv_proj"] if hasattr(attention, "qkv_proj") else ["q_proj", "k_proj", "v_proj"]
         gate_up = ["gate_up_proj"] if hasattr(mlp, "gate_up_proj") else ["gate_proj", "up_proj"]
         return Layer(

@@ -21,7 +21,7 @@ LOGITS_AT_ONCE = 1 << 25
 
 
 class Plain(Engine):
-    """A loaded model and the batch that runs. Another variant overrides what it does otherwise."""
+    """A loaded model and its current batch. A variant overrides what it does differently."""
 
     # What a reader of the numbers must know.
     notes: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Plain(Engine):
         self._logits: Any = None  # rows × vocabulary, after the last position
 
     def prefill(self, prompts: list[list[int]]) -> list[int]:
-        # The last batch's memory is free before this one's is taken.
+        # Free the last batch's memory before this batch allocates.
         self._cache = self._logits = None
         self._cache = self._new_cache()
         return self._step(prompts)
@@ -52,7 +52,8 @@ class Plain(Engine):
         torch = self._torch
         positions = len(asks[0])
         flat = [ask for of_row in asks for ask in of_row]
-        # Logits are many times as large as what they are made of, so never all at once.
+        # Logits are many times as large as the hidden states they come from, so they are never
+        # computed all at once.
         step = max(1, LOGITS_AT_ONCE // self.vocabulary)
         opinions: list[Opinion] = []
         with torch.inference_mode(), by_onednn(torch, self._head_weight()):
@@ -63,8 +64,8 @@ class Plain(Engine):
         return [opinions[start : start + positions] for start in range(0, len(flat), positions)]
 
     def _hidden_at_end(self, rows: list[list[int]], positions: int) -> Any:
-        """What the last layer says at the last positions of `rows`, which are fed in one pass. What
-        several of them have before these is fed once, in a pass of its own."""
+        """Return the last layer's output at the last positions of `rows`, which are fed in one
+        pass. What several rows have before these positions is fed once, in a pass of its own."""
         self._cache = self._logits = None
         before = [tuple(row[:-positions]) for row in rows]
         distinct = list(dict.fromkeys(before))
@@ -111,14 +112,15 @@ class Plain(Engine):
             return self._logits.argmax(dim=-1).tolist()
 
     def _opinions(self, logits: Any, asks: list[list[int]], top: int) -> list[Opinion]:
-        """What `positions × vocabulary` logits say, normalised in f64: over a hundred thousand
-        terms f32 loses digits that the f32 gate needs."""
+        """Return the opinions given by `positions × vocabulary` logits, normalised in f64: over a
+        hundred thousand terms, f32 loses digits that the gate's f32 limit needs."""
         torch = self._torch
         with torch.inference_mode():
             best = logits.argmax(dim=-1, keepdim=True)
             logprobs = logits.float().cpu().double().log_softmax(dim=-1)
-            # The lowest id first on a tie: a stable sort, because `topk` promises nothing; the
-            # one best, which costs no sort, is the first by `argmax`'s promise.
+            # On a tie the lowest id comes first: a stable sort ensures that, `topk` promises
+            # nothing. The single best id needs no sort, because `argmax` promises the first of
+            # equals.
             order = best.cpu()
             if top > 1:
                 order = logprobs.sort(dim=-1, descending=True, stable=True).indices

@@ -1,4 +1,5 @@
-"""What the runtime settles in the process around an engine: threads before, garbage after."""
+"""Prepares the process around an engine: sets threads before loading, and settles garbage
+collection after it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ import os
 
 
 def set_threads(threads: int) -> None:
-    """Numerical libraries read these once, when they are first loaded."""
+    """Set the number of threads of numerical libraries, which read it once, when they are first
+    loaded."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = str(threads)
 
@@ -18,7 +20,7 @@ def settle_garbage() -> None:
     A framework leaves about a million objects that live as long as the process; going over them
     again and again is no part of inference, and Python servers in production exempt them too. The
     collector itself stays on: what serving allocates, it pays for within the timed region, as it
-    does for every user. Turning it off would flatter Python. Nothing is collected first: that
-    would take longer than what is left over is worth.
+    does for every user. Turning it off would flatter Python. Nothing is collected first, because
+    that takes longer than the freed memory is worth.
     """
     gc.freeze()

@@ -13,7 +13,8 @@ from typing import Any
 
 
 def by_onednn(torch: Any, weight: Any) -> AbstractContextManager:
-    """Within it, `linear` is oneDNN's where `weight`, one of the model's, is f32 on a CPU."""
+    """Return a context in which `linear` runs on oneDNN if `weight`, one of the model's, is f32 on
+    a CPU."""
     usable = torch.backends.mkldnn.is_available()
     if not usable or weight.device.type != "cpu" or weight.dtype != torch.float32:
         return nullcontext()

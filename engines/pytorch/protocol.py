@@ -8,7 +8,8 @@ framework to load. Here is the loop; each other subject is a module beside it.
 What it deliberately does not do: know an engine or a weight format, retry, or compute statistics
 of a run (by_hand.py answers a person).
 
-Exit status: 0 after `exit` or the end of input, 1 where nothing could be loaded.
+Exit status: 0 after `exit` or the end of input, 1 if loading failed or if the input was invalid and
+nothing was ever loaded, 2 if there are arguments, 130 after an interrupt.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ Optional: prompt_ids warmup new_tokens weights precision backend device threads 
 
 
 def main(engine_type: type[Engine]) -> int:
-    """The whole of an adapter's main; the exit status."""
-    # First of all, before an engine can print.
+    """Run an adapter: the whole body of its main. Returns the exit status."""
+    # This comes first, so that nothing an engine prints can get into the stream.
     stream = Stream.claim_stdout()
     if len(sys.argv) > 1:
         print(USAGE, file=sys.stderr)
@@ -45,13 +46,14 @@ def main(engine_type: type[Engine]) -> int:
     try:
         return serve(engine_type, Lines(0), stream)
     except BrokenPipeError:
-        return 0  # nobody listens any more, so there is nobody to complain to either
+        return 0  # the reader is gone, so the error can't be reported to it either
     except KeyboardInterrupt:
         return 130
 
 
 def serve(engine_type: type[Engine], lines: Lines, stream: Stream) -> int:
-    """Everything up to `load`, which decides what this process is for; the exit status."""
+    """Handle the messages up to the one that decides what this process is for; return the exit
+    status."""
     status_at_end = 0
     while (line := lines.next()) is not None:
         id: int | None = None
@@ -59,7 +61,7 @@ def serve(engine_type: type[Engine], lines: Lines, stream: Stream) -> int:
             message = first_object(lines, line[1])
             op = message.get("op")
             if "op" not in message:
-                # Not at the top: a harness need not wait for what only a person uses.
+                # Imported here, because a harness need not wait for what only a person uses.
                 import by_hand
 
                 return by_hand.answer(engine_type, message, stream)
@@ -78,8 +80,8 @@ def serve(engine_type: type[Engine], lines: Lines, stream: Stream) -> int:
 
 
 def first_object(lines: Lines, start: bytes) -> dict[str, Any]:
-    """The first message. A person's object may go on over several lines: it is read on for as
-    long as it is unfinished and names no `op`."""
+    """Return the first message. A person's object may span several lines: lines are read until the
+    object is complete or names an `op`."""
     so_far = start
     while so_far.lstrip().startswith(b"{") and b'"op"' not in so_far:
         try:
@@ -94,7 +96,7 @@ def first_object(lines: Lines, start: bytes) -> dict[str, Any]:
 
 
 def serve_loaded(engine_type: type[Engine], load: Load, lines: Lines, stream: Stream) -> int:
-    """Say hello, load, then answer until the input ends; the exit status."""
+    """Say hello, load, then answer until the input ends; return the exit status."""
     set_threads(load.threads)
     try:
         hello = engine_type.hello(load)

@@ -10,7 +10,7 @@ from wire import Score
 
 
 def run_scores(engine: Engine, batch: list[Score]) -> list[dict[str, Any]]:
-    """Teacher-forced scoring of requests of one shape; their `scored` events."""
+    """Score requests of one shape by teacher forcing; return their `scored` events."""
     if not batch[0].parallel:
         return [scored(r, engine.score(r.ids, r.ask, r.top)) for r in batch]
     rows, asks = [request.ids for request in batch], [request.ask for request in batch]

@@ -1,7 +1,7 @@
 """Greedy tokens of a Llama in PyTorch: what a program looks like before it moves to Rust.
 
-The same program in Rust is engines/candle/examples/small_program.rs. Tests hold both to what the
-adapters say.
+The same program in Rust is engines/candle/examples/small_program.rs. Tests compare the output of
+both with that of the adapters.
 
     python small_program.py MODEL_DIR NEW_TOKENS ID...
 """

@@ -1,5 +1,5 @@
-"""Lines in, with the time at which they came; events out, on what was standard output when the
-process started. What the lines say is wire.py's.
+"""Reads lines, with the time at which they came, and writes events to what was standard output when
+the process started. wire.py parses the lines.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ READ_BYTES = 1 << 20
 
 
 class Lines:
-    """Lines of a file descriptor, each with the time of the read that completed it. Blank lines
-    are skipped. Reads around Python's buffers, whose reads nobody could stamp."""
+    """Lines of a file descriptor, each with the time of the read that completed it. Blank lines are
+    skipped. Python's buffers are bypassed, because their reads could not be stamped."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd

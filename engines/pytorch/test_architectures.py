@@ -1,7 +1,7 @@
 """Tests of the PyTorch engine on each architecture that it takes: that both variants are the same
 model, that sizes are right, and that shards are read. Skipped where torch is not installed.
 
-What a model should say is deliberately not tested here: that is the parity gate's.
+Whether a model's output is right is checked by the parity gate, not here.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Architectures(unittest.TestCase):
         fields = CONFIGS[model_type] | more
         config = model_class.config_class(**fields, initializer_range=0.3)
         model = model_class(config)
-        # A new norm is all ones, which an engine that leaves it out may pass for.
+        # A new norm's weights are all ones, so an engine that ignores them would pass.
         for name, parameter in model.named_parameters():
             if "norm" in name:
                 torch.nn.init.normal_(parameter, 1.0, 0.3)

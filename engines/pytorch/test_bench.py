@@ -1,8 +1,8 @@
 """Tests of the PyTorch engine: what it refuses, and that its ways to the same tokens agree.
 
 The first half needs no torch. The second makes a tiny Llama with random weights and is skipped
-where torch is not installed; it takes about ten seconds, most of them the import. What the model
-should say is deliberately not tested here: that is the parity gate's, on real weights.
+where torch is not installed; it takes about ten seconds, most of them the import. Whether a model's
+output is right is checked by the parity gate, on real weights, not here.
 
 Where the processor only pretends to have AMX, torch dies of an illegal instruction. `cargo xtask
 test` sets the variable that keeps it from that; by hand, `cargo xtask doctor` says what to set.

@@ -370,8 +370,8 @@ class Scores(unittest.TestCase):
 
 
 class Gathering(unittest.TestCase):
-    """The queue's wait, without a process: whether a reply makes it in time is the scheduler's to
-    say, so these feed it by hand."""
+    """Tests of the queue's wait, without a process: whether a reply arrives in time depends on
+    thread scheduling, so these tests feed the queue by hand."""
 
     def queue(self) -> tuple[waiting.Queue, Any]:
         inbox = SimpleQueue()

@@ -1,5 +1,5 @@
-"""What waits for the engine, and what runs next. Named so because `queue` is the standard
-library's; it never looks into an engine.
+"""Decides which of the waiting requests run next. The module has this name because `queue` is the
+standard library's. It never looks into an engine.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import Any
 from clock import now_ns
 from wire import BadRequest, Generate, Reject, Score, parse_object, token_ids, whole
 
-# Scores that may share a forward pass do so up to this many tokens, so a pass takes no more memory
-# for activations and attention than one long sequence does. What several begin with counts for the
-# first of them alone.
+# Largest number of tokens in a forward pass that scores share, so that a pass takes no more memory
+# for activations and attention than one long sequence. A beginning that several scores share counts
+# once.
 PASS_TOKENS_MAX = 2048
-# And up to this many with what they begin with: each row has a copy of its keys and values.
+# Largest number of tokens in such a pass with every row's beginning counted, because each row has a
+# copy of the beginning's keys and values.
 COPIED_TOKENS_MAX = 16384
 
 # Requests that are sent at once say so, and a batch waits for all of them. The clients of a closed
@@ -30,7 +31,7 @@ def fits(scores: list[Score]) -> bool:
     prompts = {score.before() for score in scores}
     after_prompts = sum(len(score.ask) for score in scores)
     fed = sum(len(prompt) for prompt in prompts) + after_prompts
-    # Where a prompt alone is longer than a pass, others that begin with it still join.
+    # If a prompt alone is longer than a pass, other scores that begin with it may still join.
     joins_prompt = len(prompts) == 1 and after_prompts <= PASS_TOKENS_MAX // 8
     copied = sum(len(score.ids) for score in scores)
     return (
@@ -41,10 +42,9 @@ def fits(scores: list[Score]) -> bool:
 
 
 class Queue:
-    """Requests waiting for the engine, and what runs next: the first in line, with every other
-    request of its shape, up to `max_batch` rows; for scores, up to `PASS_TOKENS_MAX` where
-    `parallel_score` says that they can share a pass, in which the engine may compute once what
-    several of them begin with."""
+    """Requests waiting for the engine. What runs next is the first in line with every other request
+    of its shape: up to `max_batch` rows or, for scores that may share a pass (`parallel_score`), as
+    many as `fits` allows. In such a pass the engine may compute a shared beginning once."""
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class Queue:
         self._to_come = 0  # requests still to come of those that were sent at once
 
     def next(self) -> list[Generate] | list[Score] | Reject | None:
-        """Wait for something to do; `None` when all is answered and no more will come. To be
-        called as soon as the last answer is written."""
+        """Wait for something to do; `None` when everything is answered and the input has ended.
+        Must be called as soon as the last answer is written."""
         deadline_ns = now_ns() + GATHER_NS
         while self._early:
             self._admit(self._early.popleft())
@@ -85,15 +85,16 @@ class Queue:
         return first if isinstance(first, Reject) else self._join(first)
 
     def finished(self, rows: int) -> None:
-        """A batch of `rows` (0: something else) is finished. To be called before it is answered,
-        so that what came in earlier is not taken for a reply; parsing it can wait until then."""
+        """Record that a batch of `rows` (0: other work) is finished. Must be called before it is
+        answered, so that a request that came earlier is not taken for a reply; `next` parses it."""
         self._answered = rows
         while not self._inbox.empty():
             self._early.append(self._inbox.get())
         self._left_over = len(self._waiting) + len(self._early)
 
     def _complete(self) -> None:
-        """Wait for the rest of those that are sent at once, or as many as fit in a batch."""
+        """Wait for the rest of the requests that were sent together, or for as many as fit in a
+        batch."""
         while not self._closed and self._to_come and len(self._waiting) < self._max_batch:
             self._admit(self._inbox.get())
 
@@ -195,6 +196,6 @@ class Queue:
             raise BadRequest(f"{tokens} tokens are more than the max_context {self._max_context}")
 
     def _check_vocabulary(self, ids: list[int]) -> None:
-        # Here because on a GPU an id that is out of range would cost the whole process.
+        # Checked here, because on a GPU an id out of range would end the whole process.
         if ids and max(ids) >= self._vocabulary:
             raise BadRequest(f"id {max(ids)} is outside the vocabulary of {self._vocabulary}")

@@ -1,5 +1,5 @@
-"""The messages as Python sees them, checked for sense as they are read. What a model makes of them
-(its vocabulary, its context) is checked where a model is known.
+"""Parses the messages, and checks that they are valid. What depends on a model (its vocabulary, its
+context) is checked where the model is known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Generate(NamedTuple):
     together: int  # how many are sent at once, this one included
 
     def shape(self) -> tuple[int, int]:
-        """Rows of a batch must agree in this."""
+        """Return what all rows of a batch must have in common."""
         return len(self.prompt_ids), self.new_tokens
 
 
@@ -36,23 +36,23 @@ class Score(NamedTuple):
     parallel: bool
 
     def shape(self) -> tuple[int, int, int, bool]:
-        """Rows of a pass must agree in this."""
+        """Return what all rows of a pass must have in common."""
         return len(self.ids), len(self.ask), self.top, self.parallel
 
     def before(self) -> tuple[int, ...]:
-        """What comes before the positions that are asked about."""
+        """Return the ids before the positions that are asked about."""
         return tuple(self.ids[: len(self.ids) - len(self.ask)])
 
 
 class Reject(NamedTuple):
-    """A line that asks for nothing that can be done."""
+    """A line that is not a valid request."""
 
     id: int | None
     message: str
 
 
 class BadRequest(Exception):  # noqa: N818  (it is the protocol's own name for it)
-    """Why a message makes no sense."""
+    """The reason why a message is not valid."""
 
 
 def whole(message: dict[str, Any], name: str, minimum: int, default: int | None = None) -> int:

@@ -1,5 +1,5 @@
-"""Tokens committed as they are produced, for whoever looks: the twin of
-engines/protocol/src/witness.rs, which says why and how the memory is laid out.
+"""Commits tokens as they are produced, so that the harness can observe them: the twin of
+engines/protocol/src/witness.rs, which says why, and how the memory is laid out.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ Commit = Callable[[list[int], int, list[int]], None]
 
 
 def commit_nothing(requests: list[int], index: int, tokens: list[int]) -> None:
-    """Nobody looks."""
+    """Do nothing, because there is no audit."""
 
 
 def commit_from_env() -> Commit:
-    """What commits token `index` of each of the requests: into the file that the variable names,
-    if it is set. OSError, ValueError: it cannot be mapped."""
+    """Return a function that commits token `index` of each of the requests to the file that the
+    variable names; if it is unset, one that does nothing. Raises OSError or ValueError if the file
+    cannot be mapped."""
     path = os.environ.get(VARIABLE)
     if path is None:
         return commit_nothing
     with open(path, "r+b") as file:
         memory = mmap.mmap(file.fileno(), BYTES)
-    # A store to it is one of 64 bits: whoever reads sees a whole number.
+    # The count is stored as one 64-bit word, so that a reader always sees a whole number.
     committed = memoryview(memory)[:8].cast("Q")
     count = 0
 
