@@ -169,6 +169,32 @@ impl Plan {
         self.scenarios.iter().find(|scenario| scenario.id == id)
     }
 
+    /// Whether the scenario's launches share a target's process with other launches of the block.
+    pub fn shares_process(&self, scenario: &PlannedScenario) -> bool {
+        self.one_process && scenario.may_share_process()
+    }
+
+    /// The cases that a process of `target` is loaded for, if its first launch is of the cases `own`
+    /// of `scenario`. Contexts beyond the `positions` that the target is verified for are left out
+    /// of shared processes: they aren't requested, and it may have no room for them.
+    pub fn loaded_for<'a>(
+        &'a self,
+        scenario: &PlannedScenario,
+        own: Vec<&'a Case>,
+        target: &str,
+        positions: u32,
+    ) -> Vec<&'a Case> {
+        if !self.shares_process(scenario) {
+            return own;
+        }
+        let all = self.scenarios.iter();
+        let shared = all.filter(|other| other.runs(target) && self.shares_process(other));
+        let cases = shared.flat_map(|other| &other.cases);
+        cases
+            .filter(|case| case.prompt_tokens + case.new_tokens <= positions)
+            .collect()
+    }
+
     /// Find a case and its scenario.
     pub fn case(&self, at: &CaseKey) -> Option<(&PlannedScenario, &Case)> {
         let scenario = self.scenario(&at.scenario)?;

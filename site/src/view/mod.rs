@@ -129,8 +129,7 @@ impl<'a> Shown<'a> {
 
     /// Whether a metric in a scenario is a peak that is counted anew for each case.
     pub fn leaves_loading_out(&self, scenario: &PlannedScenario, id: MetricId) -> bool {
-        let shares = self.run.header.plan.one_process && scenario.may_share_process();
-        shares && id == MetricId::PeakRssBytes
+        self.run.header.plan.shares_process(scenario) && id == MetricId::PeakRssBytes
     }
 
     /// The metric a scenario is ranked by.

@@ -2,7 +2,6 @@
 //! that is printed before measuring starts. Pure.
 
 use super::pending::Pending;
-use super::residents::shares;
 use super::scenario;
 use crate::budget;
 use schema::budget::{Budget, Pilot};
@@ -51,7 +50,7 @@ pub fn all_s(plan: &Plan, budget: Option<&Budget>, pending: &[Pending]) -> Optio
 /// Whether a launch starts a process of its own. It doesn't where an earlier launch of the same
 /// block and target, also still to be made, leaves its process for it.
 fn loads(plan: &Plan, item: &Launch, pending: &[Pending]) -> bool {
-    let shares = |launch: &Launch| shares(plan, scenario(plan, &launch.scenario));
+    let shares = |launch: &Launch| plan.shares_process(scenario(plan, &launch.scenario));
     let of_block = |launch: &&Launch| {
         (launch.invocation, &launch.target) == (item.invocation, &item.target) && shares(launch)
     };

@@ -7,7 +7,6 @@ use super::issue::issue;
 use super::load::{CaseError, CasePrompts, Window};
 use super::open_loop::Offered;
 use super::pending::Pending;
-use super::residents::{serves, shares};
 use super::watched::Engine;
 use super::weights::Weights;
 use super::{Ended, Stage, scenario, told};
@@ -148,7 +147,7 @@ impl<'a> Running<'a> {
                 let (loaded_ms, reused) = (session.loaded.load_ns / 1_000_000, reused);
                 tracing::info!(pid = session.pid(), loaded_ms, reused, "loaded");
                 running.record.event(RecordEvent::Ready(session.ready()))?;
-                let shared = shares(context.stage.plan, scenario);
+                let shared = context.stage.plan.shares_process(scenario);
                 running.engine = Some(Engine::new(
                     session,
                     &context.target.backend,
@@ -329,13 +328,10 @@ fn open(
             context.target,
             context.stage.model_dir,
             context.stage.plan.threads,
-            serves(
-                context.stage.plan,
-                scenario,
-                own,
-                context.target,
-                context.positions,
-            ),
+            context
+                .stage
+                .plan
+                .loaded_for(scenario, own, &context.target.id, context.positions),
         )
     };
     let timeouts = Timeouts::new(context.stage.plan, context.stage.control);

@@ -153,7 +153,10 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
             break;
         }
         let scenario = scenario(context.stage.plan, &item.launch.scenario);
-        let resident = residents::shares(context.stage.plan, scenario)
+        let resident = context
+            .stage
+            .plan
+            .shares_process(scenario)
             .then(|| residents.take(&item.launch.target))
             .flatten();
         if gpu::is_used_by(&context.target.backend) {

@@ -7,8 +7,7 @@ use super::pending::Pending;
 use super::{scenario, target_of};
 use crate::engine::session::Session;
 use crate::gpu;
-use schema::plan::{Case, Plan, PlannedScenario};
-use schema::registry::Target;
+use schema::plan::Plan;
 
 /// The processes that stay, by target's id or twin's name, least recently used first.
 #[derive(Default)]
@@ -69,17 +68,12 @@ fn end(session: Session) {
     session.abort();
 }
 
-/// Whether the scenario's launches share a target's process with other launches of the block.
-pub(super) fn shares(plan: &Plan, scenario: &PlannedScenario) -> bool {
-    plan.one_process && scenario.may_share_process()
-}
-
 /// Sort launches into the order in which they are made: those that share a process on a GPU come
 /// last in their block, grouped by target in the order of each target's first, so that each process
 /// has the GPU to itself until it ends.
 pub(super) fn in_order(plan: &Plan, launches: Vec<Pending>) -> Vec<Pending> {
     let shares_gpu = |item: &Pending| {
-        shares(plan, scenario(plan, &item.launch.scenario))
+        plan.shares_process(scenario(plan, &item.launch.scenario))
             && gpu::is_used_by(&target_of(plan, &item.launch).backend)
     };
     let mut all = Vec::with_capacity(launches.len());
@@ -97,27 +91,6 @@ pub(super) fn in_order(plan: &Plan, launches: Vec<Pending>) -> Vec<Pending> {
     all
 }
 
-/// The cases that a process of `target` must be loaded for, if its first launch is of the cases
-/// `own` of `scenario`. Contexts beyond the `positions` that the target is verified for are left
-/// out: they aren't requested, and it may have no room for them.
-pub(super) fn serves<'a>(
-    plan: &'a Plan,
-    scenario: &PlannedScenario,
-    own: Vec<&'a Case>,
-    target: &Target,
-    positions: u32,
-) -> Vec<&'a Case> {
-    if !shares(plan, scenario) {
-        return own;
-    }
-    let shared = plan.scenarios.iter();
-    shared
-        .filter(|s| s.runs(&target.id) && shares(plan, s))
-        .flat_map(|s| &s.cases)
-        .filter(|case| case.prompt_tokens + case.new_tokens <= positions)
-        .collect()
-}
-
 /// Whether the process of `item` has another launch to serve in its block, among the launches
 /// `later`, which are those after it.
 pub(super) fn is_needed_again<'a>(
@@ -126,11 +99,11 @@ pub(super) fn is_needed_again<'a>(
     later: impl IntoIterator<Item = &'a Pending>,
 ) -> bool {
     let mut later = later.into_iter();
-    shares(plan, scenario(plan, &item.launch.scenario))
+    plan.shares_process(scenario(plan, &item.launch.scenario))
         && later.any(|other| {
             (other.launch.invocation, &other.launch.target)
                 == (item.launch.invocation, &item.launch.target)
-                && shares(plan, scenario(plan, &other.launch.scenario))
+                && plan.shares_process(scenario(plan, &other.launch.scenario))
         })
 }
 
@@ -139,6 +112,7 @@ mod tests {
     use super::*;
     use crate::plan::example::{self, plan};
     use schema::plan::Launch;
+    use schema::registry::Target;
     use schema::scenario::LoadShape;
 
     fn target(backend: &str) -> Target {
@@ -171,14 +145,14 @@ mod tests {
         let users = |plan: &Plan, scenario: usize, backend| -> Vec<u32> {
             let scenario = &plan.scenarios[scenario];
             let own = vec![&scenario.cases[0]];
-            let cases = serves(plan, scenario, own, &target(backend), 1024);
+            let cases = plan.loaded_for(scenario, own, &target(backend).id, 1024);
             cases.into_iter().map(|case| case.concurrency).collect()
         };
         assert_eq!(users(&plan, 0, "cpu"), [1, 1, 8, 1]);
         assert_eq!(users(&plan, 2, "cpu"), [8], "a batch has its own");
         let short = &plan.scenarios[1];
         let own = vec![&short.cases[0]];
-        let served = serves(&plan, short, own, &target("cpu"), 100);
+        let served = plan.loaded_for(short, own, &target("cpu").id, 100);
         let longest = served.iter().map(|case| case.prompt_tokens).max();
         assert_eq!(longest, Some(10), "the longer ones are not verified");
         plan.one_process = false;
@@ -193,11 +167,14 @@ mod tests {
         keeps.axis = schema::scenario::Axis::SharedPercent;
         plan.scenarios.push(keeps);
         let keeps = plan.scenarios.last().unwrap();
-        assert!(!shares(&plan, keeps));
+        assert!(!plan.shares_process(keeps));
         let own = vec![&keeps.cases[0]];
-        assert_eq!(serves(&plan, keeps, own, &target("cpu"), 1024).len(), 1);
+        assert_eq!(
+            plan.loaded_for(keeps, own, &target("cpu").id, 1024).len(),
+            1
+        );
         let single = &plan.scenarios[0];
-        let served = serves(&plan, single, vec![], &target("cpu"), 1024);
+        let served = plan.loaded_for(single, vec![], &target("cpu").id, 1024);
         assert_eq!(served.len(), 4, "and the others do without it");
     }
 

@@ -138,23 +138,21 @@ fn words(shown: &Shown, choice: &str, peak: &Peak) -> String {
 /// cases that it serves, as far as the target is verified. An engine may allocate keys and values
 /// for that many.
 fn loaded_for(peak: &Peak) -> String {
-    let target = &peak.cell.target;
-    let judged = peak.run.run.verify.get(target);
+    let (run, target) = (&peak.run.run, &peak.cell.target);
+    let judged = run.verify.get(target);
     let positions = judged.and_then(|record| record.verified_positions);
-    let cases: Vec<&Case> = if leaves_loading_out(peak) {
-        let scenarios = peak.run.scenarios().iter();
-        let shared = scenarios.filter(|s| s.may_share_process() && s.runs(target));
-        shared.flat_map(|scenario| &scenario.cases).collect()
-    } else if peak.scenario.needs_fresh_process() {
-        vec![peak.case]
-    } else {
-        peak.scenario.measured_cases().collect()
+    let positions = positions.unwrap_or(u32::MAX);
+    let context = |case: &Case| case.prompt_tokens + case.new_tokens;
+    let own = match peak.scenario.needs_fresh_process() {
+        true => vec![peak.case],
+        false => peak.scenario.measured_cases().collect(),
     };
-    let context = |case: &&Case| case.prompt_tokens + case.new_tokens;
-    let is_verified = |case: &&Case| positions.is_none_or(|most| context(case) <= most);
-    let cases = || cases.iter().copied().filter(is_verified);
+    let own = own.into_iter().filter(|case| context(case) <= positions);
+    let plan = &run.header.plan;
+    let cases = plan.loaded_for(peak.scenario, own.collect(), target, positions);
+    let cases = || cases.iter();
     let sequences = cases().map(|case| case.concurrency).max().unwrap_or(1);
-    let tokens = cases().map(|case| context(&case)).max().unwrap_or(1);
+    let tokens = cases().map(|case| context(case)).max().unwrap_or(1);
     let sequences = plural(u64::from(sequences), "sequence", "sequences");
     format!("loaded for up to {sequences} of {tokens} tokens")
 }

@@ -17,17 +17,16 @@ pub fn certainty_word(
 ) -> (&'static str, String) {
     let next = decision.ahead_of.as_ref();
     let detected = next.is_some_and(|c| c.verdict == Verdict::Better);
+    let is_sure = detected && decision.tied.len() == 1 && decision.measured > 1;
     let word = match decision.tied.len() {
         _ if decision.measured == 1 => "no comparison",
-        1 if detected && is_beaten => "sure within its run",
-        1 if detected => "sure",
+        _ if is_sure && is_beaten => "sure within its run",
+        _ if is_sure => "sure",
         1 => "not sure",
         _ => "tied",
     };
     let launches = plural(u64::from(launches(asked, decision)), "launch", "launches");
-    let p = next
-        .filter(|_| word.starts_with("sure"))
-        .and_then(|c| c.p_holm);
+    let p = next.filter(|_| is_sure).and_then(|c| c.p_holm);
     let from = match p.map(fmt::p_value) {
         Some(p) if p.starts_with('<') => format!("p {p} (Holm), {launches} each"),
         Some(p) => format!("p = {p} (Holm), {launches} each"),

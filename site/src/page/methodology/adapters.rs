@@ -45,10 +45,11 @@ pub fn table(costs: &AdapterCosts, registry: &Registry) -> Table {
     let machine = costs.cpu_model.as_deref().unwrap_or("an unknown processor");
     Table {
         about: format!(
-            "The engines below were timed through their adapters and driven directly, by a program that \
-             does what an engine’s own benchmark does: pairs of processes on one file, one \
-             after the other by turns, on {machine} with {}. A ratio below 1 is what the adapter \
-             costs; a cost within the interval is not ruled out.{not_timed} Where a row names a benchmark of the engine itself, the installed program of \
+            "The engines below were timed through their adapters and driven directly, by a \
+             program that does what an engine’s own benchmark does: pairs of processes on one \
+             file, one after the other by turns, on {machine} with {}. A ratio below 1 is what the \
+             adapter costs; a cost within the interval is not ruled out.{not_timed} Where a row \
+             names a benchmark of the engine itself, the installed program of \
              that name was run in place of ours.",
             costs.model,
         ),
