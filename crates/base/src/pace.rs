@@ -19,6 +19,9 @@ pub const WAKE_NS: u64 = 10_000_000;
 pub const WAKE_REQUESTS_MAX: u32 = 5;
 /// Least timed requests of a turn, so that the untimed ones are a small part of it.
 pub const TURN_REQUESTS_MIN: u32 = 6;
+/// Timed requests of each user in a turn of several users, so that the untimed ones around them are
+/// a small part, and all users are at work for most of the timed part.
+pub const WINDOW_ROUNDS: u32 = 4;
 /// Least number of full rounds of a capacity stage.
 pub const CAPACITY_ROUNDS: u32 = 8;
 /// Least length of a capacity stage (s).
@@ -38,6 +41,17 @@ pub fn untimed_in_turns(timed_s: f64, round_s: f64) -> f64 {
     let turns = (timed_s / turn_s).ceil();
     let a_turn = (WAKE_NS as f64 / 1e9 / round_s).ceil();
     turns * a_turn.clamp(1.0, f64::from(WAKE_REQUESTS_MAX))
+}
+
+/// The number of untimed rounds of all users around the windows of a case in turns, where a round
+/// takes `round_s` and the case is timed for `timed_s` in all: those at the beginning of each window,
+/// and one that holds up the load at its end.
+pub fn untimed_rounds_in_windows(timed_s: f64, round_s: f64) -> f64 {
+    let window_s = (f64::from(WINDOW_ROUNDS) * round_s).max(TURN_NS as f64 / 1e9);
+    // What would be left for a short window belongs to the one before.
+    let windows = (timed_s / window_s).floor().max(1.0);
+    let a_window = (WAKE_NS as f64 / 1e9 / round_s).ceil();
+    windows * (a_window.clamp(1.0, f64::from(WAKE_REQUESTS_MAX)) + 1.0)
 }
 
 /// The length of a capacity stage (s) where a full round takes `round_s`.
@@ -67,5 +81,14 @@ mod tests {
         assert_eq!(untimed_in_turns(0.5, 0.004), 20.0 * 3.0);
         // A hundred requests of 0.1 ms fit in 10 ms, but at most five are made.
         assert_eq!(untimed_in_turns(0.5, 0.000_1), 20.0 * 5.0);
+    }
+
+    #[test]
+    fn a_window_has_untimed_rounds_before_and_after_its_four() {
+        // Nine rounds of 100 ms: windows of four and of five.
+        assert_eq!(untimed_rounds_in_windows(0.9, 0.1), 2.0 * 2.0);
+        assert_eq!(untimed_rounds_in_windows(0.3, 0.1), 2.0);
+        // Half a second of rounds of 4 ms: 20 windows of 25 ms, and three rounds are over 10 ms.
+        assert_eq!(untimed_rounds_in_windows(0.5, 0.004), 20.0 * 4.0);
     }
 }

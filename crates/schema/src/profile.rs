@@ -168,7 +168,7 @@ pub struct Sizes {
     pub duration_s: f64,
     /// Whether the targets of a block are in memory together and take turns of a few requests each,
     /// instead of running one after the other, so that changes of the machine meanwhile affect all
-    /// alike. For `Serial` loads on the CPU.
+    /// alike. For `Serial` and `ClosedLoop` loads on the CPU.
     #[serde(default)]
     pub turns: bool,
 }

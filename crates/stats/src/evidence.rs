@@ -24,6 +24,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) case: &'a str,
     /// Shape of the load that was measured.
     pub(crate) load: LoadShape,
+    /// Whether targets took turns in the scenario that was measured.
+    pub(crate) turns: bool,
     /// Timed requests of this case, in order of completion.
     pub(crate) timed: Vec<&'a RequestRecord>,
     /// Latency limits of the run's profile.
@@ -88,6 +90,7 @@ impl<'a> Evidence<'a> {
                         end,
                         case: &case.id,
                         load: scenario.load,
+                        turns: scenario.turns,
                         timed: log
                             .requests
                             .iter()

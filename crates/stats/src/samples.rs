@@ -10,7 +10,7 @@ use crate::evidence::Attempt;
 use crate::open_loop::{Flow, is_good};
 use crate::timing::{ns_between, tpot_ns};
 use crate::utilization::{Limits, decode_mbu_percent, prefill_mfu_percent};
-use crate::window::{Steady, steady};
+use crate::window::{Steady, steady, steady_in_turns};
 use schema::plan::{Case, PlannedScenario};
 use schema::record::{RequestRecord, Telemetry};
 use schema::scenario::LoadShape;
@@ -33,9 +33,10 @@ pub(crate) fn samples(
     let open = scenario.load.is_open();
     let flow = || Flow::new(&all(attempt)).filter(|_| open);
     // The load is that of the case that was measured, which may belong to another scenario.
-    let window = || match open {
-        true => steady(attempt.load, case.concurrency, &all(attempt)),
-        false => steady(attempt.load, case.concurrency, &attempt.timed),
+    let window = || match attempt.load {
+        load if open => steady(load, case.concurrency, &all(attempt)),
+        LoadShape::ClosedLoop if attempt.turns => steady_in_turns(case.concurrency, &all(attempt)),
+        load => steady(load, case.concurrency, &attempt.timed),
     };
     let one = |value: Option<f64>| value.into_iter().collect();
     match metric {
@@ -110,7 +111,7 @@ pub(crate) fn samples(
 /// Compute a metric of counters from the readings within the steady window.
 fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f64> {
     let telemetry = &attempt.log.telemetry;
-    let readings = Readings::within(telemetry, window.start_ns, window.end_ns);
+    let readings = Readings::within(telemetry, window.start_ns(), window.end_ns());
     let cores = |of: fn(&Telemetry) -> Option<u64>| Some(readings.growth(of)?.per_ns());
     // The readings of a turn surround its untimed requests too, so their tokens count.
     let tokens = match readings.are_of_turns() {
@@ -137,7 +138,7 @@ fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f
                 .iter()
                 .filter_map(|t| Some((t.t_ns, t.gpu_power_mw? as f64)))
                 .collect();
-            Some(energy_mj(&power, window.start_ns, window.end_ns)? / 1e3 / tokens)
+            Some(energy_mj(&power, window.start_ns(), window.end_ns())? / 1e3 / tokens)
         }
         MetricId::GpuUtilizationPercent => readings.mean(|t| t.gpu_utilization_percent),
         MetricId::GpuSmActivePercent => readings.mean(|t| t.gpu_sm_active_percent),
@@ -196,8 +197,8 @@ fn goodput_per_s(load: LoadShape, attempt: &Attempt, window: Option<Steady>) -> 
         LoadShape::ClosedLoop => attempt.timed.clone(),
         LoadShape::Poisson | LoadShape::ConstantRate => all(attempt),
     };
-    let within = |ns: &u64| (window.start_ns + 1..=window.end_ns).contains(ns);
+    let within = |at_ns: &u64| window.contains(*at_ns);
     let good = |r: &&&RequestRecord| r.token_ns.last().is_some_and(within) && is_good(r, &slo);
     let good = requests.iter().filter(good).count();
-    Some(good as f64 / (window.busy_ns / 1e9))
+    Some(good as f64 / (window.busy_ns() / 1e9))
 }

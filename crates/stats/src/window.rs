@@ -8,7 +8,8 @@
 //! it is. Rejected: all tokens over `start_ns … end_ns` of the case, which penalises the engine
 //! that batches best; and whole requests completed inside the window, which loses the parts of
 //! those that straddle its ends. The dips by one between an answer and the next send belong to the
-//! loop and stay in.
+//! loop and stay in. Where targets take turns, each turn is a closed loop with a window of its own,
+//! and the windows are added up: between them nothing of the target is in flight.
 //!
 //! **Serial and batch loads** have no such state. Busy time is the length of the union of the spans
 //! (due … last token) of the requests; a batch's requests overlap and form one span. The harness's
@@ -25,22 +26,42 @@ use schema::record::RequestRecord;
 use schema::scenario::LoadShape;
 
 /// A steady window: its output tokens and the time they took.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Steady {
-    /// Start of the window (ns).
-    pub start_ns: u64,
-    /// End of the window (ns).
-    pub end_ns: u64,
-    /// Time at work within the window (ns); all of it in closed and open loops.
-    pub busy_ns: f64,
+    /// The stretches of time in which the target was at work, as start and end (ns), in order: one
+    /// in open loops, and in closed ones that aren't interrupted. At least one.
+    pub stretches: Vec<(u64, u64)>,
     /// Number of output tokens within the window.
     pub tokens: u64,
 }
 
 impl Steady {
+    /// Return the start of the window (ns).
+    pub fn start_ns(&self) -> u64 {
+        self.stretches[0].0
+    }
+
+    /// Return the end of the window (ns).
+    pub fn end_ns(&self) -> u64 {
+        self.stretches[self.stretches.len() - 1].1
+    }
+
+    /// Return the time at work within the window (ns).
+    pub fn busy_ns(&self) -> f64 {
+        let each = self.stretches.iter();
+        each.map(|&(start_ns, end_ns)| ns_between(start_ns, end_ns))
+            .sum()
+    }
+
+    /// Whether the target was at work just before a time (ns).
+    pub fn contains(&self, at_ns: u64) -> bool {
+        let mut stretches = self.stretches.iter();
+        stretches.any(|&(start_ns, end_ns)| at_ns > start_ns && at_ns <= end_ns)
+    }
+
     /// Return the output tokens per second.
     pub fn tokens_per_s(&self) -> Option<f64> {
-        Some(self.tokens as f64 / (self.busy_ns / 1e9)).filter(|rate| rate.is_finite())
+        Some(self.tokens as f64 / (self.busy_ns() / 1e9)).filter(|rate| rate.is_finite())
     }
 }
 
@@ -48,65 +69,102 @@ impl Steady {
 /// requests); `None` where there is none (no requests, or no time between opening and closing).
 pub fn steady(load: LoadShape, concurrency: u32, timed: &[&RequestRecord]) -> Option<Steady> {
     let steady = match load {
-        LoadShape::ClosedLoop => closed_loop(concurrency, timed),
+        LoadShape::ClosedLoop => closed_loop(concurrency, timed, &[timed.to_vec()]),
         LoadShape::Serial | LoadShape::Batch => busy_spans(concurrency, timed),
         LoadShape::Poisson | LoadShape::ConstantRate => Flow::new(timed).map(open_loop),
     }?;
-    (steady.busy_ns > 0.0).then_some(steady)
+    (steady.busy_ns() > 0.0).then_some(steady)
+}
+
+/// Return the steady window of a closed loop whose target took turns; `None` as for [`steady`].
+/// `all` are its requests, with those that weren't timed.
+pub fn steady_in_turns(concurrency: u32, all: &[&RequestRecord]) -> Option<Steady> {
+    let mut turns = turns(all);
+    for turn in &mut turns {
+        turn.retain(|request| !request.warmup);
+    }
+    let steady = closed_loop(concurrency, &turns.concat(), &turns)?;
+    (steady.busy_ns() > 0.0).then_some(steady)
+}
+
+/// Split requests where none is in flight.
+fn turns<'a>(all: &[&'a RequestRecord]) -> Vec<Vec<&'a RequestRecord>> {
+    let mut order = all.to_vec();
+    order.sort_unstable_by_key(|request| request.sent_ns);
+    let mut turns: Vec<Vec<&RequestRecord>> = Vec::new();
+    let mut answered_ns = 0;
+    for request in order {
+        match turns.last_mut() {
+            Some(turn) if request.sent_ns <= answered_ns => turn.push(request),
+            _ => turns.push(vec![request]),
+        }
+        answered_ns = answered_ns.max(request.answered_ns);
+    }
+    turns
 }
 
 fn open_loop(flow: Flow) -> Steady {
     Steady {
-        start_ns: flow.start_ns,
-        end_ns: flow.end_ns,
-        busy_ns: ns_between(flow.start_ns, flow.end_ns),
+        stretches: vec![(flow.start_ns, flow.end_ns)],
         tokens: flow.tokens,
     }
 }
 
-/// Compute the window of a closed loop. If there never were as many requests in flight as asked for
-/// (fewer requests than users), the most that there were is used instead.
-fn closed_loop(concurrency: u32, timed: &[&RequestRecord]) -> Option<Steady> {
-    let mut changes: Vec<(u64, i64)> = timed
+/// Compute the window of a closed loop in one or several turns, of timed requests. If there never
+/// were as many requests in flight as asked for (fewer requests than users), the most that there
+/// were in any turn is used instead.
+fn closed_loop(
+    concurrency: u32,
+    timed: &[&RequestRecord],
+    turns: &[Vec<&RequestRecord>],
+) -> Option<Steady> {
+    let peak = levels(timed).map(|(_, level)| level).max()?;
+    let full = peak.min(i64::from(concurrency));
+    let stretches: Vec<_> = turns
+        .iter()
+        .filter_map(|turn| at_full(turn, full))
+        .collect();
+    if stretches.is_empty() {
+        return None;
+    }
+    let mut steady = Steady {
+        stretches,
+        tokens: 0,
+    };
+    let tokens = timed.iter().flat_map(|request| &request.token_ns);
+    steady.tokens = tokens.filter(|&&at_ns| steady.contains(at_ns)).count() as u64;
+    Some(steady)
+}
+
+/// The number of requests in flight after each time (ns) at which it changes.
+fn levels(requests: &[&RequestRecord]) -> impl Iterator<Item = (u64, i64)> {
+    let mut changes: Vec<(u64, i64)> = requests
         .iter()
         .flat_map(|r| [(r.sent_ns, 1), (r.answered_ns, -1)])
         .collect();
     // At equal times the answer (−1) comes first.
     changes.sort_unstable();
-    let level_after = |in_flight: &mut i64, change: i64| {
-        *in_flight += change;
-        *in_flight
-    };
     let mut in_flight = 0;
-    let peak = changes
-        .iter()
-        .map(|&(_, change)| level_after(&mut in_flight, change))
-        .max()?;
-    let full = peak.min(i64::from(concurrency));
+    changes.into_iter().map(move |(at_ns, change)| {
+        in_flight += change;
+        (at_ns, in_flight)
+    })
+}
+
+/// From when `full` requests are in flight for the first time until the last time that they are.
+fn at_full(requests: &[&RequestRecord], full: i64) -> Option<(u64, u64)> {
     let (mut start_ns, mut end_ns) = (None, None);
-    in_flight = 0;
-    for &(at, change) in &changes {
-        let before = in_flight;
-        let after = level_after(&mut in_flight, change);
+    let mut before = 0;
+    for (at_ns, after) in levels(requests) {
         if before < full && after >= full {
-            start_ns.get_or_insert(at);
+            start_ns.get_or_insert(at_ns);
         }
         if before >= full && after < full {
-            end_ns = Some(at);
+            end_ns = Some(at_ns);
         }
+        before = after;
     }
-    let (start_ns, end_ns) = (start_ns?, end_ns?);
-    let tokens = timed
-        .iter()
-        .flat_map(|r| &r.token_ns)
-        .filter(|&&at| at > start_ns && at <= end_ns)
-        .count() as u64;
-    Some(Steady {
-        start_ns,
-        end_ns,
-        busy_ns: ns_between(start_ns, end_ns),
-        tokens,
-    })
+    Some((start_ns?, end_ns?))
 }
 
 /// A span of requests that overlap.
@@ -142,13 +200,9 @@ fn busy_spans(concurrency: u32, timed: &[&RequestRecord]) -> Option<Steady> {
     if spans.iter().any(|span| span.requests >= concurrency) {
         spans.retain(|span| span.requests >= concurrency);
     }
-    Some(Steady {
-        start_ns: spans.first()?.start_ns,
-        end_ns: spans.last()?.end_ns,
-        busy_ns: spans
-            .iter()
-            .map(|span| ns_between(span.start_ns, span.end_ns))
-            .sum(),
+    let stretches: Vec<_> = spans.iter().map(|s| (s.start_ns, s.end_ns)).collect();
+    (!stretches.is_empty()).then(|| Steady {
+        stretches,
         tokens: spans.iter().map(|span| span.tokens).sum(),
     })
 }

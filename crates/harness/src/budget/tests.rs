@@ -104,6 +104,14 @@ fn an_estimate_counts_what_the_load_generator_issues_and_every_launch() {
     };
     let took_s = case_s(&turns, &case("u1", 1, 20, 0.0), 2, 0.1);
     assert!((took_s - 2.6).abs() < 1e-9, "{took_s}");
+    // Four users in turns: a round of warm-up, and windows of four and of five rounds, each with an
+    // untimed round before and after it.
+    let users = PlannedScenario {
+        load: LoadShape::ClosedLoop,
+        ..turns.clone()
+    };
+    let took_s = case_s(&users, &case("u4", 4, 36, 0.0), 2, 0.1);
+    assert!((took_s - 0.1 * (1.0 + 9.0 + 4.0)).abs() < 1e-9, "{took_s}");
     // One request of half a second is enough warm-up.
     let took_s = case_s(&turns, &case("u1", 1, 20, 0.0), 2, 0.5);
     assert!((took_s - 0.5 * 25.0).abs() < 1e-9, "{took_s}");

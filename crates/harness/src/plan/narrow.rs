@@ -46,9 +46,10 @@ pub(super) fn narrow_targets(
                 "{file}: [scenarios.{id}] has turns, whose untimed requests would replace the prompt that is kept: leave them out"
             );
         }
-        if scenario.turns && scenario.load != LoadShape::Serial {
+        let can_be_interrupted = matches!(scenario.load, LoadShape::Serial | LoadShape::ClosedLoop);
+        if scenario.turns && !can_be_interrupted {
             bail!(
-                "{file}: [scenarios.{id}] has turns, which only a load of one request at a time can take"
+                "{file}: [scenarios.{id}] has turns, which only one request at a time and closed loops can take"
             );
         }
     }

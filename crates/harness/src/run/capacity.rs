@@ -133,7 +133,7 @@ fn rate(case: &Case, timed: &[RequestRecord]) -> Option<(u64, f64, f64)> {
     let timed: Vec<&RequestRecord> = timed.iter().collect();
     let window = steady(LoadShape::ClosedLoop, case.concurrency, &timed)?;
     let requests_per_s = window.tokens_per_s()? / f64::from(case.new_tokens);
-    (requests_per_s > 0.0).then_some((timed.len() as u64, window.busy_ns / 1e9, requests_per_s))
+    (requests_per_s > 0.0).then_some((timed.len() as u64, window.busy_ns() / 1e9, requests_per_s))
 }
 
 fn prompts(stage: &Stage, case: &Case) -> Result<CasePrompts> {

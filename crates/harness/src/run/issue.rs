@@ -1,8 +1,9 @@
 //! Issues a case's requests in the load shape of its scenario.
 
-use super::closed_loop::{Issuer, Serial};
+use super::closed_loop::{Extent, Issuer};
 use super::load::{CaseError, CasePrompts, Sink, Window};
 use super::open_loop::{self, Offered};
+use super::serial::Serial;
 use crate::engine::session::Session;
 use schema::plan::Case;
 use schema::record::{RecordEvent, RequestRecord};
@@ -28,9 +29,10 @@ pub fn issue(
         LoadShape::ClosedLoop if users == 1 => {
             Serial::new(case, prompts).all(session, warmup.max(1), sink)
         }
-        // Every user warms up, so that no batch size occurs first while timed.
         LoadShape::ClosedLoop => {
-            Issuer::new(session, case, prompts, sink).closed_loop(users, warmup.max(users))
+            let extent = Extent::of_case(case, warmup);
+            let done = Issuer::new(session, case, prompts, sink).closed_loop(&extent)?;
+            Ok(done.window)
         }
         LoadShape::Batch => Issuer::new(session, case, prompts, sink).batches(users),
         LoadShape::Poisson | LoadShape::ConstantRate => {

@@ -5,9 +5,9 @@
 //! fillers come after, until the last timed answer is in. Both are recorded with `warmup: true`, so
 //! throughput can count their tokens and latency never does.
 //!
-//! `issue.rs` chooses the load's shape. `closed_loop.rs` has users who wait, batches, and one
-//! request at a time, which can be interrupted and continued; `open_loop.rs` has open loops, which
-//! need a thread that sends.
+//! `issue.rs` chooses the load's shape. `serial.rs` has one request at a time and `closed_loop.rs`
+//! users who wait, and batches; `windows.rs` has users whose loop is interrupted and continued;
+//! `open_loop.rs` has open loops, which need a thread that sends.
 
 use crate::engine::EngineFailure;
 use protocol::wire::Done;
@@ -79,6 +79,17 @@ impl Window {
     pub(super) fn took_ns(self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
+}
+
+/// The share of a case that is done with `timed` requests in `busy_ns`: the smaller one of requests
+/// and time; at least 1 when it is done.
+pub(super) fn done_share(case: &Case, timed: u32, busy_ns: u64) -> f64 {
+    let of_requests = f64::from(timed) / f64::from(case.requests);
+    let of_time = match case.duration_s > 0.0 {
+        true => busy_ns as f64 / 1e9 / case.duration_s,
+        false => 1.0,
+    };
+    of_requests.min(of_time)
 }
 
 /// Why a case was stopped.

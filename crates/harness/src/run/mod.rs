@@ -2,7 +2,7 @@
 //! append-only file.
 //!
 //! `pilot` measures each target's pace, `capacity` its throughput when kept busy; `issue` offers a
-//! load (`load`, `closed_loop`, `open_loop`), `case_prompts` cuts its prompts; `launch` runs one
+//! load (`load`, `serial`, `closed_loop`, `windows`, `open_loop`), `case_prompts` cuts its prompts; `launch` runs one
 //! process from start to end, `watched` observes it meanwhile, `residents` keeps processes for the
 //! next launch, `turns` alternates between several, as many as `memory` has room for; `pending`
 //! says what has become of each planned launch, `expected` how long those that are left take;
@@ -24,11 +24,13 @@ pub mod open_loop;
 pub mod pending;
 pub mod pilot;
 mod residents;
+mod serial;
 pub mod told;
 pub mod trace;
 pub mod turns;
 mod watched;
 pub mod weights;
+mod windows;
 
 use crate::gpu;
 use crate::machine;

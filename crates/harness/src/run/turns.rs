@@ -1,5 +1,7 @@
 //! Makes launches that take turns: the processes of several targets are in memory together, and
-//! each answers a few requests and is stopped (SIGSTOP) until its turn comes again.
+//! each answers a few requests and is stopped (SIGSTOP) until its turn comes again. Where a case has
+//! several users, a turn is a closed loop of its own, and the process is stopped when nothing is in
+//! flight.
 //!
 //! Where targets run one after the other, a disturbance of the machine (another guest of the
 //! hypervisor, a clock that changes) affects one of them, and may last as long as a case. In turns
@@ -11,12 +13,13 @@
 //! While it is stopped, its threads fall asleep and other processes fill the caches. So each turn
 //! begins with untimed requests: at least one, until `WAKE_NS` have passed.
 
-use super::closed_loop::Serial;
 use super::launch::{Running, recording_sink};
-use super::load::{CaseError, Window};
+use super::load::{CaseError, CasePrompts, Sink, Window};
+use super::serial::Serial;
 use super::told;
+use super::windows::Windows;
+use crate::engine::session::Session;
 use anyhow::Result;
-use base::pace::{TURN_NS, TURN_REQUESTS_MIN};
 use base::random::{self, SplitMix64};
 use schema::plan::{Case, Launch, Plan};
 use tracing::Span;
@@ -49,11 +52,64 @@ fn case_order<'a>(plan: &'a Plan, launch: &Launch) -> &'a [String] {
     planned.map_or(&[], |planned| &planned.cases)
 }
 
+/// The load of a case that is interrupted after each turn, and how far it is done.
+enum Load<'a> {
+    /// One request at a time.
+    One(Serial<'a>),
+    /// Several users.
+    Several(Windows<'a>),
+}
+
+impl<'a> Load<'a> {
+    fn new(case: &'a Case, prompts: CasePrompts) -> Self {
+        match case.concurrency {
+            1 => Self::One(Serial::new(case, prompts)),
+            _ => Self::Several(Windows::new(case, prompts)),
+        }
+    }
+
+    /// Make untimed requests before any turn: at most `most` of one user, or one of each of several.
+    fn warm_up(&mut self, session: &mut Session, most: u32, sink: Sink) -> Result<(), CaseError> {
+        match self {
+            Self::One(serial) => serial.warm_up(session, most, sink),
+            Self::Several(windows) => windows.warm_up(session, sink),
+        }
+    }
+
+    fn turn(&mut self, session: &mut Session, sink: Sink) -> Result<(), CaseError> {
+        match self {
+            Self::One(serial) => serial.turn(session, sink),
+            Self::Several(windows) => windows.turn(session, sink),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self {
+            Self::One(serial) => serial.is_done(),
+            Self::Several(windows) => windows.is_done(),
+        }
+    }
+
+    fn progress(&self) -> f64 {
+        match self {
+            Self::One(serial) => serial.progress(),
+            Self::Several(windows) => windows.progress(),
+        }
+    }
+
+    fn window(&self) -> Window {
+        match self {
+            Self::One(serial) => serial.window(),
+            Self::Several(windows) => windows.window(),
+        }
+    }
+}
+
 /// A launch while it takes turns in one of its cases.
 struct Player<'r, 'a> {
     running: &'r mut Running<'a>,
     case: &'a Case,
-    serial: Serial<'a>,
+    load: Load<'a>,
     turns: u32,
     /// The case's span in the log.
     span: Span,
@@ -69,7 +125,7 @@ impl<'r, 'a> Player<'r, 'a> {
         Some(Self {
             running,
             case,
-            serial: Serial::new(case, prompts),
+            load: Load::new(case, prompts),
             turns: 0,
             span,
         })
@@ -85,7 +141,7 @@ impl<'r, 'a> Player<'r, 'a> {
         };
         let mut sink = recording_sink(record, &mut engine.audit);
         engine.session.resume();
-        self.serial
+        self.load
             .warm_up(&mut engine.session, requests, &mut sink)?;
         engine.session.pause();
         Ok(())
@@ -104,14 +160,8 @@ impl<'r, 'a> Player<'r, 'a> {
         engine.audit.watch();
         self.turns += 1;
         let mut sink = recording_sink(record, &mut engine.audit);
-        let session = &mut engine.session;
-        session.resume();
-        self.serial.wake(session, &mut sink)?;
-        let (mut requests, mut busy_ns) = (0, 0);
-        while !self.serial.is_done() && (requests < TURN_REQUESTS_MIN || busy_ns < TURN_NS) {
-            busy_ns += self.serial.timed(session, &mut sink)?;
-            requests += 1;
-        }
+        engine.session.resume();
+        self.load.turn(&mut engine.session, &mut sink)?;
         drop(sink);
         engine.audit.pause();
         engine.sampler.end_turn();
@@ -146,11 +196,11 @@ fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) ->
             Err(stop) => players.remove(at).over(Err(stop))?,
         }
     }
-    while let Some(next) = least_far(players.iter().map(|p| p.serial.progress()), random) {
+    while let Some(next) = least_far(players.iter().map(|p| p.load.progress()), random) {
         let result = players[next].turn();
-        if result.is_err() || players[next].serial.is_done() {
+        if result.is_err() || players[next].load.is_done() {
             let player = players.swap_remove(next);
-            let window = result.map(|()| player.serial.window());
+            let window = result.map(|()| player.load.window());
             player.over(window)?;
         }
     }

@@ -6,7 +6,7 @@ use schema::record::{RequestRecord, Telemetry};
 use schema::scenario::{Axis, LoadShape};
 use stats::analysis::{Cell, MetricId};
 use stats::metrics::{Better, Sample, leading_of, validate};
-use stats::window::steady;
+use stats::window::{steady, steady_in_turns};
 
 const MS: u64 = 1_000_000;
 
@@ -163,10 +163,7 @@ fn ramp_up_and_ramp_down_are_not_in_the_window() {
     let timed: Vec<_> = requests.iter().collect();
     let window = steady(LoadShape::ClosedLoop, 3, &timed).unwrap();
     // The window opens with the third send and closes with the first answer that no send follows.
-    assert_eq!(
-        (window.start_ns, window.end_ns),
-        (4 * MS + 1000, 30 * MS + 100_000)
-    );
+    assert_eq!(window.stretches, [(4 * MS + 1000, 30 * MS + 100_000)]);
     assert_eq!(window.tokens, 6);
     assert_close(window.tokens_per_s().unwrap(), 6.0 / 0.026099);
     // Order of the records does not matter.
@@ -179,6 +176,36 @@ fn ramp_up_and_ramp_down_are_not_in_the_window() {
     );
     assert_eq!(steady(LoadShape::ClosedLoop, 3, &[]), None);
     assert_eq!(steady(LoadShape::Serial, 1, &[]), None);
+}
+
+#[test]
+fn a_closed_loop_in_turns_has_a_window_in_each_turn() {
+    // Two users who send a request of two tokens every 10 ms, 5 ms apart. Each turn begins and ends
+    // with untimed requests. Between the turns the target is stopped for 900 ms.
+    let turn = |from: u64| -> Vec<RequestRecord> {
+        let request = |n: u64| {
+            let due = from + 5 * n;
+            RequestRecord {
+                warmup: !(2..8).contains(&n),
+                ..request(due, due, &[due + 5, due + 9])
+            }
+        };
+        (0..10).map(request).collect()
+    };
+    let requests = [turn(0), turn(950)].concat();
+    let all: Vec<_> = requests.iter().collect();
+    let one = steady_in_turns(2, &all[..10]).unwrap();
+    let both = steady_in_turns(2, &all).unwrap();
+    assert_eq!(both.stretches.len(), 2);
+    assert_eq!(both.tokens, 2 * one.tokens);
+    assert_close(both.tokens_per_s().unwrap(), one.tokens_per_s().unwrap());
+    // What is timed in one turn is what an uninterrupted loop times.
+    let timed: Vec<_> = all[2..8].to_vec();
+    assert_eq!(steady(LoadShape::ClosedLoop, 2, &timed), Some(one));
+    // A turn that has fewer requests than users has no window where another has one.
+    let short = [&all[..10], &all[12..13]].concat();
+    assert_eq!(steady_in_turns(2, &short), steady_in_turns(2, &all[..10]));
+    assert_eq!(steady_in_turns(2, &[]), None);
 }
 
 #[test]

@@ -164,6 +164,9 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
                 "one request, then the next, in a process that is asked to keep what it computed of prompts"
             }
             LoadShape::Serial => "one request, then the next",
+            LoadShape::ClosedLoop if scenario.turns => {
+                "closed loop: every answer is followed at once by the next request; the targets of a block take turns, a few requests of each user, and are stopped meanwhile"
+            }
             LoadShape::ClosedLoop => {
                 "closed loop: every answer is followed at once by the next request"
             }
