@@ -43,15 +43,18 @@ pub fn untimed_in_turns(timed_s: f64, round_s: f64) -> f64 {
     turns * a_turn.clamp(1.0, f64::from(WAKE_REQUESTS_MAX))
 }
 
-/// The number of untimed rounds of all users around the windows of a case in turns, where a round
-/// takes `round_s` and the case is timed for `timed_s` in all: those at the beginning of each window,
-/// and one that holds up the load at its end.
-pub fn untimed_rounds_in_windows(timed_s: f64, round_s: f64) -> f64 {
-    let window_s = (f64::from(WINDOW_ROUNDS) * round_s).max(TURN_NS as f64 / 1e9);
+/// The number of rounds of all users in the windows of a case in turns, where a round takes
+/// `round_s` and the case asks for `rounds` timed ones and at least `duration_s`. Each window has
+/// untimed rounds at its beginning, and one that holds up the load at its end.
+pub fn rounds_in_windows(rounds: f64, duration_s: f64, round_s: f64) -> f64 {
+    let of_window = f64::from(WINDOW_ROUNDS).max(TURN_NS as f64 / 1e9 / round_s);
     // What would be left for a short window belongs to the one before.
-    let windows = (timed_s / window_s).floor().max(1.0);
-    let a_window = (WAKE_NS as f64 / 1e9 / round_s).ceil();
-    windows * (a_window.clamp(1.0, f64::from(WAKE_REQUESTS_MAX)) + 1.0)
+    let of_requests = (rounds / of_window).floor().max(1.0);
+    let of_duration = (duration_s / (of_window * round_s)).ceil();
+    let windows = of_requests.max(of_duration);
+    let wake = (WAKE_NS as f64 / 1e9 / round_s).ceil();
+    let untimed = wake.clamp(1.0, f64::from(WAKE_REQUESTS_MAX)) + 1.0;
+    rounds.max(windows * of_window) + windows * untimed
 }
 
 /// The length of a capacity stage (s) where a full round takes `round_s`.
@@ -86,9 +89,11 @@ mod tests {
     #[test]
     fn a_window_has_untimed_rounds_before_and_after_its_four() {
         // Nine rounds of 100 ms: windows of four and of five.
-        assert_eq!(untimed_rounds_in_windows(0.9, 0.1), 2.0 * 2.0);
-        assert_eq!(untimed_rounds_in_windows(0.3, 0.1), 2.0);
-        // Half a second of rounds of 4 ms: 20 windows of 25 ms, and three rounds are over 10 ms.
-        assert_eq!(untimed_rounds_in_windows(0.5, 0.004), 20.0 * 4.0);
+        assert_eq!(rounds_in_windows(9.0, 0.0, 0.1), 9.0 + 2.0 * 2.0);
+        assert_eq!(rounds_in_windows(3.0, 0.0, 0.1), 4.0 + 2.0);
+        // A second of them has three whole windows.
+        assert_eq!(rounds_in_windows(9.0, 1.0, 0.1), 12.0 + 3.0 * 2.0);
+        // Half a second of rounds of 5 ms: 20 windows of 25 ms, and two rounds are 10 ms.
+        assert_eq!(rounds_in_windows(9.0, 0.5, 0.005), 20.0 * (5.0 + 3.0));
     }
 }

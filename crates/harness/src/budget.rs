@@ -163,17 +163,21 @@ fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) ->
     let users = f64::from(case.concurrency);
     let share = f64::from(case.load_percent.unwrap_or(100)) / 100.0;
     // A load of 110 % can only be served at 100 %.
-    let timed_s = f64::from(case.requests) / users * round_s / share.min(1.0);
-    let timed_s = timed_s.max(case.duration_s);
-    let wakes = match scenario.turns {
+    let rounds = f64::from(case.requests) / users / share.min(1.0);
+    let timed_s = (rounds * round_s).max(case.duration_s);
+    let wakes = || match scenario.turns {
         true => pace::untimed_in_turns(timed_s, round_s),
         false => 0.0,
     };
     let untimed = match scenario.load {
-        LoadShape::Serial => warm_ups(warmup, round_s) + wakes,
-        LoadShape::ClosedLoop if case.concurrency == 1 => warm_ups(warmup.max(1), round_s) + wakes,
+        LoadShape::Serial => warm_ups(warmup, round_s) + wakes(),
+        LoadShape::ClosedLoop if case.concurrency == 1 => {
+            warm_ups(warmup.max(1), round_s) + wakes()
+        }
         LoadShape::ClosedLoop if scenario.turns => {
-            users * (1.0 + pace::untimed_rounds_in_windows(timed_s, round_s))
+            // One more to warm up.
+            let rounds = 1.0 + pace::rounds_in_windows(rounds, case.duration_s, round_s);
+            return rounds * round_s;
         }
         // Untimed: the warm-up before, and the fillers that hold up the load until the end.
         LoadShape::ClosedLoop => f64::from(warmup).max(users) + users,

@@ -24,7 +24,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) case: &'a str,
     /// Shape of the load that was measured.
     pub(crate) load: LoadShape,
-    /// Whether targets took turns in the scenario that was measured.
+    /// Whether targets take turns in the scenario that was measured, where they can.
     pub(crate) turns: bool,
     /// Timed requests of this case, in order of completion.
     pub(crate) timed: Vec<&'a RequestRecord>,

@@ -69,7 +69,7 @@ impl Steady {
 /// requests); `None` where there is none (no requests, or no time between opening and closing).
 pub fn steady(load: LoadShape, concurrency: u32, timed: &[&RequestRecord]) -> Option<Steady> {
     let steady = match load {
-        LoadShape::ClosedLoop => closed_loop(concurrency, timed, &[timed.to_vec()]),
+        LoadShape::ClosedLoop => closed_loop(concurrency, &[timed.to_vec()]),
         LoadShape::Serial | LoadShape::Batch => busy_spans(concurrency, timed),
         LoadShape::Poisson | LoadShape::ConstantRate => Flow::new(timed).map(open_loop),
     }?;
@@ -83,19 +83,21 @@ pub fn steady_in_turns(concurrency: u32, all: &[&RequestRecord]) -> Option<Stead
     for turn in &mut turns {
         turn.retain(|request| !request.warmup);
     }
-    let steady = closed_loop(concurrency, &turns.concat(), &turns)?;
+    let steady = closed_loop(concurrency, &turns)?;
     (steady.busy_ns() > 0.0).then_some(steady)
 }
 
-/// Split requests where none is in flight.
+/// Split requests where none is in flight and the next isn't timed, as at the beginning of a turn.
+/// Between timed ones none may be in flight either, when all users are answered at once.
 fn turns<'a>(all: &[&'a RequestRecord]) -> Vec<Vec<&'a RequestRecord>> {
     let mut order = all.to_vec();
-    order.sort_unstable_by_key(|request| request.sent_ns);
+    order.sort_by_key(|request| request.sent_ns);
     let mut turns: Vec<Vec<&RequestRecord>> = Vec::new();
     let mut answered_ns = 0;
     for request in order {
+        let begins = request.warmup && request.sent_ns > answered_ns;
         match turns.last_mut() {
-            Some(turn) if request.sent_ns <= answered_ns => turn.push(request),
+            Some(turn) if !begins => turn.push(request),
             _ => turns.push(vec![request]),
         }
         answered_ns = answered_ns.max(request.answered_ns);
@@ -110,29 +112,23 @@ fn open_loop(flow: Flow) -> Steady {
     }
 }
 
-/// Compute the window of a closed loop in one or several turns, of timed requests. If there never
-/// were as many requests in flight as asked for (fewer requests than users), the most that there
-/// were in any turn is used instead.
-fn closed_loop(
-    concurrency: u32,
-    timed: &[&RequestRecord],
-    turns: &[Vec<&RequestRecord>],
-) -> Option<Steady> {
-    let peak = levels(timed).map(|(_, level)| level).max()?;
+/// Compute the window of a closed loop from the timed requests of its turns. If there never were as
+/// many in flight as asked for (fewer requests than users), the most that there were in any turn is
+/// used instead.
+fn closed_loop(concurrency: u32, turns: &[Vec<&RequestRecord>]) -> Option<Steady> {
+    let in_flight = |turn: &Vec<&RequestRecord>| levels(turn).map(|(_, level)| level).max();
+    let peak = turns.iter().filter_map(in_flight).max()?;
     let full = peak.min(i64::from(concurrency));
     let stretches: Vec<_> = turns
         .iter()
         .filter_map(|turn| at_full(turn, full))
         .collect();
-    if stretches.is_empty() {
-        return None;
-    }
-    let mut steady = Steady {
+    let mut steady = (!stretches.is_empty()).then_some(Steady {
         stretches,
         tokens: 0,
-    };
-    let tokens = timed.iter().flat_map(|request| &request.token_ns);
-    steady.tokens = tokens.filter(|&&at_ns| steady.contains(at_ns)).count() as u64;
+    })?;
+    let stamps = turns.iter().flatten().flat_map(|request| &request.token_ns);
+    steady.tokens = stamps.filter(|&&at_ns| steady.contains(at_ns)).count() as u64;
     Some(steady)
 }
 

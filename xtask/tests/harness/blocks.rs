@@ -9,7 +9,7 @@
 //! The A/A pairs of a real run: chosen by the pilot, launched in every block, recorded under their
 //! own names, and used to estimate noise.
 
-use crate::checkout::{Checkout, PROFILE, turns_alone};
+use crate::checkout::{Checkout, PROFILE, turns_alone, users_in_turns};
 use crate::resume::started;
 use schema::key::original;
 use schema::launch_log::LaunchLog;
@@ -68,6 +68,36 @@ fn nobody_works_while_another_has_the_turn() {
         }
     }
     checkout.all_ok(&run, 54);
+}
+
+#[test]
+fn several_users_of_one_target_work_while_those_of_another_wait() {
+    let checkout = Checkout::with(&["slow"]);
+    checkout.profile(&users_in_turns(48));
+    let run = checkout.measured(&[PACE]);
+    for block in 0..2 {
+        let of_block = |log: &&LaunchLog| log.launch.invocation == block;
+        let logs: Vec<&LaunchLog> = run.launches.iter().filter(of_block).collect();
+        let all = requests(&logs);
+        let turns: Vec<_> = all.chunk_by(|a, b| a.2 == b.2).collect();
+        // Three windows of four users with four requests each; whoever has done least is next.
+        assert!(turns.len() >= 4, "they alternate: {all:?}");
+        for pair in turns.windows(2) {
+            let answered = pair[0].iter().map(|r| r.1).max();
+            assert!(answered <= Some(pair[1][0].0), "two at once: {pair:?}");
+        }
+        for turn in &turns {
+            let mut untimed = turn.iter().take(4).map(|r| !r.3);
+            assert!(untimed.all(|u| u), "every user begins untimed: {turn:?}");
+        }
+        for log in logs {
+            let timed = log.requests.iter().filter(|r| !r.warmup).count();
+            assert!(timed >= 48, "{timed} of {}", log.launch.target);
+            let last = log.telemetry.iter().filter_map(|t| t.turn).max();
+            assert!(last >= Some(2), "{last:?} of {}", log.launch.target);
+        }
+    }
+    checkout.all_ok(&run, 96);
 }
 
 #[test]

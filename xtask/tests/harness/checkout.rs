@@ -424,3 +424,18 @@ pub fn turns_alone(requests: u32) -> String {
         .expect("the profile has a closed loop");
     turns.replace("requests = 6", &format!("requests = {requests}"))
 }
+
+/// [`PROFILE`] with only the closed loop, in turns, of this number of requests.
+pub fn users_in_turns(requests: u32) -> String {
+    let (all, users) = PROFILE
+        .split_once("[scenarios.concurrent]")
+        .expect("the profile has a closed loop");
+    let (head, _) = all
+        .split_once("[scenarios.single_request]")
+        .expect("the profile has a serial scenario");
+    let users = users.replace(
+        "requests = 8",
+        &format!("requests = {requests}\nturns = true"),
+    );
+    format!("{head}[scenarios.concurrent]{users}")
+}

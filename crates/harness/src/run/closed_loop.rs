@@ -95,7 +95,8 @@ impl<'a> Issuer<'a> {
             timed_open -= u32::from(was_timed);
             // The user's next request is due when this answer was read.
             let due_ns = record.answered_ns;
-            let wakes = untimed < extent.untimed_max && due_ns - begin_ns < extent.untimed_ns;
+            let wakes =
+                untimed < extent.untimed_max && due_ns.saturating_sub(begin_ns) < extent.untimed_ns;
             let want_more = !self.floors_reached(timed_open, extent.timed, extent.timed_ns);
             if untimed < extent.untimed || wakes {
                 untimed += 1;

@@ -81,15 +81,47 @@ impl Window {
     }
 }
 
-/// The share of a case that is done with `timed` requests in `busy_ns`: the smaller one of requests
-/// and time; at least 1 when it is done.
-pub(super) fn done_share(case: &Case, timed: u32, busy_ns: u64) -> f64 {
-    let of_requests = f64::from(timed) / f64::from(case.requests);
-    let of_time = match case.duration_s > 0.0 {
-        true => busy_ns as f64 / 1e9 / case.duration_s,
-        false => 1.0,
-    };
-    of_requests.min(of_time)
+/// How far a case is done that is interrupted and continued.
+pub(super) struct Progress<'a> {
+    pub(super) case: &'a Case,
+    /// Number of timed requests that are answered.
+    pub(super) timed: u32,
+    busy_ns: u64,
+    window: Option<Window>,
+}
+
+impl<'a> Progress<'a> {
+    /// Nothing of the case is done.
+    pub(super) fn new(case: &'a Case) -> Self {
+        Self {
+            case,
+            timed: 0,
+            busy_ns: 0,
+            window: None,
+        }
+    }
+
+    /// Count `timed` requests, which took this long.
+    pub(super) fn add(&mut self, timed: u32, took: Window) {
+        self.timed += timed;
+        self.busy_ns += took.took_ns();
+        self.window.get_or_insert(took).end_ns = took.end_ns;
+    }
+
+    /// The done share: the smaller one of requests and time; at least 1 when the case is done.
+    pub(super) fn share(&self) -> f64 {
+        let of_requests = f64::from(self.timed) / f64::from(self.case.requests);
+        let of_time = match self.case.duration_s > 0.0 {
+            true => self.busy_ns as f64 / 1e9 / self.case.duration_s,
+            false => 1.0,
+        };
+        of_requests.min(of_time)
+    }
+
+    /// The time from when the first timed request was due to when the last was answered.
+    pub(super) fn window(&self) -> Window {
+        self.window.expect("a case times at least one request")
+    }
 }
 
 /// Why a case was stopped.

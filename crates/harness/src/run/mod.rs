@@ -2,13 +2,13 @@
 //! append-only file.
 //!
 //! `pilot` measures each target's pace, `capacity` its throughput when kept busy; `issue` offers a
-//! load (`load`, `serial`, `closed_loop`, `windows`, `open_loop`), `case_prompts` cuts its prompts; `launch` runs one
-//! process from start to end, `watched` observes it meanwhile, `residents` keeps processes for the
-//! next launch, `turns` alternates between several, as many as `memory` has room for; `pending`
-//! says what has become of each planned launch, `expected` how long those that are left take;
-//! `weights` checks that the model's files stay the same, `told` reports progress, `check` judges
-//! the timed outputs afterwards, and `trace` records the kernels of CUDA targets in launches that
-//! aren't timed.
+//! load (`load`, `serial`, `closed_loop`, `windows`, `open_loop`), `case_prompts` cuts its prompts;
+//! `launch` runs one process from start to end, `watched` observes it meanwhile, `residents` keeps
+//! processes for the next launch, `turns` alternates between several, as many as `memory` has room
+//! for; `pending` says what has become of each planned launch, `expected` how long those that are
+//! left take; `weights` checks that the model's files stay the same, `told` reports progress,
+//! `check` judges the timed outputs afterwards, and `trace` records the kernels of CUDA targets in
+//! launches that aren't timed.
 
 pub mod audit;
 pub mod capacity;

@@ -1,7 +1,7 @@
 //! Generates the load of one request at a time, which can be interrupted after any request and
 //! continued.
 
-use super::load::{CaseError, CasePrompts, InFlight, Sink, Window, done_share};
+use super::load::{CaseError, CasePrompts, InFlight, Progress, Sink, Window};
 use crate::engine::session::Session;
 use base::pace::{TURN_NS, TURN_REQUESTS_MIN, WAKE_NS, WAKE_REQUESTS_MAX, WARM_NS};
 use protocol::clock::now_ns;
@@ -10,22 +10,16 @@ use schema::record::RecordEvent;
 
 /// A case of one request at a time, and how far it is done.
 pub(super) struct Serial<'a> {
-    case: &'a Case,
+    pub(super) progress: Progress<'a>,
     prompts: CasePrompts,
-    timed: u32,
-    busy_ns: u64,
-    window: Option<Window>,
 }
 
 impl<'a> Serial<'a> {
     /// A case of which nothing is done.
     pub(super) fn new(case: &'a Case, prompts: CasePrompts) -> Self {
         Self {
-            case,
+            progress: Progress::new(case),
             prompts,
-            timed: 0,
-            busy_ns: 0,
-            window: None,
         }
     }
 
@@ -40,7 +34,7 @@ impl<'a> Serial<'a> {
         while !self.is_done() {
             self.timed(session, sink)?;
         }
-        Ok(self.window())
+        Ok(self.progress.window())
     }
 
     /// Make untimed requests before any timed one: `most`, or fewer once they took [`WARM_NS`].
@@ -87,26 +81,13 @@ impl<'a> Serial<'a> {
     /// Make the next timed request; returns its time (ns). Call only while the case isn't done.
     fn timed(&mut self, session: &mut Session, sink: Sink) -> Result<u64, CaseError> {
         let request = self.request(session, true, sink)?;
-        self.timed += 1;
-        let took_ns = request.took_ns();
-        self.busy_ns += took_ns;
-        self.window.get_or_insert(request).end_ns = request.end_ns;
-        Ok(took_ns)
+        self.progress.add(1, request);
+        Ok(request.took_ns())
     }
 
     /// Whether the case has enough requests and time, or its prompts are used up.
     pub(super) fn is_done(&self) -> bool {
-        self.progress() >= 1.0 || self.prompts.timed.is_empty()
-    }
-
-    /// The done share of the case: the smaller one of requests and time; at least 1 when done.
-    pub(super) fn progress(&self) -> f64 {
-        done_share(self.case, self.timed, self.busy_ns)
-    }
-
-    /// The time from when the first timed request was due to when the last was answered.
-    pub(super) fn window(&self) -> Window {
-        self.window.expect("a case times at least one request")
+        self.progress.share() >= 1.0 || self.prompts.timed.is_empty()
     }
 
     fn request(
@@ -117,14 +98,14 @@ impl<'a> Serial<'a> {
     ) -> Result<Window, CaseError> {
         let (prompt, ids) = self.prompts.next(timed);
         let scheduled_ns = now_ns();
-        let (done, sent_ns, answered_ns) = session.generate(ids, self.case.new_tokens)?;
+        let (done, sent_ns, answered_ns) = session.generate(ids, self.progress.case.new_tokens)?;
         let open = InFlight {
             prompt,
             warmup: !timed,
             scheduled_ns,
             sent_ns,
         };
-        let record = open.answered(self.case, done, answered_ns);
+        let record = open.answered(self.progress.case, done, answered_ns);
         sink(RecordEvent::Request(record)).map_err(CaseError::Record)?;
         Ok(Window {
             start_ns: scheduled_ns,

@@ -11,10 +11,10 @@
 //!
 //! A stopped process takes no CPU time, so threads that spin while they wait disturb no other.
 //! While it is stopped, its threads fall asleep and other processes fill the caches. So each turn
-//! begins with untimed requests: at least one, until `WAKE_NS` have passed.
+//! begins with untimed requests: at least one of each user, until `WAKE_NS` have passed.
 
 use super::launch::{Running, recording_sink};
-use super::load::{CaseError, CasePrompts, Sink, Window};
+use super::load::{CaseError, CasePrompts, Progress, Sink, Window};
 use super::serial::Serial;
 use super::told;
 use super::windows::Windows;
@@ -90,17 +90,10 @@ impl<'a> Load<'a> {
         }
     }
 
-    fn progress(&self) -> f64 {
+    fn progress(&self) -> &Progress<'a> {
         match self {
-            Self::One(serial) => serial.progress(),
-            Self::Several(windows) => windows.progress(),
-        }
-    }
-
-    fn window(&self) -> Window {
-        match self {
-            Self::One(serial) => serial.window(),
-            Self::Several(windows) => windows.window(),
+            Self::One(serial) => &serial.progress,
+            Self::Several(windows) => &windows.progress,
         }
     }
 }
@@ -172,6 +165,12 @@ impl<'r, 'a> Player<'r, 'a> {
     /// End the case for this launch. A failure of the engine ends the launch.
     fn over(self, result: Result<Window, CaseError>) -> Result<()> {
         let _inside = self.span.entered();
+        let canary = self.running.context.canary;
+        if result.is_ok()
+            && let Some((engine, _)) = self.running.at_work()
+        {
+            engine.look_after_turns(canary);
+        }
         match self.running.case_over(self.case, result) {
             Ok(()) => Ok(()),
             Err(CaseError::Engine(failure)) => {
@@ -196,11 +195,11 @@ fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) ->
             Err(stop) => players.remove(at).over(Err(stop))?,
         }
     }
-    while let Some(next) = least_far(players.iter().map(|p| p.load.progress()), random) {
+    while let Some(next) = least_far(players.iter().map(|p| p.load.progress().share()), random) {
         let result = players[next].turn();
         if result.is_err() || players[next].load.is_done() {
             let player = players.swap_remove(next);
-            let window = result.map(|()| player.load.window());
+            let window = result.map(|()| player.load.progress().window());
             player.over(window)?;
         }
     }

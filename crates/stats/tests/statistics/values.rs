@@ -206,6 +206,25 @@ fn a_closed_loop_in_turns_has_a_window_in_each_turn() {
     let short = [&all[..10], &all[12..13]].concat();
     assert_eq!(steady_in_turns(2, &short), steady_in_turns(2, &all[..10]));
     assert_eq!(steady_in_turns(2, &[]), None);
+    // Users who are answered at once, and ask again 50 µs later, are in one turn: that time is the
+    // loop's, as it is where nobody takes turns.
+    let mut at_once = turn(0);
+    for (n, r) in (0..).zip(&mut at_once) {
+        let due = 10 * (n / 2);
+        *r = RequestRecord {
+            warmup: r.warmup,
+            sent_ns: due * MS + 150_000 + n % 2,
+            ..request(n, due, &[due + 5, due + 9])
+        };
+        r.answered_ns = (due + 10) * MS + 100_000;
+    }
+    let at_once: Vec<_> = at_once.iter().collect();
+    let window = steady_in_turns(2, &at_once).unwrap();
+    assert_eq!(window.stretches.len(), 1);
+    assert_eq!(
+        steady(LoadShape::ClosedLoop, 2, &at_once[2..8]),
+        Some(window)
+    );
 }
 
 #[test]
