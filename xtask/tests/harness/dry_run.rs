@@ -34,7 +34,7 @@ fn a_dry_run_says_what_would_be_built_fetched_and_measured() {
         "To be measured: 179 cells (",
         " launches in 5 blocks, plus second launches of the two targets that run twice\n",
         " requests or more, 160 or more of each cell\n",
-        "All of profile cpu measures for about 30 min, at most 45 min",
+        "All of profile cpu measures for about 33 min, at most 50 min",
         "Micro suites (sdpa, tokenizer): ",
         ", the report into target/site\n",
     ];
