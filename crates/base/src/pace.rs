@@ -39,8 +39,13 @@ pub fn warm_ups(most: u32, round_s: f64) -> f64 {
 pub fn untimed_in_turns(timed_s: f64, round_s: f64) -> f64 {
     let turn_s = (f64::from(TURN_REQUESTS_MIN) * round_s).max(TURN_NS as f64 / 1e9);
     let turns = (timed_s / turn_s).ceil();
-    let a_turn = (WAKE_NS as f64 / 1e9 / round_s).ceil();
-    turns * a_turn.clamp(1.0, f64::from(WAKE_REQUESTS_MAX))
+    turns * wake_rounds(round_s)
+}
+
+/// The number of untimed rounds at the beginning of a turn, where a round takes `round_s`.
+fn wake_rounds(round_s: f64) -> f64 {
+    let rounds = (WAKE_NS as f64 / 1e9 / round_s).ceil();
+    rounds.clamp(1.0, f64::from(WAKE_REQUESTS_MAX))
 }
 
 /// The number of rounds of all users in the windows of a case in turns, where a round takes
@@ -52,9 +57,7 @@ pub fn rounds_in_windows(rounds: f64, duration_s: f64, round_s: f64) -> f64 {
     let of_requests = (rounds / of_window).floor().max(1.0);
     let of_duration = (duration_s / (of_window * round_s)).ceil();
     let windows = of_requests.max(of_duration);
-    let wake = (WAKE_NS as f64 / 1e9 / round_s).ceil();
-    let untimed = wake.clamp(1.0, f64::from(WAKE_REQUESTS_MAX)) + 1.0;
-    rounds.max(windows * of_window) + windows * untimed
+    rounds.max(windows * of_window) + windows * (wake_rounds(round_s) + 1.0)
 }
 
 /// The length of a capacity stage (s) where a full round takes `round_s`.

@@ -21,6 +21,12 @@ use std::time::{Duration, Instant};
 /// Time of a token (µs), so long that a turn has the fewest requests allowed.
 const PACE: (&str, &str) = ("FAKE_DECODE_US", "4000");
 
+/// Return the launches of a block.
+fn logs_of(run: &Run, block: u32) -> Vec<&LaunchLog> {
+    let of_block = |log: &&LaunchLog| log.launch.invocation == block;
+    run.launches.iter().filter(of_block).collect()
+}
+
 /// Return every request of a block: when it was due and answered, its target, whether it is timed.
 fn requests(logs: &[&LaunchLog]) -> Vec<(u64, u64, String, bool)> {
     let mut all: Vec<_> = logs
@@ -43,8 +49,7 @@ fn nobody_works_while_another_has_the_turn() {
     checkout.profile(&turns_alone(27));
     let run = checkout.measured(&[PACE]);
     for block in 0..2 {
-        let of_block = |log: &&LaunchLog| log.launch.invocation == block;
-        let logs: Vec<&LaunchLog> = run.launches.iter().filter(of_block).collect();
+        let logs = logs_of(&run, block);
         assert_eq!(logs.len(), 2);
         let all = requests(&logs);
         assert!(
@@ -76,8 +81,7 @@ fn several_users_of_one_target_work_while_those_of_another_wait() {
     checkout.profile(&users_in_turns(48));
     let run = checkout.measured(&[PACE]);
     for block in 0..2 {
-        let of_block = |log: &&LaunchLog| log.launch.invocation == block;
-        let logs: Vec<&LaunchLog> = run.launches.iter().filter(of_block).collect();
+        let logs = logs_of(&run, block);
         let all = requests(&logs);
         let turns: Vec<_> = all.chunk_by(|a, b| a.2 == b.2).collect();
         // Three windows of four users with four requests each; whoever has done least is next.

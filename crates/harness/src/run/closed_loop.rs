@@ -12,7 +12,6 @@ use schema::record::{RecordEvent, RequestRecord};
 use std::collections::BTreeMap;
 
 /// How much of a closed loop is untimed at its beginning, and how much is timed.
-#[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     /// Least number of untimed requests; at least as many as users, for each begins with one.
     pub(super) untimed: u32,
