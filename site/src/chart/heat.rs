@@ -124,7 +124,7 @@ impl Heat {
                 let (wide, high) = (num(step - 2.0), num(ROW - 2.0));
                 let outline = |x: &f64| format!("M{} {}h{wide}v{high}h-{wide}z", num(*x), num(y));
                 let outlines: String = lefts.iter().map(outline).collect();
-                svg.path(kind.class(), &outlines);
+                svg.path(kind.class(), &outlines, "");
                 let middles: Vec<f64> = lefts.iter().map(|x| x + (step - 2.0) / 2.0).collect();
                 svg.signs(
                     &format!("sg {}t", kind.class()),

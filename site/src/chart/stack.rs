@@ -175,7 +175,7 @@ fn fill(svg: &mut Svg, part: usize, at: (f64, f64), size: (f64, f64), color: &st
             d.push_str(&format!("M{} {}v{}", num(x), num(at.1), num(size.1)));
             x += 3.0;
         }
-        svg.path(&format!("{color} ht"), &d);
+        svg.path(&format!("{color} ht"), &d, "");
     }
 }
 

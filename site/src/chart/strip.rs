@@ -93,7 +93,7 @@ impl Strip {
                 };
                 let drawn = thin(&launch.samples);
                 let dots = dots(&drawn, (left, right), place);
-                svg.path(&format!("{} dt", row.style.color_class()), &dots);
+                svg.path(&format!("{} dt", row.style.color_class()), &dots, "");
                 let outside = |value: &&f64| (*value / center).ln().abs() > range.ln();
                 beyond += drawn.iter().filter(outside).count();
                 let Some(of_launch) = median(&launch.samples) else {
@@ -101,7 +101,7 @@ impl Strip {
                 };
                 let at = place(of_launch);
                 let text = fmt::quantity(self.unit, of_launch);
-                svg.mark(
+                svg.path(
                     &format!("{} md", row.style.color_class()),
                     &format!("M{} {}H{}", num(left + 3.0), num(at), num(right - 3.0)),
                     &format!("{} · {} · {text}", row.name, launch.number),

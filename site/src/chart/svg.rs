@@ -33,64 +33,43 @@ impl Svg {
     }
 
     /// Draw a straight line.
-    pub fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
-        let _ = write!(
-            self.body,
-            r#"<path class="{class}" d="M{} {}L{} {}"/>"#,
-            num(x1),
-            num(y1),
-            num(x2),
-            num(y2)
-        );
+    pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        self.polyline(class, &[from, to]);
     }
 
     /// Draw a path through points; nothing for fewer than two.
     pub fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
         if points.len() >= 2 {
-            let d = path(points);
-            let _ = write!(self.body, r#"<path class="{class}" d="{d}"/>"#);
+            self.path(class, &through(points), "");
         }
     }
 
     /// Draw a closed area; nothing for fewer than three points.
     pub fn area(&mut self, class: &str, points: &[(f64, f64)]) {
         if points.len() >= 3 {
-            let d = path(points);
-            let _ = write!(self.body, r#"<path class="{class}" d="{d}Z"/>"#);
+            self.path(class, &(through(points) + "Z"), "");
         }
     }
 
-    /// Draw the marker of a series at a point. `title` is the text that a pointer or the keyboard
-    /// reads on it; an empty one is left out.
+    /// Draw a path from path data, with a title; nothing where the data is empty.
+    pub fn path(&mut self, class: &str, d: &str, title: &str) {
+        if !d.is_empty() {
+            let _ = write!(self.body, r#"<path class="{class}" d="{d}""#);
+            self.end("path", title);
+        }
+    }
+
+    /// Draw the marker of a series at a point, with a title.
     pub fn marker(&mut self, style: Style, (x, y): (f64, f64), title: &str) {
         let (class, shape) = (style.mark_class(), style.shape());
         let _ = write!(self.body, r##"<use class="{class}" href="#k{shape}""##);
         if (x, y) != (0.0, 0.0) {
             let _ = write!(self.body, r#" x="{}" y="{}""#, num(x), num(y));
         }
-        let _ = match title {
-            "" => write!(self.body, "/>"),
-            text => write!(self.body, "><title>{}</title></use>", escape(text)),
-        };
+        self.end("use", title);
     }
 
-    /// Draw a path from path data; nothing where it is empty.
-    pub fn path(&mut self, class: &str, d: &str) {
-        if !d.is_empty() {
-            let _ = write!(self.body, r#"<path class="{class}" d="{d}"/>"#);
-        }
-    }
-
-    /// Draw a path from path data, with a text that a pointer shows on it.
-    pub fn mark(&mut self, class: &str, d: &str, title: &str) {
-        let _ = write!(
-            self.body,
-            r#"<path class="{class}" d="{d}"><title>{}</title></path>"#,
-            escape(title)
-        );
-    }
-
-    /// Draw a rectangle, with a text that a pointer shows on it; nothing without a size.
+    /// Draw a rectangle, with a title; nothing without a size.
     pub fn rect(&mut self, class: &str, (x, y): (f64, f64), (w, h): (f64, f64), title: &str) {
         if w <= 0.0 || h <= 0.0 {
             return;
@@ -103,9 +82,15 @@ impl Svg {
             num(w),
             num(h)
         );
+        self.end("rect", title);
+    }
+
+    /// End an element that holds a title at most: the text that a pointer or the keyboard reads on
+    /// it. An empty one is left out.
+    fn end(&mut self, element: &str, title: &str) {
         let _ = match title {
             "" => write!(self.body, "/>"),
-            text => write!(self.body, "><title>{}</title></rect>", escape(text)),
+            text => write!(self.body, "><title>{}</title></{element}>", escape(text)),
         };
     }
 
@@ -190,16 +175,12 @@ pub fn num(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-fn path(points: &[(f64, f64)]) -> String {
+/// Path data of straight lines through points.
+fn through(points: &[(f64, f64)]) -> String {
     let mut d = String::new();
-    for (index, &(x, y)) in points.iter().enumerate() {
-        let _ = write!(
-            d,
-            "{}{} {}",
-            if index == 0 { 'M' } else { 'L' },
-            num(x),
-            num(y)
-        );
+    for &(x, y) in points {
+        let command = if d.is_empty() { 'M' } else { 'L' };
+        let _ = write!(d, "{command}{} {}", num(x), num(y));
     }
     d
 }
