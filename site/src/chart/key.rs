@@ -39,46 +39,31 @@ pub fn draw(svg: &mut Svg, entries: &[Entry], right: f64, top: f64, bottom: f64)
         .map(|entry| entry.end.1)
         .collect();
     let mut placed = spread(&wanted, GAP, top, bottom).into_iter();
-    svg.open(
-        "ky",
-        &format!(r#" data-r="{} {} {}""#, num(right), num(top), num(bottom)),
-    );
+    let limits = [right, top, bottom].map(num).join(" ");
+    svg.open("ky", &format!(r#" data-r="{limits}""#));
     for entry in entries {
+        let (x, y) = entry.end;
         let at = match entry.shown {
-            true => placed.next().unwrap_or(entry.end.1),
-            false => entry.end.1,
+            true => placed.next().unwrap_or(y),
+            false => y,
         };
-        let color = entry.style.color_class();
-        let mut end = String::new();
-        if entry.leader {
-            end = format!(r#" data-l="{} {}""#, num(entry.end.0), num(entry.end.1));
-        } else {
-            end.push_str(&format!(r#" data-w="{}""#, num(entry.end.1)));
-        }
+        let end = match entry.leader {
+            true => format!(r#" data-l="{} {}""#, num(x), num(y)),
+            false => format!(r#" data-w="{}""#, num(y)),
+        };
         let class = if entry.shown { "sr" } else { "sr rest" };
         svg.series(class, &entry.series, entry.style.engine, &end);
+        let color = entry.style.color_class();
         if entry.leader {
-            let (x, y) = entry.end;
-            svg.polyline(
-                &format!("{color} ld"),
-                &[(x + 7.0, y), (right + 12.0, at), (right + 18.0, at)],
-            );
+            let turns = [(x + 7.0, y), (right + 12.0, at), (right + 18.0, at)];
+            svg.polyline(&format!("{color} ld"), &turns);
         }
-        svg.open(
-            "",
-            &format!(
-                r#" transform="translate({} {})""#,
-                num(right + 25.0),
-                num(at)
-            ),
-        );
+        let left = num(right + 25.0);
+        let place = format!(r#" transform="translate({left} {})""#, num(at));
+        svg.open("", &place);
         svg.marker(entry.style, (0.0, 0.0), "");
-        svg.text(
-            &format!("{color} sl"),
-            (10.0, 4.5),
-            Anchor::Start,
-            &entry.label,
-        );
+        let class = format!("{color} sl");
+        svg.text(&class, (10.0, 4.5), Anchor::Start, &entry.label);
         svg.close();
         svg.close();
     }
