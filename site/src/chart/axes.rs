@@ -4,8 +4,9 @@
 //! The ticks of both ways are made here, from values, so that a label names the value at its
 //! position in either. There is deliberately no third axis.
 
-use super::scale::{Kind, Scale};
+use super::scale::{Kind, Scale, wants_log};
 use super::svg::{Anchor, Svg, num};
+use super::{Estimate, WIDTH};
 use crate::fmt::{self, Unit};
 
 /// An axis of a plot.
@@ -33,30 +34,85 @@ pub struct Axes {
 }
 
 impl Axis {
-    fn labelled(&self, scale: &Scale) -> String {
-        match scale.kind {
-            Kind::Linear => self.label.clone(),
-            Kind::Log => format!("{} – log scale", self.label),
+    /// Make a logarithmic axis between two coordinates that shows all estimates above 0.
+    pub fn log(label: &str, unit: Unit, estimates: &[Estimate], ends: (f64, f64)) -> Self {
+        let values = estimates.iter().map(|estimate| estimate.value);
+        let least = values.filter(|&v| v > 0.0).fold(f64::MAX, f64::min);
+        let extents = estimates.iter().flat_map(|estimate| estimate.extent());
+        // An interval that reaches nearly to 0 must not squeeze the rest.
+        let shown = extents.filter(|&v| v >= least / 3.0);
+        Self {
+            label: label.to_owned(),
+            unit,
+            scale: Scale::log(shown, unit, ends),
+            other: None,
         }
+    }
+
+    /// Make an axis that is logarithmic where the estimates spread over more than `ratio`, else
+    /// linear, from zero where `from_zero`. It can be switched where all estimates are above 0.
+    pub fn switchable(
+        label: &str,
+        unit: Unit,
+        estimates: &[Estimate],
+        from_zero: bool,
+        ratio: f64,
+        ends: (f64, f64),
+    ) -> Self {
+        let values = || estimates.iter().map(|estimate| estimate.value);
+        let extents = estimates.iter().flat_map(|estimate| estimate.extent());
+        let mut axis = Self::log(label, unit, estimates, ends);
+        let mut other = Scale::linear(extents, from_zero, unit, ends);
+        if !wants_log(values(), ratio) {
+            std::mem::swap(&mut axis.scale, &mut other);
+        }
+        let possible = !estimates.is_empty() && values().all(|v| v > 0.0);
+        axis.other = possible.then_some(other);
+        axis
+    }
+
+    /// The attribute by which a script switches the axis; empty where it can't be switched.
+    fn switch(&self, name: &str) -> String {
+        let Some(other) = &self.other else {
+            return String::new();
+        };
+        let domain = |scale: &Scale| {
+            let (low, high) = scale.domain;
+            let kind = match scale.kind {
+                Kind::Linear => "lin",
+                Kind::Log => "log",
+            };
+            format!("{kind} {low:e} {high:e}")
+        };
+        let (start, end) = self.scale.ends;
+        format!(
+            r#" data-{name}="{} {} {} {}""#,
+            domain(&self.scale),
+            domain(other),
+            num(start),
+            num(end)
+        )
     }
 }
 
 impl Axes {
-    /// Draw the axes. Everything that is drawn between [`Axes::begin`] and [`Axes::end`] moves when
-    /// the reader switches a scale.
-    pub fn draw(&self, svg: &mut Svg) {
-        let (left, right) = self.x.scale.ends();
-        let (bottom, top) = self.y.scale.ends();
-        both(svg, &self.y, |svg, axis, scale| {
+    /// Begin a picture with the axes and with the group of the plotted marks. What is drawn until
+    /// that group is closed moves when the reader switches a scale.
+    pub fn begin(&self) -> Svg {
+        let (left, right) = self.x.scale.ends;
+        let (bottom, top) = self.y.scale.ends;
+        let mut svg = Svg::new(WIDTH, bottom + 46.0);
+        both(&mut svg, &self.y, |svg, axis, scale| {
             for &tick in &scale.ticks {
                 let Some(at) = scale.at(tick) else { continue };
                 svg.line("gr", (left, at), (right, at));
                 let label = fmt::tick(axis.unit, tick);
                 svg.text("tk", (left - 8.0, at + 4.0), Anchor::End, &label);
             }
-            svg.text("al", (4.0, 14.0), Anchor::Start, &axis.labelled(scale));
+            let label = scale.labelled(&axis.label);
+            svg.text("al", (4.0, 14.0), Anchor::Start, &label);
         });
-        both(svg, &self.x, |svg, axis, scale| {
+        both(&mut svg, &self.x, |svg, axis, scale| {
             // A label that would touch the one before is left out, with its tick.
             let mut free = f64::MIN;
             for &tick in &scale.ticks {
@@ -72,40 +128,11 @@ impl Axes {
                 svg.text("tk", (at, bottom + 20.0), Anchor::Middle, &label);
             }
             let middle = ((left + right) / 2.0, bottom + 40.0);
-            svg.text("al", middle, Anchor::Middle, &axis.labelled(scale));
+            svg.text("al", middle, Anchor::Middle, &scale.labelled(&axis.label));
         });
-    }
-
-    /// Open the group of the plotted marks.
-    pub fn begin(&self, svg: &mut Svg) {
-        let flip = |name: &str, axis: &Axis| match &axis.other {
-            None => String::new(),
-            Some(other) => {
-                let domain = |scale: &Scale| {
-                    let (low, high) = scale.domain();
-                    let kind = match scale.kind {
-                        Kind::Linear => "lin",
-                        Kind::Log => "log",
-                    };
-                    format!("{kind} {low:e} {high:e}")
-                };
-                let (start, end) = axis.scale.ends();
-                format!(
-                    r#" data-{name}="{} {} {} {}""#,
-                    domain(&axis.scale),
-                    domain(other),
-                    num(start),
-                    num(end)
-                )
-            }
-        };
-        let attributes = flip("x", &self.x) + &flip("y", &self.y);
+        let attributes = self.x.switch("x") + &self.y.switch("y");
         svg.open("pl", &attributes);
-    }
-
-    /// Close the group of the plotted marks.
-    pub fn end(&self, svg: &mut Svg) {
-        svg.close();
+        svg
     }
 }
 
@@ -127,11 +154,10 @@ fn both(svg: &mut Svg, axis: &Axis, draw: impl Fn(&mut Svg, &Axis, &Scale)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::scale::Round;
 
     fn axes() -> Axes {
-        let scale = |px| Scale::log([1.0, 100.0], Round::Decimal, px);
-        let linear = |px| Scale::linear([1.0, 100.0], true, Round::Decimal, px);
+        let scale = |px| Scale::log([1.0, 100.0], Unit::Plain, px);
+        let linear = |px| Scale::linear([1.0, 100.0], true, Unit::Plain, px);
         Axes {
             x: Axis {
                 label: "users".into(),
@@ -151,9 +177,7 @@ mod tests {
 
     #[test]
     fn every_logarithmic_axis_says_so_and_the_other_kind_does_not() {
-        let mut svg = Svg::new(600.0, 350.0);
-        axes().draw(&mut svg);
-        let svg = svg.finish("a", "t", "d");
+        let svg = axes().begin().finish("a", "t", "d");
         assert_eq!(svg.matches("log scale").count(), 2);
         assert!(svg.contains("users – log scale") && svg.contains(">latency</text>"));
         let (now, then) = svg.split_once(r#"<g class="then">"#).unwrap();
@@ -162,11 +186,7 @@ mod tests {
 
     #[test]
     fn a_group_names_both_scales_of_an_axis_that_can_be_switched() {
-        let axes = axes();
-        let mut svg = Svg::new(600.0, 350.0);
-        axes.begin(&mut svg);
-        axes.end(&mut svg);
-        let svg = svg.finish("a", "t", "d");
+        let svg = axes().begin().finish("a", "t", "d");
         let data = svg.split("data-y=\"").nth(1).unwrap();
         let parts: Vec<&str> = data.split('"').next().unwrap().split(' ').collect();
         assert_eq!((parts.len(), parts[0], parts[3]), (8, "log", "lin"));

@@ -4,12 +4,12 @@
 
 use super::axes::{Axes, Axis};
 use super::key::{self, Entry};
-use super::scale::{Kind, Round, Scale, wants_log};
+use super::scale::{Kind, Scale};
 use super::style::Style;
-use super::svg::Svg;
-use super::{Figure, Table};
+use super::{Estimate, Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
+use std::collections::BTreeSet;
 
 /// The data of an ECDF chart.
 pub struct Ecdf {
@@ -46,7 +46,6 @@ pub struct Series {
 const STEPS: usize = 20;
 const COARSE: usize = 2;
 
-const WIDTH: f64 = 760.0;
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 550.0;
 const TOP: f64 = 30.0;
@@ -63,9 +62,7 @@ impl Ecdf {
         let thinned: Vec<Vec<(usize, f64)>> = self.series.iter().map(thin).collect();
         let axes = self.axes(&thinned, bottom);
 
-        let mut svg = Svg::new(WIDTH, bottom + 46.0);
-        axes.draw(&mut svg);
-        axes.begin(&mut svg);
+        let mut svg = axes.begin();
         let mut not_drawn = Vec::new();
         let mut entries = Vec::new();
         for (series, points) in self.series.iter().zip(&thinned) {
@@ -87,18 +84,12 @@ impl Ecdf {
             }
             svg.polyline(&series.style.line_class(), &line);
             // For a series that is hidden at first, the median alone is marked.
-            let marks = series
-                .marks
-                .iter()
-                .filter(|mark| series.shown || mark.0 == 50);
-            for &(p, value) in marks {
+            let marks = series.marks.iter();
+            for &(p, value) in marks.filter(|mark| series.shown || mark.0 == 50) {
                 if let Some(at) = place(f64::from(p), value) {
                     let text = fmt::quantity(self.unit, value);
-                    svg.marker(
-                        series.style,
-                        at,
-                        &format!("{} · p{p} · {text}", series.name),
-                    );
+                    let title = format!("{} · p{p} · {text}", series.name);
+                    svg.marker(series.style, at, &title);
                 }
             }
             svg.close();
@@ -114,7 +105,7 @@ impl Ecdf {
                 });
             }
         }
-        axes.end(&mut svg);
+        svg.close();
         key::draw(&mut svg, &entries, RIGHT, TOP + 8.0, bottom);
         let hidden = self.series.len() - shown;
         let reading = format!(
@@ -132,28 +123,20 @@ impl Ecdf {
     fn axes(&self, thinned: &[Vec<(usize, f64)>], bottom: f64) -> Axes {
         let marks = self.series.iter().flat_map(|s| s.marks.iter().map(|m| m.1));
         let lines = thinned.iter().flatten().map(|&(_, value)| value);
-        let values: Vec<f64> = lines.chain(marks).collect();
-        let all = || values.iter().copied();
+        let values = lines.chain(marks);
+        let values: Vec<Estimate> = values.map(|value| Estimate::new(value, None)).collect();
         let px = (LEFT, RIGHT);
-        let log = Scale::log(all(), Round::new(self.unit), px);
-        let linear = Scale::linear(all(), false, Round::new(self.unit), px);
-        let (scale, other) = match wants_log(all(), 12.0) {
-            true => (log, linear),
-            false => (linear, log),
-        };
-        let possible = !values.is_empty() && values.iter().all(|&value| value > 0.0);
         Axes {
-            x: Axis {
-                label: self.x_label.clone(),
-                unit: self.unit,
-                scale,
-                other: possible.then_some(other),
-            },
+            x: Axis::switchable(&self.x_label, self.unit, &values, false, 12.0, px),
             y: Axis {
                 label: "share of samples at or below".into(),
                 unit: Unit::Percent,
-                scale: Scale::fixed((0.0, 100.0), (bottom, TOP))
-                    .with_ticks([0.0, 25.0, 50.0, 75.0, 100.0]),
+                scale: Scale {
+                    kind: Kind::Linear,
+                    ticks: vec![0.0, 25.0, 50.0, 75.0, 100.0],
+                    domain: (0.0, 100.0),
+                    ends: (bottom, TOP),
+                },
                 other: None,
             },
             x_grid: true,
@@ -182,45 +165,26 @@ fn thin(series: &Series) -> Vec<(usize, f64)> {
 
 /// Make a row for each series: its marks, then its quantiles by percent.
 fn table(series: &[Series], thinned: &[Vec<(usize, f64)>], unit: Unit) -> Table {
-    let mut steps: Vec<usize> = thinned.iter().flatten().map(|&(step, _)| step).collect();
-    steps.sort_unstable();
-    steps.dedup();
-    let mut marked: Vec<u8> = series
-        .iter()
-        .flat_map(|s| s.marks.iter().map(|m| m.0))
-        .collect();
-    marked.sort_unstable();
-    marked.dedup();
+    let steps: BTreeSet<usize> = thinned.iter().flatten().map(|&(step, _)| step).collect();
+    let marks = series.iter().flat_map(|series| &series.marks);
+    let marked: BTreeSet<u8> = marks.map(|&(p, _)| p).collect();
     let mut head = vec!["Target".to_owned(), "n".to_owned()];
     head.extend(marked.iter().map(|p| format!("p{p}")));
     head.extend(steps.iter().map(|&step| format!("{} %", percent(step))));
-    let printed = |value: Option<f64>| value.map_or(fmt::NONE.into(), |v| fmt::quantity(unit, v));
-    let rows = series
-        .iter()
-        .zip(thinned)
-        .map(|(series, points)| {
-            let mut row = vec![series.name.clone(), fmt::count(series.n)];
-            row.extend(marked.iter().map(|&p| {
-                printed(
-                    series
-                        .marks
-                        .iter()
-                        .find(|mark| mark.0 == p)
-                        .map(|mark| mark.1),
-                )
-            }));
-            row.extend(steps.iter().map(|&step| {
-                printed(
-                    points
-                        .iter()
-                        .find(|point| point.0 == step)
-                        .map(|point| point.1),
-                )
-            }));
-            row
-        })
-        .collect();
+    let row = |(series, points): (&Series, &Vec<(usize, f64)>)| {
+        let mut row = vec![series.name.clone(), fmt::count(series.n)];
+        row.extend(marked.iter().map(|&p| printed(&series.marks, p, unit)));
+        row.extend(steps.iter().map(|&step| printed(points, step, unit)));
+        row
+    };
+    let rows = series.iter().zip(thinned).map(row).collect();
     Table { head, rows }
+}
+
+/// Format the value that stands at `key`; a dash where none does.
+fn printed<K: PartialEq>(values: &[(K, f64)], key: K, unit: Unit) -> String {
+    let found = values.iter().find(|(known, _)| *known == key);
+    found.map_or(fmt::NONE.into(), |&(_, value)| fmt::quantity(unit, value))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Draws a forest plot: one row per target, its estimate and 95 % interval on a common axis, in
 //! groups. A target without a number keeps its row, with the reason.
 
-use super::scale::{Kind, Round, Scale};
+use super::scale::{Kind, Scale};
 use super::style::Style;
 use super::svg::{Anchor, Svg};
-use super::{Estimate, Figure, Table};
+use super::{Estimate, Figure, Table, WIDTH};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
 
@@ -58,7 +58,6 @@ pub enum Outcome {
     Missing(String),
 }
 
-const WIDTH: f64 = 760.0;
 const PLOT: (f64, f64) = (210.0, 548.0);
 const ROW: f64 = 23.0;
 const HEADING: f64 = 32.0;
@@ -102,12 +101,12 @@ impl Forest {
                 Outcome::Measured(estimate, _) => Some(*estimate),
                 Outcome::Missing(_) => None,
             })
-            .flat_map(|estimate| estimate.extent().collect::<Vec<_>>())
+            .flat_map(Estimate::extent)
             .chain(self.reference)
             .collect();
         let scale = match self.kind {
-            Kind::Linear => Scale::linear(values, true, Round::new(self.unit), PLOT),
-            Kind::Log => Scale::log(values, Round::new(self.unit), PLOT),
+            Kind::Linear => Scale::linear(values, true, self.unit, PLOT),
+            Kind::Log => Scale::log(values, self.unit, PLOT),
         };
         let rows: usize = self.groups.iter().map(drawn).sum();
         let bottom = TOP + self.groups.len() as f64 * HEADING + rows as f64 * ROW + 4.0;
@@ -118,16 +117,9 @@ impl Forest {
                 svg.text("tk", (x, bottom + 17.0), Anchor::Middle, &label);
             }
         }
-        let suffix = match self.kind {
-            Kind::Linear => "",
-            Kind::Log => " – log scale",
-        };
-        svg.text(
-            "al",
-            ((PLOT.0 + PLOT.1) / 2.0, bottom + 36.0),
-            Anchor::Middle,
-            &format!("{}{suffix}", self.axis_label),
-        );
+        let middle = ((PLOT.0 + PLOT.1) / 2.0, bottom + 36.0);
+        let label = scale.labelled(&self.axis_label);
+        svg.text("al", middle, Anchor::Middle, &label);
         let head = ["Case", "Target", "Value", "95 % interval", "Rests on"];
         let mut table = Table::new(head, Vec::new());
         let mut not_drawn = Vec::new();
@@ -139,38 +131,65 @@ impl Forest {
             band(&mut svg, &scale, group.band, (y - 3.0, below + 3.0));
             grid(&mut svg, &scale, self.reference, (y - 3.0, below + 3.0));
             for row in &group.rows {
-                let cells = match &row.outcome {
-                    Outcome::Measured(estimate, rests_on) => {
-                        let (value, interval) =
-                            fmt::with_interval(self.unit, estimate.value, estimate.ci);
-                        let interval = interval.unwrap_or_else(|| fmt::NONE.into());
-                        [value, interval, rests_on.clone()]
-                    }
-                    Outcome::Missing(why) => [fmt::NONE.into(), fmt::NONE.into(), why.clone()],
-                };
                 if row.shown {
                     svg.series("rw", &row.label, row.style.engine, "");
-                    not_drawn.extend(draw_row(&mut svg, &scale, group, row, y, &cells));
+                    let failed = self.draw_row(&mut svg, &scale, row, y);
+                    not_drawn.extend(failed.map(|why| format!("{}, {why}", group.heading)));
                     svg.close();
                     y += ROW;
                 }
-                let mut line = vec![group.heading.clone(), row.label.clone()];
-                line.extend(cells);
-                table.rows.push(line);
+                let mut cells = vec![group.heading.clone(), row.label.clone()];
+                let (numbers, rests_on) = match &row.outcome {
+                    Outcome::Measured(estimate, rests_on) => (estimate.cells(self.unit), rests_on),
+                    Outcome::Missing(why) => ([fmt::NONE, fmt::NONE].map(String::from), why),
+                };
+                cells.extend(numbers);
+                cells.push(rests_on.clone());
+                table.rows.push(cells);
             }
         }
         Figure::new(svg, self.id, self.finding, self.reading, table, not_drawn)
+    }
+
+    /// Draw the name, estimate and text of a row; return a sentence where the value could not be
+    /// drawn.
+    fn draw_row(&self, svg: &mut Svg, scale: &Scale, row: &Row, y: f64) -> Option<String> {
+        let middle = y + ROW / 2.0;
+        let base = middle + 4.5;
+        let name = shorten(&row.label, 27);
+        svg.text("lb", (PLOT.0 - 14.0, base), Anchor::End, &name);
+        let beside = (PLOT.1 + 14.0, base);
+        let estimate = match &row.outcome {
+            Outcome::Measured(estimate, _) => estimate,
+            Outcome::Missing(why) => {
+                let text = format!("✕ {}", shorten(why, 24));
+                svg.text("ms", beside, Anchor::Start, &text);
+                return None;
+            }
+        };
+        svg.text("vl", beside, Anchor::Start, &estimate.text(self.unit));
+        let [value, _] = estimate.cells(self.unit);
+        let Some(x) = scale.at(estimate.value) else {
+            return Some(format!("{}: {value} has no place on this axis", row.label));
+        };
+        if let Some((low, high)) = scale.interval(estimate.ci) {
+            let class = format!("{} wh", row.style.color_class());
+            svg.line(&class, (low, middle), (high, middle));
+            svg.line(&class, (low, middle - 4.0), (low, middle + 4.0));
+            svg.line(&class, (high, middle - 4.0), (high, middle + 4.0));
+        }
+        svg.marker(row.style, (x, middle), &format!("{} · {value}", row.label));
+        None
     }
 }
 
 /// Draw lines at the ticks and at the reference behind one group's rows, so that no line runs
 /// through a heading.
 fn grid(svg: &mut Svg, scale: &Scale, reference: Option<f64>, (top, bottom): (f64, f64)) {
-    let at = |value: f64| scale.at(value);
-    for x in scale.ticks.iter().filter_map(|&tick| at(tick)) {
+    for x in scale.ticks.iter().filter_map(|&tick| scale.at(tick)) {
         svg.line("gr", (x, top), (x, bottom));
     }
-    if let Some(x) = reference.and_then(at) {
+    if let Some(x) = reference.and_then(|value| scale.at(value)) {
         svg.line("ref", (x, top), (x, bottom));
     }
 }
@@ -183,65 +202,6 @@ fn band(svg: &mut Svg, scale: &Scale, band: Option<(f64, f64)>, (top, bottom): (
     let (left, right) = (scale.clamped(low), scale.clamped(high));
     let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
     svg.area("nf", &corners);
-}
-
-/// Draw the name, estimate and text of a row; return a sentence where the value could not be drawn.
-fn draw_row(
-    svg: &mut Svg,
-    scale: &Scale,
-    group: &Group,
-    row: &Row,
-    y: f64,
-    [value, interval, _]: &[String; 3],
-) -> Option<String> {
-    let middle = y + ROW / 2.0;
-    let base = middle + 4.5;
-    let name = shorten(&row.label, 27);
-    svg.text("lb", (PLOT.0 - 14.0, base), Anchor::End, &name);
-    let beside = (PLOT.1 + 14.0, base);
-    let estimate = match &row.outcome {
-        Outcome::Measured(estimate, _) => estimate,
-        Outcome::Missing(why) => {
-            let text = format!("✕ {}", shorten(why, 24));
-            svg.text("ms", beside, Anchor::Start, &text);
-            return None;
-        }
-    };
-    let text = match interval.as_str() {
-        fmt::NONE => value.clone(),
-        interval => format!("{value} {interval}"),
-    };
-    svg.text("vl", beside, Anchor::Start, &text);
-    if draw_estimate(svg, scale, row, estimate, middle, value) {
-        return None;
-    }
-    let (heading, label) = (&group.heading, &row.label);
-    Some(format!(
-        "{heading}, {label}: {value} has no place on this axis"
-    ))
-}
-
-/// Draw whisker and marker; `false` where the value lies outside the axis.
-fn draw_estimate(
-    svg: &mut Svg,
-    scale: &Scale,
-    row: &Row,
-    estimate: &Estimate,
-    y: f64,
-    value: &str,
-) -> bool {
-    let Some(x) = scale.at(estimate.value) else {
-        return false;
-    };
-    if let Some((low, high)) = estimate.ci {
-        let (low, high) = (scale.clamped(low), scale.clamped(high));
-        let class = format!("{} wh", row.style.color_class());
-        svg.line(&class, (low, y), (high, y));
-        svg.line(&class, (low, y - 4.0), (low, y + 4.0));
-        svg.line(&class, (high, y - 4.0), (high, y + 4.0));
-    }
-    svg.marker(row.style, (x, y), &format!("{} · {value}", row.label));
-    true
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@
 
 use super::axes::{Axes, Axis};
 use super::key::{self, Entry};
-use super::scale::{Kind, Round, Scale, wants_log};
+use super::scale::Kind;
 use super::style::Style;
 use super::svg::Svg;
 use super::{Estimate, Figure, Table};
-use crate::fmt::{self, Unit};
+use crate::fmt::Unit;
 use crate::html::shorten;
 use std::collections::BTreeMap;
 
@@ -60,7 +60,6 @@ pub struct Point {
     pub rests_on: String,
 }
 
-const WIDTH: f64 = 760.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 540.0;
 const TOP: f64 = 30.0;
@@ -102,9 +101,7 @@ impl Frontier {
             y: axis(&self.y, self.points.iter().map(|p| p.y), (bottom, TOP)),
             x_grid: true,
         };
-        let mut svg = Svg::new(WIDTH, bottom + 46.0);
-        axes.draw(&mut svg);
-        axes.begin(&mut svg);
+        let mut svg = axes.begin();
         let mut not_drawn = super::missing_words(&self.missing);
         let mut drawn = Vec::new();
         for ((point, &front), labelled) in self.points.iter().zip(&front).zip(labelled) {
@@ -142,7 +139,7 @@ impl Frontier {
                 leader: front,
             });
         }
-        axes.end(&mut svg);
+        svg.close();
         key::draw(&mut svg, &entries, RIGHT, TOP, bottom);
         let reading = format!(
             "{} Each marker is a measured choice with its 95 % intervals; {} and {} is better. The dashed staircase joins those that no other beats in both; lighter ones are beaten, and of a name that has only such ones the best by the vertical axis is labelled. Between the markers nothing was measured.{}",
@@ -194,8 +191,8 @@ impl Frontier {
 
     /// The tooltip of a marker: cells of the table, joined.
     fn tooltip(&self, point: &Point) -> String {
-        let (x, _) = fmt::with_interval(self.x.unit, point.x.value, point.x.ci);
-        let (y, _) = fmt::with_interval(self.y.unit, point.y.value, point.y.ci);
+        let [x, _] = point.x.cells(self.x.unit);
+        let [y, _] = point.y.cells(self.y.unit);
         format!("{} · {x} · {y}", named(point))
     }
 
@@ -209,32 +206,17 @@ impl Frontier {
             "Rests on",
             "On the frontier",
         ];
-        let none = || fmt::NONE.to_owned();
-        let mut rows: Vec<Vec<String>> = self
-            .points
-            .iter()
-            .zip(front)
-            .map(|(point, &front)| {
-                let (x, x_ci) = fmt::with_interval(self.x.unit, point.x.value, point.x.ci);
-                let (y, y_ci) = fmt::with_interval(self.y.unit, point.y.value, point.y.ci);
-                let on = if front { "yes" } else { "beaten" };
-                vec![
-                    named(point),
-                    x,
-                    x_ci.unwrap_or_else(none),
-                    y,
-                    y_ci.unwrap_or_else(none),
-                    point.rests_on.clone(),
-                    on.into(),
-                ]
-            })
-            .collect();
-        rows.extend(self.missing.iter().map(|(name, why)| {
-            let mut row = vec![name.clone(), none(), none(), none(), none()];
-            row.extend([why.clone(), none()]);
-            row
-        }));
-        Table::new(head, rows)
+        let mut table = Table::new(head, Vec::new());
+        for (point, &front) in self.points.iter().zip(front) {
+            let mut row = vec![named(point)];
+            row.extend(point.x.cells(self.x.unit));
+            row.extend(point.y.cells(self.y.unit));
+            let on = if front { "yes" } else { "beaten" };
+            row.extend([point.rests_on.clone(), on.into()]);
+            table.rows.push(row);
+        }
+        table.add_missing(&self.missing, 5);
+        table
     }
 }
 
@@ -251,33 +233,16 @@ fn named(point: &Point) -> String {
 
 fn axis(of: &Direction, values: impl Iterator<Item = Estimate>, px: (f64, f64)) -> Axis {
     let estimates: Vec<Estimate> = values.collect();
-    let middle = || estimates.iter().map(|e| e.value);
-    let all = || estimates.iter().flat_map(|e| e.extent());
-    let least = middle().filter(|&v| v > 0.0).fold(f64::MAX, f64::min) / 3.0;
-    let log = Scale::log(all().filter(|&v| v >= least), Round::new(of.unit), px);
-    let linear = Scale::linear(all(), true, Round::new(of.unit), px);
-    let (scale, other) = match wants_log(middle(), 6.0) {
-        true => (log, linear),
-        false => (linear, log),
-    };
-    let possible = middle().all(|v| v > 0.0) && !estimates.is_empty();
-    Axis {
-        label: of.label.clone(),
-        unit: of.unit,
-        scale,
-        other: possible.then_some(other),
-    }
+    Axis::switchable(&of.label, of.unit, &estimates, true, 6.0, px)
 }
 
 /// Draw both intervals of a point.
 fn cross(svg: &mut Svg, axes: &Axes, point: &Point, (x, y): (f64, f64)) {
     let class = format!("{} wh", point.style.color_class());
-    if let Some((low, high)) = point.x.ci {
-        let (low, high) = (axes.x.scale.clamped(low), axes.x.scale.clamped(high));
+    if let Some((low, high)) = axes.x.scale.interval(point.x.ci) {
         svg.line(&class, (low, y), (high, y));
     }
-    if let Some((low, high)) = point.y.ci {
-        let (low, high) = (axes.y.scale.clamped(low), axes.y.scale.clamped(high));
+    if let Some((low, high)) = axes.y.scale.interval(point.y.ci) {
         svg.line(&class, (x, low), (x, high));
     }
 }

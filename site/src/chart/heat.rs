@@ -2,7 +2,7 @@
 //! for each case. A cell shows its kind by its sign and its shade, never by colour alone.
 
 use super::svg::{Anchor, Svg, num};
-use super::{Figure, Table};
+use super::{Figure, Table, WIDTH};
 use crate::html::shorten;
 
 /// The data of a map of cells.
@@ -54,28 +54,18 @@ pub enum Kind {
 impl Kind {
     const ALL: [Kind; 5] = [Kind::Full, Kind::Thin, Kind::Left, Kind::Wrong, Kind::Never];
 
-    fn class(self) -> &'static str {
+    /// The class and the sign of a cell of this kind.
+    fn look(self) -> (&'static str, &'static str) {
         match self {
-            Kind::Full => "hf",
-            Kind::Thin => "hn",
-            Kind::Left => "hx",
-            Kind::Wrong => "hw",
-            Kind::Never => "hv",
-        }
-    }
-
-    fn sign(self) -> &'static str {
-        match self {
-            Kind::Full => "●",
-            Kind::Thin => "○",
-            Kind::Left => "–",
-            Kind::Wrong => "✕",
-            Kind::Never => "",
+            Kind::Full => ("hf", "●"),
+            Kind::Thin => ("hn", "○"),
+            Kind::Left => ("hx", "–"),
+            Kind::Wrong => ("hw", "✕"),
+            Kind::Never => ("hv", ""),
         }
     }
 }
 
-const WIDTH: f64 = 760.0;
 const LEFT: f64 = 200.0;
 const TOP: f64 = 58.0;
 const ROW: f64 = 19.0;
@@ -109,12 +99,8 @@ impl Heat {
         for (index, row) in self.rows.iter().enumerate() {
             let y = TOP + ROW * index as f64;
             let base = y + ROW / 2.0 + 4.5;
-            svg.text(
-                "lb",
-                (LEFT - 12.0, base),
-                Anchor::End,
-                &shorten(&row.name, 26),
-            );
+            let name = shorten(&row.name, 26);
+            svg.text("lb", (LEFT - 12.0, base), Anchor::End, &name);
             // Draw one outline and one text per kind for all cells of the row: a page has hundreds
             // of cells, and the table has their words.
             for kind in Kind::ALL {
@@ -124,14 +110,10 @@ impl Heat {
                 let (wide, high) = (num(step - 2.0), num(ROW - 2.0));
                 let outline = |x: &f64| format!("M{} {}h{wide}v{high}h-{wide}z", num(*x), num(y));
                 let outlines: String = lefts.iter().map(outline).collect();
-                svg.path(kind.class(), &outlines, "");
+                let (class, sign) = kind.look();
+                svg.path(class, &outlines, "");
                 let middles: Vec<f64> = lefts.iter().map(|x| x + (step - 2.0) / 2.0).collect();
-                svg.signs(
-                    &format!("sg {}t", kind.class()),
-                    &middles,
-                    base - 1.0,
-                    kind.sign(),
-                );
+                svg.signs(&format!("sg {class}t"), &middles, base - 1.0, sign);
             }
         }
         let table = self.table();

@@ -6,13 +6,14 @@
 
 use super::axes::{Axes, Axis};
 use super::key::{self, Entry};
-use super::scale::{Kind, Round, Scale, wants_log};
+use super::scale::{Kind, Scale, wants_log};
 use super::style::Style;
 use super::svg::Svg;
 use super::{Estimate, Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
 use crate::words::by_key;
+use std::collections::BTreeSet;
 
 /// The data of a line chart.
 pub struct Lines {
@@ -73,7 +74,6 @@ pub struct Point {
     pub rests_on: String,
 }
 
-const WIDTH: f64 = 760.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 550.0;
 const TOP: f64 = 30.0;
@@ -84,9 +84,7 @@ impl Lines {
         let shown = self.series.iter().filter(|series| series.shown).count();
         let bottom = TOP + key::height(shown, 250.0);
         let axes = self.axes(bottom);
-        let mut svg = Svg::new(WIDTH, bottom + 46.0);
-        axes.draw(&mut svg);
-        axes.begin(&mut svg);
+        let mut svg = axes.begin();
         // Draw all bands below all lines, so that no interval hides another's line. A series that
         // is hidden at first has whiskers alone.
         for series in self.series.iter().filter(|series| series.shown) {
@@ -107,7 +105,7 @@ impl Lines {
             svg.close();
             entries.extend(end.map(|end| entry(series, end, last)));
         }
-        axes.end(&mut svg);
+        svg.close();
         key::draw(&mut svg, &entries, RIGHT, TOP, bottom);
         not_drawn.extend(missing(&self.series));
         let reading = self.reading(axes.y.scale.kind);
@@ -120,40 +118,25 @@ impl Lines {
     }
 
     fn axes(&self, bottom: f64) -> Axes {
-        let xs: Vec<f64> = self.points().map(|point| f64::from(point.x)).collect();
-        let ys = || self.points().map(|point| point.y.value);
-        let extents: Vec<f64> = self.points().flat_map(|point| point.y.extent()).collect();
-        let mut measured = xs.clone();
-        measured.sort_by(f64::total_cmp);
-        measured.dedup();
+        let measured: BTreeSet<u32> = self.points().map(|point| point.x).collect();
+        let xs = || measured.iter().map(|&x| f64::from(x));
         let px = (LEFT, RIGHT);
-        let x = match self.power_law || wants_log(xs.iter().copied(), 6.0) {
-            true => Scale::log(xs, Round::Decimal, px),
-            false => Scale::linear(xs, false, Round::Decimal, px),
+        let x = match self.power_law || wants_log(xs(), 6.0) {
+            true => Scale::log(xs(), Unit::Plain, px),
+            false => Scale::linear(xs(), false, Unit::Plain, px),
         };
+        let ys: Vec<Estimate> = self.points().map(|point| point.y).collect();
         let px = (bottom, TOP);
-        // An interval that reaches nearly to 0 must not squeeze the rest.
-        let least = ys().filter(|&v| v > 0.0).fold(f64::MAX, f64::min) / 3.0;
-        let above = extents.iter().copied().filter(|&v| v >= least);
-        let log = Scale::log(above, Round::new(self.unit), px);
-        let linear = Scale::linear(extents.iter().copied(), true, Round::new(self.unit), px);
-        let (scale, other) = match self.power_law || wants_log(ys(), 10.0) {
-            true => (log, linear),
-            false => (linear, log),
-        };
-        let possible = ys().all(|v| v > 0.0) && !extents.is_empty() && !self.power_law;
         Axes {
             x: Axis {
                 label: self.x_label.clone(),
                 unit: Unit::Plain,
-                scale: x.with_ticks(measured),
+                scale: x.with_ticks(xs()),
                 other: None,
             },
-            y: Axis {
-                label: self.y_label.clone(),
-                unit: self.unit,
-                scale,
-                other: possible.then_some(other),
+            y: match self.power_law {
+                true => Axis::log(&self.y_label, self.unit, &ys, px),
+                false => Axis::switchable(&self.y_label, self.unit, &ys, true, 10.0, px),
             },
             x_grid: false,
         }
@@ -189,15 +172,14 @@ impl Lines {
         let line: Vec<_> = drawn.iter().map(|&(x, y, _)| (x, y)).collect();
         svg.polyline(&series.style.line_class(), &line);
         for (x, y, point) in &drawn {
-            if let Some((low, high)) = point.y.ci {
-                let (low, high) = (axes.y.scale.clamped(low), axes.y.scale.clamped(high));
+            if let Some((low, high)) = axes.y.scale.interval(point.y.ci) {
                 svg.line(&format!("{color} wh"), (*x, low), (*x, high));
             }
             let said = format!(
                 "{} · {} · {}",
                 series.name,
                 fmt::count(u64::from(point.x)),
-                value(self.unit, &point.y)
+                point.y.text(self.unit)
             );
             svg.marker(series.style, (*x, *y), &said);
         }
@@ -229,26 +211,20 @@ impl Lines {
 
     /// Make a row for each series, with a column for each case.
     fn table(&self) -> Table {
-        let mut xs: Vec<u32> = self.points().map(|point| point.x).collect();
+        let mut xs: BTreeSet<u32> = self.points().map(|point| point.x).collect();
         let missing = self.series.iter().flat_map(|series| &series.missing);
         xs.extend(missing.map(|(x, _)| x));
-        xs.sort_unstable();
-        xs.dedup();
         let mut head = vec!["Target".to_owned()];
-        head.extend(
-            xs.iter()
-                .map(|&x| format!("{}: {}", self.x_label, fmt::count(u64::from(x)))),
-        );
+        let columns = xs.iter().map(|&x| fmt::count(u64::from(x)));
+        head.extend(columns.map(|x| format!("{}: {x}", self.x_label)));
         if !self.fit_label.is_empty() {
             head.push(self.fit_label.clone());
         }
         let cell = |series: &Series, x: u32| {
             let point = series.points.iter().find(|point| point.x == x);
-            let missing = || series.missing.iter().find(|(at, _)| *at == x);
-            match (point, missing()) {
-                (Some(point), _) => {
-                    format!("{}; {}", value(self.unit, &point.y), point.rests_on)
-                }
+            let missing = series.missing.iter().find(|(at, _)| *at == x);
+            match (point, missing) {
+                (Some(point), _) => format!("{}; {}", point.y.text(self.unit), point.rests_on),
                 (None, Some((_, why))) => format!("{} {why}", fmt::NONE),
                 (None, None) => fmt::NONE.into(),
             }
@@ -271,11 +247,6 @@ impl Lines {
 
 fn class(series: &Series) -> &'static str {
     if series.shown { "sr" } else { "sr rest" }
-}
-
-/// Format an estimate as markers and table show it: `12.3 ms [11.9, 12.8]`.
-fn value(unit: Unit, estimate: &Estimate) -> String {
-    fmt::joined(fmt::with_interval(unit, estimate.value, estimate.ci))
 }
 
 /// Make the name beside the plot. Where the series ends before the plot does, the name says at
@@ -320,11 +291,11 @@ fn band(series: &Series, axes: &Axes) -> Vec<(f64, f64)> {
     let (mut upper, mut lower) = (Vec::new(), Vec::new());
     for point in &series.points {
         let at = axes.x.scale.at(f64::from(point.x));
-        let Some((at, (low, high))) = at.zip(point.y.ci) else {
+        let Some((at, (low, high))) = at.zip(axes.y.scale.interval(point.y.ci)) else {
             return Vec::new();
         };
-        upper.push((at, axes.y.scale.clamped(high)));
-        lower.push((at, axes.y.scale.clamped(low)));
+        upper.push((at, high));
+        lower.push((at, low));
     }
     if upper.len() < 2 {
         return Vec::new();

@@ -20,9 +20,13 @@ pub mod strip;
 pub mod style;
 pub mod svg;
 
+use crate::fmt::{self, Unit};
 use crate::words::by_key;
 use serde::Serialize;
 use svg::Svg;
+
+/// Width of every chart (user units).
+const WIDTH: f64 = 760.0;
 
 /// A chart with everything that a reader needs who can't see it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -79,6 +83,16 @@ impl Table {
             rows,
         }
     }
+
+    /// Add a row for each name without a number, with the reason in the column `at`.
+    fn add_missing(&mut self, missing: &[(String, String)], at: usize) {
+        for (name, why) in missing {
+            let mut row = vec![fmt::NONE.to_owned(); self.head.len()];
+            row[0].clone_from(name);
+            row[at].clone_from(why);
+            self.rows.push(row);
+        }
+    }
 }
 
 /// A point estimate with its 95 % interval.
@@ -113,8 +127,19 @@ impl Estimate {
     }
 
     /// The numbers that must fit on an axis: the value and the ends of its interval.
-    pub fn extent(&self) -> impl Iterator<Item = f64> {
+    pub fn extent(self) -> impl Iterator<Item = f64> {
         let (low, high) = self.ci.unwrap_or((self.value, self.value));
         [self.value, low, high].into_iter()
+    }
+
+    /// Format the estimate as text: `12.3 ms [11.9, 12.8]`.
+    fn text(self, unit: Unit) -> String {
+        fmt::joined(fmt::with_interval(unit, self.value, self.ci))
+    }
+
+    /// Format value and interval as two cells of a table; a dash stands for no interval.
+    fn cells(self, unit: Unit) -> [String; 2] {
+        let (value, interval) = fmt::with_interval(unit, self.value, self.ci);
+        [value, interval.unwrap_or_else(|| fmt::NONE.into())]
     }
 }

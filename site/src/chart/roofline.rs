@@ -5,7 +5,7 @@
 
 use super::axes::{Axes, Axis};
 use super::key::{self, Entry};
-use super::scale::{Round, Scale};
+use super::scale::Scale;
 use super::style::Style;
 use super::svg::{Anchor, Svg};
 use super::{Estimate, Figure, Table};
@@ -44,7 +44,6 @@ pub struct Point {
     pub rests_on: String,
 }
 
-const WIDTH: f64 = 760.0;
 const LEFT: f64 = 92.0;
 const RIGHT: f64 = 540.0;
 const TOP: f64 = 30.0;
@@ -63,7 +62,6 @@ impl Roofline {
             .map(|p| p.intensity)
             .chain([ridge / 8.0, ridge * 8.0]);
         let least = points().map(|p| p.rate.value).fold(f64::MAX, f64::min);
-        let x = Scale::log(xs, Round::Decimal, (LEFT, RIGHT));
         let ys = points()
             .flat_map(|p| p.rate.extent())
             .filter(|&rate| rate >= least / 3.0)
@@ -72,20 +70,18 @@ impl Roofline {
             y: Axis {
                 label: "arithmetic per second".into(),
                 unit: Unit::FlopPerS,
-                scale: Scale::log(ys, Round::Decimal, (bottom, TOP)),
+                scale: Scale::log(ys, Unit::FlopPerS, (bottom, TOP)),
                 other: None,
             },
             x: Axis {
                 label: "FLOP per byte read".into(),
                 unit: Unit::Plain,
-                scale: x,
+                scale: Scale::log(xs, Unit::Plain, (LEFT, RIGHT)),
                 other: None,
             },
             x_grid: true,
         };
-        let mut svg = Svg::new(WIDTH, bottom + 46.0);
-        axes.draw(&mut svg);
-        axes.begin(&mut svg);
+        let mut svg = axes.begin();
         self.draw_roof(&mut svg, &axes, ridge);
         let mut not_drawn = super::missing_words(&self.missing);
         let mut entries = Vec::new();
@@ -96,12 +92,11 @@ impl Roofline {
                 continue;
             };
             svg.series("sr", &point.name, point.style.engine, "");
-            if let Some((low, high)) = point.rate.ci {
-                let (low, high) = (axes.y.scale.clamped(low), axes.y.scale.clamped(high));
+            if let Some((low, high)) = axes.y.scale.interval(point.rate.ci) {
                 let class = format!("{} wh", point.style.color_class());
                 svg.line(&class, (x, low), (x, high));
             }
-            let (rate, _) = fmt::with_interval(Unit::FlopPerS, point.rate.value, point.rate.ci);
+            let [rate, _] = point.rate.cells(Unit::FlopPerS);
             svg.marker(point.style, (x, y), &format!("{} · {rate}", point.name));
             svg.close();
             entries.push(Entry {
@@ -113,19 +108,16 @@ impl Roofline {
                 leader: true,
             });
         }
-        axes.end(&mut svg);
+        svg.close();
         key::draw(&mut svg, &entries, RIGHT, TOP, bottom);
         let table = self.table();
         Figure::new(svg, self.id, self.finding, self.reading, table, not_drawn)
     }
 
     fn draw_roof(&self, svg: &mut Svg, axes: &Axes, ridge: f64) {
-        let (low, high) = axes.x.scale.domain();
+        let (low, high) = axes.x.scale.domain;
         let corners = [10f64.powf(low), ridge, 10f64.powf(high)];
-        let at = |x: f64| {
-            let y = axes.y.scale.clamped(self.roof(x));
-            Some((axes.x.scale.at(x)?, y))
-        };
+        let at = |x: f64| Some((axes.x.scale.at(x)?, axes.y.scale.clamped(self.roof(x))));
         let roof: Vec<_> = corners.into_iter().filter_map(at).collect();
         svg.polyline("rf", &roof);
         if let Some(&(x, y)) = roof.last() {
@@ -143,33 +135,23 @@ impl Roofline {
             "Of the roof",
             "Rests on",
         ];
+        let mut table = Table::new(head, Vec::new());
+        for point in &self.points {
+            let intensity = fmt::quantity(Unit::Plain, point.intensity);
+            let mut row = vec![point.name.clone(), intensity];
+            row.extend(point.rate.cells(Unit::FlopPerS));
+            let of_roof = point.rate.value / self.roof(point.intensity);
+            row.extend([fmt::percent(of_roof), point.rests_on.clone()]);
+            table.rows.push(row);
+        }
         let none = || fmt::NONE.to_owned();
-        let mut rows: Vec<Vec<String>> = self
-            .points
-            .iter()
-            .map(|p| {
-                let (rate, interval) = fmt::with_interval(Unit::FlopPerS, p.rate.value, p.rate.ci);
-                vec![
-                    p.name.clone(),
-                    fmt::quantity(Unit::Plain, p.intensity),
-                    rate,
-                    interval.unwrap_or_else(none),
-                    fmt::percent(p.rate.value / self.roof(p.intensity)),
-                    p.rests_on.clone(),
-                ]
-            })
-            .collect();
         let flops = fmt::quantity(Unit::FlopPerS, self.flops_per_s);
         let bytes = fmt::quantity(Unit::Bytes, self.bandwidth_bytes_per_s);
         let mut roof = vec!["the roof".to_owned(), none(), flops, none(), none()];
         roof.push(format!("measured on this machine; memory {bytes}/s"));
-        rows.push(roof);
-        rows.extend(self.missing.iter().map(|(name, why)| {
-            let mut row = vec![name.clone(), none(), none(), none(), none()];
-            row.push(why.clone());
-            row
-        }));
-        Table::new(head, rows)
+        table.rows.push(roof);
+        table.add_missing(&self.missing, 5);
+        table
     }
 }
 

@@ -14,25 +14,6 @@ pub enum Kind {
     Log,
 }
 
-/// Which numbers count as round for ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Round {
-    /// 1, 2 and 5 × powers of ten.
-    Decimal,
-    /// Powers of two, for bytes: 500 MB would print as 476.837158203125 MiB.
-    Binary,
-}
-
-impl Round {
-    /// The round numbers for a unit.
-    pub fn new(unit: Unit) -> Self {
-        match unit {
-            Unit::Bytes => Round::Binary,
-            _ => Round::Decimal,
-        }
-    }
-}
-
 /// The scale of an axis: its kind, ticks, domain and ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
@@ -40,10 +21,10 @@ pub struct Scale {
     pub kind: Kind,
     /// Labelled values, ascending, all inside the domain.
     pub ticks: Vec<f64>,
-    low: f64,
-    high: f64,
-    start: f64,
-    end: f64,
+    /// The values at the axis's two ends; their decimal logarithms where it is logarithmic.
+    pub domain: (f64, f64),
+    /// The coordinates of the axis's two ends.
+    pub ends: (f64, f64),
 }
 
 /// Largest value that is drawn: sums and margins must stay finite.
@@ -51,12 +32,12 @@ const DRAWABLE_MAX: f64 = 1e300;
 
 impl Scale {
     /// Make a linear axis over `values` between two coordinates, starting at zero where
-    /// `from_zero`.
+    /// `from_zero`. Its ticks are round numbers of `unit`.
     pub fn linear(
         values: impl IntoIterator<Item = f64>,
         from_zero: bool,
-        round: Round,
-        (start, end): (f64, f64),
+        unit: Unit,
+        ends: (f64, f64),
     ) -> Self {
         let values = values.into_iter().filter(|v| v.abs() <= DRAWABLE_MAX);
         let (mut low, mut high) = extent(values).unwrap_or((0.0, 1.0));
@@ -76,20 +57,14 @@ impl Scale {
         }
         Self {
             kind: Kind::Linear,
-            ticks: linear_ticks(low, high, 6, round),
-            low,
-            high,
-            start,
-            end,
+            ticks: linear_ticks(low, high, 6, unit),
+            domain: (low, high),
+            ends,
         }
     }
 
     /// Make a logarithmic axis over those `values` that are positive and not too large to draw.
-    pub fn log(
-        values: impl IntoIterator<Item = f64>,
-        round: Round,
-        (start, end): (f64, f64),
-    ) -> Self {
+    pub fn log(values: impl IntoIterator<Item = f64>, unit: Unit, ends: (f64, f64)) -> Self {
         let logs = values
             .into_iter()
             .filter(|v| (1.0 / DRAWABLE_MAX..=DRAWABLE_MAX).contains(v))
@@ -105,23 +80,9 @@ impl Scale {
         (low, high) = (low - room, high + room);
         Self {
             kind: Kind::Log,
-            ticks: log_ticks(low, high, 7, round),
-            low,
-            high,
-            start,
-            end,
-        }
-    }
-
-    /// Make a linear axis exactly from the first value to the second, without ticks.
-    pub fn fixed((low, high): (f64, f64), (start, end): (f64, f64)) -> Self {
-        Self {
-            kind: Kind::Linear,
-            ticks: Vec::new(),
-            low,
-            high,
-            start,
-            end,
+            ticks: log_ticks(low, high, 7, unit),
+            domain: (low, high),
+            ends,
         }
     }
 
@@ -134,14 +95,12 @@ impl Scale {
         self
     }
 
-    /// The coordinates of the axis's two ends.
-    pub fn ends(&self) -> (f64, f64) {
-        (self.start, self.end)
-    }
-
-    /// The values at the axis's two ends; their decimal logarithms where it is logarithmic.
-    pub fn domain(&self) -> (f64, f64) {
-        (self.low, self.high)
+    /// Add to the label of an axis that it is logarithmic, where it is.
+    pub fn labelled(&self, label: &str) -> String {
+        match self.kind {
+            Kind::Linear => label.to_owned(),
+            Kind::Log => format!("{label} – log scale"),
+        }
     }
 
     /// The coordinate of `value`; `None` where it lies outside the domain, or has no logarithm on a
@@ -152,12 +111,14 @@ impl Scale {
             Kind::Log if value > 0.0 => value.log10(),
             Kind::Log => return None,
         };
+        let (low, high) = self.domain;
         // A small tolerance for the rounding of ends that were computed from the values themselves.
-        let hair = (self.high - self.low) * 1e-9;
-        if !(self.low - hair..=self.high + hair).contains(&value) {
+        let hair = (high - low) * 1e-9;
+        if !(low - hair..=high + hair).contains(&value) {
             return None;
         }
-        Some(self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start))
+        let (start, end) = self.ends;
+        Some(start + (value - low) / (high - low) * (end - start))
     }
 
     /// Like [`Scale::at`], but a value outside the axis is drawn at the end that it lies beyond.
@@ -165,24 +126,23 @@ impl Scale {
     pub fn clamped(&self, value: f64) -> f64 {
         self.at(value).unwrap_or_else(|| {
             let above = match self.kind {
-                Kind::Linear => value > self.high,
-                Kind::Log => value > 0.0 && value.log10() > self.high,
+                Kind::Linear => value > self.domain.1,
+                Kind::Log => value > 0.0 && value.log10() > self.domain.1,
             };
-            if above { self.end } else { self.start }
+            if above { self.ends.1 } else { self.ends.0 }
         })
+    }
+
+    /// The coordinates of an interval's ends, both [`Scale::clamped`]; `None` without an interval.
+    pub fn interval(&self, ci: Option<(f64, f64)>) -> Option<(f64, f64)> {
+        ci.map(|(low, high)| (self.clamped(low), self.clamped(high)))
     }
 }
 
 /// Whether the values spread over more than `ratio`, so that only a log axis shows them all.
 pub fn wants_log(values: impl IntoIterator<Item = f64>, ratio: f64) -> bool {
-    let values: Vec<f64> = values
-        .into_iter()
-        .filter(|v| v.abs() <= DRAWABLE_MAX)
-        .collect();
-    match extent(values.iter().copied()) {
-        Some((low, high)) => low > 0.0 && high / low > ratio,
-        None => false,
-    }
+    let drawable = values.into_iter().filter(|v| v.abs() <= DRAWABLE_MAX);
+    extent(drawable).is_some_and(|(low, high)| low > 0.0 && high / low > ratio)
 }
 
 fn extent(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
@@ -192,12 +152,13 @@ fn extent(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// The multiples of a round step inside the range, about `most` of them.
-fn linear_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
+/// The multiples of a round step inside the range, about `most` of them. Steps of bytes are powers
+/// of two: 500 MB would print as 476.837158203125 MiB.
+fn linear_ticks(low: f64, high: f64, most: usize, unit: Unit) -> Vec<f64> {
     let raw = (high - low) / most as f64;
-    let step = match round {
-        Round::Binary => raw.log2().ceil().exp2(),
-        Round::Decimal => {
+    let step = match unit {
+        Unit::Bytes => raw.log2().ceil().exp2(),
+        _ => {
             let power = 10f64.powf(raw.log10().floor());
             [1.0, 2.0, 2.5, 5.0]
                 .into_iter()
@@ -215,10 +176,10 @@ fn linear_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
 
 /// The round values inside a range given as logarithms: only every second, third, … power where all
 /// would be more than `most`, and linear steps where there would be fewer than three.
-fn log_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
-    let (base, factors): (f64, &[f64]) = match round {
-        Round::Decimal => (10.0, &[1.0, 2.0, 5.0]),
-        Round::Binary => (2.0, &[1.0]),
+fn log_ticks(low: f64, high: f64, most: usize, unit: Unit) -> Vec<f64> {
+    let (base, factors): (f64, &[f64]) = match unit {
+        Unit::Bytes => (2.0, &[1.0]),
+        _ => (10.0, &[1.0, 2.0, 5.0]),
     };
     let inside = |tick: &f64| (low..=high).contains(&tick.log10());
     let first = (low / base.log10()).floor() as i32;
@@ -238,7 +199,7 @@ fn log_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
     if fine.len() >= 3 {
         return fine;
     }
-    linear_ticks(10f64.powf(low), 10f64.powf(high), 5, round)
+    linear_ticks(10f64.powf(low), 10f64.powf(high), 5, unit)
 }
 
 #[cfg(test)]
@@ -250,15 +211,15 @@ mod tests {
     #[test]
     fn every_tick_stands_where_its_value_does() {
         let scales = [
-            Scale::linear([3.0, 17.0], true, Round::Decimal, PX),
-            Scale::linear([-3.0, 17.0], false, Round::Decimal, PX),
-            Scale::log([0.8, 7.0], Round::Decimal, PX),
-            Scale::log([1.0, 1.1], Round::Decimal, PX),
-            Scale::log([1e-9, 1e9], Round::Decimal, PX),
-            Scale::log([1e-299, 1e299], Round::Decimal, PX),
-            Scale::log([3e8, 3e9], Round::Binary, PX),
-            Scale::log([1.0, 1e12], Round::Binary, PX),
-            Scale::linear([3e8, 1.4e9], true, Round::Binary, PX),
+            Scale::linear([3.0, 17.0], true, Unit::Plain, PX),
+            Scale::linear([-3.0, 17.0], false, Unit::Plain, PX),
+            Scale::log([0.8, 7.0], Unit::Plain, PX),
+            Scale::log([1.0, 1.1], Unit::Plain, PX),
+            Scale::log([1e-9, 1e9], Unit::Plain, PX),
+            Scale::log([1e-299, 1e299], Unit::Plain, PX),
+            Scale::log([3e8, 3e9], Unit::Bytes, PX),
+            Scale::log([1.0, 1e12], Unit::Bytes, PX),
+            Scale::linear([3e8, 1.4e9], true, Unit::Bytes, PX),
         ];
         for scale in scales {
             assert!(
@@ -277,8 +238,8 @@ mod tests {
     #[test]
     fn ticks_of_bytes_are_short_in_binary_units() {
         for scale in [
-            Scale::linear([3e8, 1.5e9], true, Round::Binary, PX),
-            Scale::log([3e6, 1.5e9], Round::Binary, PX),
+            Scale::linear([3e8, 1.5e9], true, Unit::Bytes, PX),
+            Scale::log([3e6, 1.5e9], Unit::Bytes, PX),
         ] {
             for &tick in &scale.ticks {
                 let label = crate::fmt::tick(Unit::Bytes, tick);
@@ -289,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_log_axis_spaces_ratios_evenly() {
-        let scale = Scale::log([1.0, 100.0], Round::Decimal, PX);
+        let scale = Scale::log([1.0, 100.0], Unit::Plain, PX);
         let [a, b, c] = [1.0, 10.0, 100.0].map(|v| scale.at(v).unwrap());
         assert!(((b - a) - (c - b)).abs() < 1e-9);
         assert_eq!(scale.at(0.0), None);
@@ -300,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_linear_axis_from_zero_starts_at_zero() {
-        let scale = Scale::linear([5.0, 9.0], true, Round::Decimal, PX);
+        let scale = Scale::linear([5.0, 9.0], true, Unit::Plain, PX);
         assert_eq!(scale.at(0.0), Some(0.0));
         assert_eq!(scale.ticks[0], 0.0);
     }
@@ -315,9 +276,9 @@ mod tests {
             vec![7.0, 7.0],
         ] {
             for scale in [
-                Scale::linear(values.clone(), true, Round::Decimal, PX),
-                Scale::linear(values.clone(), false, Round::Decimal, PX),
-                Scale::log(values.clone(), Round::Decimal, PX),
+                Scale::linear(values.clone(), true, Unit::Plain, PX),
+                Scale::linear(values.clone(), false, Unit::Plain, PX),
+                Scale::log(values.clone(), Unit::Plain, PX),
             ] {
                 assert!(scale.ticks.iter().all(|tick| tick.is_finite()));
                 assert!(!scale.ticks.is_empty(), "{values:?} {:?}", scale.kind);

@@ -2,10 +2,10 @@
 //! its end a hollow part for what no part accounts for. The interval is that of the whole. Parts
 //! differ in filling, so that they can be told apart in grey.
 
-use super::scale::{Round, Scale};
+use super::scale::Scale;
 use super::style::Style;
 use super::svg::{Anchor, Svg, num};
-use super::{Estimate, Figure, Table};
+use super::{Estimate, Figure, Table, WIDTH};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
 
@@ -43,7 +43,6 @@ pub struct Row {
     pub rests_on: String,
 }
 
-const WIDTH: f64 = 760.0;
 const LEFT: f64 = 200.0;
 const RIGHT: f64 = 560.0;
 const TOP: f64 = 34.0;
@@ -51,9 +50,10 @@ const ROW: f64 = 21.0;
 const BAR: f64 = 12.0;
 
 impl Row {
-    /// The size of the rest: what neither known part accounts for, at least 0.
-    fn rest(&self) -> f64 {
-        (self.whole.value - self.parts[0] - self.parts[1]).max(0.0)
+    /// The sizes of the known parts, and of the rest: what neither accounts for, at least 0.
+    fn all_parts(&self) -> [f64; 3] {
+        let [first, second] = self.parts;
+        [first, second, (self.whole.value - first - second).max(0.0)]
     }
 }
 
@@ -65,7 +65,7 @@ impl Stack {
             .iter()
             .flat_map(|row| row.whole.extent().chain([row.parts.iter().sum::<f64>()]))
             .collect();
-        let scale = Scale::linear(values, true, Round::new(self.unit), (LEFT, RIGHT));
+        let scale = Scale::linear(values, true, self.unit, (LEFT, RIGHT));
         let bottom = TOP + ROW * self.rows.len() as f64 + 4.0;
         let mut svg = Svg::new(WIDTH, bottom + 44.0);
         for &tick in &scale.ticks {
@@ -105,20 +105,14 @@ impl Stack {
         let color = row.style.color_class();
         let base = y + ROW / 2.0 + 4.5;
         svg.series("rw", &row.name, row.style.engine, "");
-        svg.text(
-            "lb",
-            (LEFT - 12.0, base),
-            Anchor::End,
-            &shorten(&row.name, 26),
-        );
-        let whole = fmt::with_interval(self.unit, row.whole.value, row.whole.ci);
-        let text = fmt::joined(whole);
+        let name = shorten(&row.name, 26);
+        svg.text("lb", (LEFT - 12.0, base), Anchor::End, &name);
+        let text = row.whole.text(self.unit);
         svg.text("vl", (RIGHT + 14.0, base), Anchor::Start, &text);
         let drawable = scale.at(row.whole.value).is_some();
         if drawable {
             let (mut from, mut sum) = (scale.clamped(0.0), 0.0);
-            let parts = [row.parts[0], row.parts[1], row.rest()];
-            for (index, part) in parts.into_iter().enumerate() {
+            for (index, part) in row.all_parts().into_iter().enumerate() {
                 sum += part;
                 let to = scale.clamped(sum);
                 let title = format!("{} · {}", row.name, fmt::quantity(self.unit, part));
@@ -126,9 +120,8 @@ impl Stack {
                 fill(svg, index, at, (to - from, BAR), &color, &title);
                 from = to;
             }
-            if let Some((low, high)) = row.whole.ci {
+            if let Some((low, high)) = scale.interval(row.whole.ci) {
                 let middle = y + ROW / 2.0;
-                let (low, high) = (scale.clamped(low), scale.clamped(high));
                 svg.line("wt", (low, middle), (high, middle));
             }
         }
@@ -140,27 +133,17 @@ impl Stack {
         let mut head = vec!["Target".to_owned()];
         head.extend(self.parts.iter().cloned());
         head.extend(["In all", "95 % interval", "Rests on"].map(String::from));
-        let mut rows: Vec<Vec<String>> = Vec::new();
-        for row in &self.rows {
-            let (value, interval) = fmt::with_interval(self.unit, row.whole.value, row.whole.ci);
-            let part = |value| fmt::quantity(self.unit, value);
-            rows.push(vec![
-                row.name.clone(),
-                part(row.parts[0]),
-                part(row.parts[1]),
-                part(row.rest()),
-                value,
-                interval.unwrap_or_else(|| fmt::NONE.into()),
-                row.rests_on.clone(),
-            ]);
-        }
-        for (name, why) in &self.missing {
-            let mut row = vec![name.clone()];
-            row.resize(6, fmt::NONE.into());
-            row.push(why.clone());
-            rows.push(row);
-        }
-        Table { head, rows }
+        let rows = self.rows.iter().map(|row| {
+            let mut cells = vec![row.name.clone()];
+            cells.extend(row.all_parts().map(|part| fmt::quantity(self.unit, part)));
+            cells.extend(row.whole.cells(self.unit));
+            cells.push(row.rests_on.clone());
+            cells
+        });
+        let rows = rows.collect();
+        let mut table = Table { head, rows };
+        table.add_missing(&self.missing, 6);
+        table
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::style::Style;
 use super::svg::{Anchor, Svg, num};
-use super::{Figure, Table};
+use super::{Figure, Table, WIDTH};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
 use stats::describe::median;
@@ -45,7 +45,6 @@ pub struct Launch {
 /// Maximum number of samples drawn of a launch: more would make a solid bar.
 pub const DRAWN_MAX: usize = 30;
 
-const WIDTH: f64 = 760.0;
 const LEFT: f64 = 236.0;
 const RIGHT: f64 = 650.0;
 const TOP: f64 = 28.0;
