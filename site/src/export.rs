@@ -49,7 +49,7 @@ pub const COLUMNS: [(&str, &str); 17] = [
 ];
 
 /// A row of the export: one metric of one cell.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Row<'a> {
     run: &'a str,
     target: &'a str,
@@ -86,12 +86,55 @@ fn device_of(run: &Run, backend: &str) -> String {
     facts.get(fact).cloned().unwrap_or_default()
 }
 
-/// What a row is about: a target, or a variant of a micro suite.
-struct Subject<'a> {
-    id: &'a str,
-    engine: &'a str,
-    backend: &'a str,
-    precision: &'a str,
+impl<'a> Row<'a> {
+    /// The row of a cell without a number; it doesn't name the target yet.
+    fn of_cell(run: &'a Run, cell: &'a Cell) -> Self {
+        Self {
+            run: &run.header.id,
+            model: &run.header.plan.model,
+            scenario: &cell.scenario,
+            case: &cell.case,
+            n: cell.requests,
+            status: cell.status.id(),
+            reason: &cell.reason,
+            ..Self::default()
+        }
+    }
+
+    /// The row with a number in it.
+    fn with(&self, metric: &'a str, unit: &'a str, n: u64, value: f64) -> Self {
+        Self {
+            metric,
+            unit,
+            n,
+            value: Some(value),
+            ..self.clone()
+        }
+    }
+
+    /// The rows of a cell's metrics.
+    fn with_metrics(&self, cell: &'a Cell) -> impl Iterator<Item = Self> {
+        cell.metrics.iter().map(move |metric| {
+            let about = metric.id.describe();
+            Self {
+                ci_low: metric.ci95.map(|ci| ci.0),
+                ci_high: metric.ci95.map(|ci| ci.1),
+                ..self.with(about.name, about.unit, metric.n, metric.value)
+            }
+        })
+    }
+
+    /// The mean errors of first and of later tokens' stamps as their upper 95 % limits and as they
+    /// were seen, each with the number of looks.
+    fn with_stamp_errors(&self, audit: &Audit) -> [Self; 4] {
+        [
+            ("first_stamp_error_ns", audit.first.high_ns()),
+            ("first_stamp_error_mean_ns", audit.first.mean_ns()),
+            ("later_stamp_error_ns", audit.later.high_ns()),
+            ("later_stamp_error_mean_ns", audit.later.mean_ns()),
+        ]
+        .map(|(metric, ns)| self.with(metric, "ns", audit.looks, ns))
+    }
 }
 
 /// All rows of a run, in the order of the analysis.
@@ -101,26 +144,24 @@ pub fn rows<'a>(run: &'a Run, analysis: &'a Analysis) -> Vec<Row<'a>> {
         let Some(target) = run.header.plan.target(&cell.target) else {
             continue;
         };
-        let subject = Subject {
-            id: &target.id,
+        let row = Row {
+            target: &target.id,
             engine: &target.engine,
             backend: &target.backend,
+            device: device_of(run, &target.backend),
             precision: &target.precision,
+            ..Row::of_cell(run, cell)
         };
-        let mut first = Vec::new();
         if cell.status != Status::Ok || cell.metrics.is_empty() {
-            first.push((Number::default(), cell.requests));
+            rows.push(row.clone());
         } else {
-            let completed = Number {
-                metric: "completed_requests",
-                unit: "requests",
-                value: Some(cell.requests as f64),
-                ci: None,
-            };
-            first.push((completed, cell.requests));
-            first.extend(cell.audit.iter().flat_map(stamp_errors));
+            let n = cell.requests;
+            rows.push(row.with("completed_requests", "requests", n, n as f64));
+            if let Some(audit) = &cell.audit {
+                rows.extend(row.with_stamp_errors(audit));
+            }
         }
-        add_rows(&mut rows, run, &subject, cell, first);
+        rows.extend(row.with_metrics(cell));
     }
     rows
 }
@@ -133,87 +174,20 @@ pub fn suite_rows<'a>(run: &'a Run, suite: &'a SuiteAnalysis) -> Vec<Row<'a>> {
         let Some(variant) = planned.and_then(|planned| planned.variant(&cell.target)) else {
             continue;
         };
-        let subject = Subject {
-            id: &variant.id,
+        let row = Row {
+            target: &variant.id,
             engine: &variant.engine,
             backend: &variant.backend,
+            device: device_of(run, &variant.backend),
             precision: &variant.precision,
+            ..Row::of_cell(run, cell)
         };
-        let first = match cell.metrics.is_empty() {
-            true => vec![(Number::default(), cell.requests)],
-            false => Vec::new(),
-        };
-        add_rows(&mut rows, run, &subject, cell, first);
+        if cell.metrics.is_empty() {
+            rows.push(row.clone());
+        }
+        rows.extend(row.with_metrics(cell));
     }
     rows
-}
-
-/// The part that differs between the rows of a cell. The default is that of a cell without numbers.
-#[derive(Default)]
-struct Number {
-    metric: &'static str,
-    unit: &'static str,
-    value: Option<f64>,
-    ci: Option<(f64, f64)>,
-}
-
-/// The mean errors of first and of later tokens' stamps as their upper 95 % limits and as they were
-/// seen, each with the number of looks.
-fn stamp_errors(audit: &Audit) -> [(Number, u64); 4] {
-    let of = |metric, ns| {
-        let number = Number {
-            metric,
-            unit: "ns",
-            value: Some(ns),
-            ci: None,
-        };
-        (number, audit.looks)
-    };
-    [
-        of("first_stamp_error_ns", audit.first.high_ns()),
-        of("first_stamp_error_mean_ns", audit.first.mean_ns()),
-        of("later_stamp_error_ns", audit.later.high_ns()),
-        of("later_stamp_error_mean_ns", audit.later.mean_ns()),
-    ]
-}
-
-/// Add the rows of a cell: those of `first`, which are no metrics, then one per metric.
-fn add_rows<'a>(
-    rows: &mut Vec<Row<'a>>,
-    run: &'a Run,
-    subject: &Subject<'a>,
-    cell: &'a Cell,
-    first: Vec<(Number, u64)>,
-) {
-    let metrics = cell.metrics.iter().map(|metric| {
-        let about = metric.id.describe();
-        let number = Number {
-            metric: about.name,
-            unit: about.unit,
-            value: Some(metric.value),
-            ci: metric.ci95,
-        };
-        (number, metric.n)
-    });
-    rows.extend(first.into_iter().chain(metrics).map(|(number, n)| Row {
-        run: &run.header.id,
-        target: subject.id,
-        engine: subject.engine,
-        backend: subject.backend,
-        device: device_of(run, subject.backend),
-        precision: subject.precision,
-        model: &run.header.plan.model,
-        scenario: &cell.scenario,
-        case: &cell.case,
-        metric: number.metric,
-        unit: number.unit,
-        n,
-        value: number.value,
-        ci_low: number.ci.map(|ci| ci.0),
-        ci_high: number.ci.map(|ci| ci.1),
-        status: cell.status.id(),
-        reason: &cell.reason,
-    }));
 }
 
 /// The characters with which a spreadsheet takes a cell for a formula, or which it skips before one.
@@ -244,35 +218,13 @@ pub fn csv(rows: &[Row]) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn empty() -> Row<'static> {
-        Row {
-            run: "",
-            target: "",
-            engine: "",
-            backend: "",
-            device: String::new(),
-            precision: "",
-            model: "",
-            scenario: "",
-            case: "",
-            metric: "",
-            unit: "",
-            n: 0,
-            value: None,
-            ci_low: None,
-            ci_high: None,
-            status: "",
-            reason: "",
-        }
-    }
-
     #[test]
     fn no_text_is_a_formula_and_numbers_stay_numbers() {
         let cell = |reason| {
             let row = Row {
                 value: Some(-1.5),
                 reason,
-                ..empty()
+                ..Row::default()
             };
             let text = csv(&[row]).unwrap();
             let (_, row) = text.split_once("\r\n").expect("a heading and a row");
@@ -296,7 +248,7 @@ mod tests {
     fn every_field_of_a_row_is_a_described_column() {
         let row = Row {
             value: Some(f64::NAN),
-            ..empty()
+            ..Row::default()
         };
         let object = serde_json::to_value(&row).unwrap();
         let object = object.as_object().unwrap();
