@@ -12,7 +12,7 @@ use stats::analysis::{MetricId, Role, Verdict};
 use std::collections::BTreeSet;
 
 /// The answer for one scenario.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Answer {
     /// Title of the scenario.
     pub title: String,
@@ -52,47 +52,37 @@ pub fn answers(shown: &Shown) -> Vec<Answer> {
         .scenarios()
         .iter()
         .filter(|scenario| !scenario.has_own_loads())
-        .filter_map(|scenario| answer(shown, scenario, shown.headline(scenario)?))
+        .filter_map(|scenario| answer(shown, scenario))
         .collect()
 }
 
-fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answer> {
+/// The answer for a scenario at its headline case; `None` where it has no case or names no metric.
+pub fn answer(shown: &Shown, scenario: &PlannedScenario) -> Option<Answer> {
+    let case = shown.headline(scenario)?;
     let id = shown.leading(scenario)?;
+    let at = scenario.case_key(case);
     let mut answer = Answer {
         title: shown.title(scenario).into(),
         path: scenario_path(&scenario.id),
         case: case_label(scenario, case),
         metric: id.describe().title.into(),
-        leaders: Vec::new(),
         value: fmt::NONE.into(),
-        interval: String::new(),
-        whole_answer: String::new(),
-        lead: String::new(),
-        baseline: String::new(),
-        same_precision: String::new(),
         certainty: "nothing was measured".into(),
-        rests_on: String::new(),
-        disturbed: String::new(),
+        ..Answer::default()
     };
     let cells = || shown.measured(scenario, case, id).map(|(cell, _)| cell);
     let measured = cells().count();
     if measured == 0 {
         return Some(answer);
     }
-    if shown.analysis.undecided(&scenario.case_key(case)) {
+    if shown.analysis.undecided(&at) {
         answer.certainty = "too few launches to rank".into();
         return Some(answer);
     }
-    let against = |target: &str, role| {
-        let key = scenario.cell_key(case, target);
-        shown.analysis.comparison(&key, role)
-    };
+    let against = |target: &str, role| shown.analysis.comparison(&at.cell(target), role);
     // Among leaders that tie, the one that comparisons are against comes first.
-    let best = shown
-        .analysis
-        .comparisons_of(&scenario.case_key(case), Role::Leader)
-        .map(|c| c.against.as_str())
-        .next();
+    let best = shown.analysis.comparisons_of(&at, Role::Leader).next();
+    let best = best.map(|c| c.against.as_str());
     let mut leaders: Vec<_> = cells().filter(|cell| cell.rank == Some(1)).collect();
     leaders.sort_by_key(|cell| Some(cell.target.as_str()) != best);
     let first = *leaders.first()?;
@@ -121,10 +111,10 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
         None => "baseline not measured".into(),
     };
     answer.whole_answer = whole_answer(shown, scenario, case, &answer.leaders).unwrap_or_default();
-    answer.same_precision = same_precision(shown, scenario, case, &first.target);
-    answer.certainty = certainty(shown, &scenario.case_key(case), first.invocations);
-    answer.rests_on = rests_on(shown, &scenario.case_key(case), first.invocations);
-    answer.disturbed = disturbed(shown, &scenario.case_key(case), &first.target);
+    answer.same_precision = same_precision(shown, &at, &first.target).unwrap_or_default();
+    answer.certainty = certainty(shown, &at, first.invocations);
+    answer.rests_on = rests_on(shown, &at, first.invocations);
+    answer.disturbed = disturbed(shown, &at, &first.target);
     Some(answer)
 }
 
@@ -156,26 +146,21 @@ fn whole_answer(
     ))
 }
 
-/// The best target of the baseline's precision and its ratio to the baseline; empty where the
+/// The best target of the baseline's precision and its ratio to the baseline; `None` where the
 /// leader has that precision.
-fn same_precision(shown: &Shown, scenario: &PlannedScenario, case: &Case, leader: &str) -> String {
+fn same_precision(shown: &Shown, at: &CaseKey, leader: &str) -> Option<String> {
     let precision = |id: &str| Some(shown.target(id)?.precision.as_str());
-    let Some(wanted) = precision(shown.baseline()) else {
-        return String::new();
-    };
+    let wanted = precision(shown.baseline())?;
     if precision(leader) == Some(wanted) {
-        return String::new();
+        return None;
     }
-    shown
+    let best = shown
         .analysis
-        .comparisons_of(&scenario.case_key(case), Role::Baseline)
+        .comparisons_of(at, Role::Baseline)
         .filter(|c| precision(&c.target) == Some(wanted))
-        .max_by(|a, b| a.ratio.total_cmp(&b.ratio))
-        .map(|c| {
-            let ratio = fmt::joined(fmt::ratio(c.ratio, c.ci95));
-            format!("{wanted}: {} {ratio}", c.target)
-        })
-        .unwrap_or_default()
+        .max_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
+    let ratio = fmt::joined(fmt::ratio(best.ratio, best.ci95));
+    Some(format!("{wanted}: {} {ratio}", best.target))
 }
 
 fn certainty(shown: &Shown, at: &CaseKey, invocations: u32) -> String {
@@ -211,9 +196,7 @@ fn worst_p(shown: &Shown, at: &CaseKey) -> Option<String> {
         .comparisons_of(at, Role::Leader)
         .filter(|c| c.verdict == Verdict::Worse)
         .filter_map(|c| c.p_holm)
-        .fold(None, |most: Option<f64>, p| {
-            Some(most.map_or(p, |m| m.max(p)))
-        });
+        .reduce(f64::max);
     let p = fmt::p_value(worst?);
     let sign = if p.starts_with('<') { "" } else { "≤ " };
     Some(format!("p {sign}{p}"))

@@ -2,7 +2,7 @@
 //! alone, with the uncertainty and with what it doesn't show.
 
 use crate::fmt::{self, Unit};
-use crate::view::answer::{Answer, answers};
+use crate::view::answer::{Answer, answer};
 use crate::view::{Shown, case_label};
 use crate::words::{join, plural};
 use schema::plan::PlannedScenario;
@@ -16,11 +16,7 @@ pub fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> String {
     if scenario.has_own_loads() {
         return own_loads(shown, scenario);
     }
-    let path = crate::view::paths::scenario_path(&scenario.id);
-    match answers(shown)
-        .into_iter()
-        .find(|answer| answer.path == path)
-    {
+    match answer(shown, scenario) {
         Some(answer) if !answer.leaders.is_empty() => lead(shown, &answer),
         Some(answer) => format!("There are no ranks here: {}.", answer.certainty),
         None if shown.text(scenario).is_none() => {
