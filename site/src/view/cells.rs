@@ -222,19 +222,14 @@ fn rank(analysis: &Analysis, cell: &Cell) -> String {
 
 /// The samples and launches behind a value, e.g. `n = 110 requests, 5 launches`.
 pub fn rests_on(cell: &Cell, metric: &Metric) -> String {
+    let samples = match metric.id.describe().sample {
+        Sample::Request => plural(metric.n, "request", "requests"),
+        Sample::Reading => plural(metric.n, "reading", "readings"),
+        Sample::Gap => plural(metric.n, "gap", "gaps"),
+        Sample::Invocation => return format!("n = {}", plural(metric.n, "launch", "launches")),
+    };
     let launches = plural(u64::from(cell.invocations), "launch", "launches");
-    match metric.id.describe().sample {
-        Sample::Request => format!(
-            "n = {}, {launches}",
-            plural(metric.n, "request", "requests")
-        ),
-        Sample::Reading => format!(
-            "n = {}, {launches}",
-            plural(metric.n, "reading", "readings")
-        ),
-        Sample::Gap => format!("n = {}, {launches}", plural(metric.n, "gap", "gaps")),
-        Sample::Invocation => format!("n = {}", plural(metric.n, "launch", "launches")),
-    }
+    format!("n = {samples}, {launches}")
 }
 
 /// Say how many launches of a cell were disturbed: `2 of 5 launches disturbed`; empty where none

@@ -41,47 +41,24 @@ impl<'a> Version<'a> {
     /// Find the release of a reported version. If the version is that of another library than the
     /// package whose releases are known, find the package's release by the facts of the build.
     fn new(dossier: Option<&'a Dossier>, said: &'a str, build: &BTreeMap<String, String>) -> Self {
-        let unknown = Self {
+        let own = dossier.and_then(|dossier| dossier.release_of(said));
+        let built = match (own, dossier) {
+            (None, Some(dossier)) => of_package(dossier, build).map(|release| (dossier, release)),
+            _ => None,
+        };
+        Self {
             said,
-            package: None,
-            release: None,
-        };
-        let Some(dossier) = dossier else {
-            return unknown;
-        };
-        if let Some(release) = dossier.release_of(said) {
-            return Self {
-                release: Some(release),
-                ..unknown
-            };
-        }
-        match of_package(dossier, build) {
-            Some(release) => Self {
-                said,
-                package: Some(dossier.package.as_str()),
-                release: Some(release),
-            },
-            None => unknown,
+            package: built.map(|(dossier, _)| dossier.package.as_str()),
+            release: own.or(built.map(|(_, release)| release)),
         }
     }
 
-    /// The version without a date.
-    fn name(&self) -> String {
-        match (self.package, self.release) {
-            (Some(package), Some(release)) => {
-                format!("{} ({package} {})", self.said, release.version)
-            }
-            (None, Some(release)) => release.version.clone(),
-            _ => self.said.to_owned(),
-        }
-    }
-
-    /// The version with date and age, where they are known.
-    fn in_words(&self, started: &str) -> String {
+    /// The version with its release as `release_words` says it, where that is known.
+    fn in_words(&self, release_words: impl Fn(&Release) -> String) -> String {
         let Some(release) = self.release else {
             return self.said.to_owned();
         };
-        let words = aged(release, started);
+        let words = release_words(release);
         match self.package {
             Some(package) => format!("{} ({package} {words})", self.said),
             None => words,
@@ -131,7 +108,8 @@ pub fn of_launches<'a>(
 ) -> Option<String> {
     let started = &shown.run.header.started;
     let versions = reported(shown, engine, logs);
-    let words: Vec<String> = versions.iter().map(|v| v.in_words(started)).collect();
+    let aged = |release: &Release| aged(release, started);
+    let words: Vec<String> = versions.iter().map(|v| v.in_words(aged)).collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
 
@@ -176,7 +154,7 @@ pub fn compared(shown: &Shown, is_in: impl Fn(&Target) -> bool) -> Option<Table>
             let age = days.map(|days| plural(days, "day", "days"));
             rows.push(vec![
                 name.to_owned(),
-                version.name(),
+                version.in_words(|release| release.version.clone()),
                 date.unwrap_or_else(|| NONE.into()),
                 age.unwrap_or_else(|| NONE.into()),
             ]);

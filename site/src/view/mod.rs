@@ -29,7 +29,7 @@ use schema::scenario::{Axis, Scenario};
 use stats::analysis::{Analysis, Cell, Metric, MetricId};
 use stats::micro::SuiteAnalysis;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One run and its analysis, with lookups by name.
 pub struct Shown<'a> {
@@ -106,16 +106,12 @@ impl<'a> Shown<'a> {
             let named = text.reports.iter();
             return named.filter_map(|name| MetricId::from_id(name)).collect();
         }
-        let mut all: Vec<MetricId> = self
-            .analysis
-            .cells
-            .iter()
+        let cells = self.analysis.cells.iter();
+        let all: BTreeSet<MetricId> = cells
             .filter(|cell| cell.scenario == scenario.id)
             .flat_map(|cell| cell.metrics.iter().map(|metric| metric.id))
             .collect();
-        all.sort();
-        all.dedup();
-        all
+        all.into_iter().collect()
     }
 
     /// The title of a metric in a scenario. Where a process serves several scenarios, its peak
@@ -257,22 +253,14 @@ pub fn axis_label(axis: Axis, value: u32) -> String {
 
 /// Number the engines and each engine's targets in plan order.
 fn styles(targets: &[Target]) -> BTreeMap<&str, Style> {
-    let mut engines: Vec<(&str, usize)> = Vec::new();
+    let mut next: BTreeMap<&str, Style> = BTreeMap::new();
     let mut styles = BTreeMap::new();
     for target in targets {
-        let engine = match engines.iter().position(|(id, _)| *id == target.engine) {
-            Some(position) => position,
-            None => {
-                engines.push((&target.engine, 0));
-                engines.len() - 1
-            }
-        };
-        let style = Style {
-            engine,
-            target: engines[engine].1,
-        };
-        engines[engine].1 += 1;
-        styles.insert(target.id.as_str(), style);
+        let engine = next.len();
+        let first = Style { engine, target: 0 };
+        let style = next.entry(target.engine.as_str()).or_insert(first);
+        styles.insert(target.id.as_str(), *style);
+        style.target += 1;
     }
     styles
 }
