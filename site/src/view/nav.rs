@@ -37,29 +37,21 @@ impl Nav {
     pub fn new(input: &Input, path: &str) -> Self {
         let all = destinations(input);
         let here = all.iter().position(|destination| destination.has(path));
-        let item = |(index, destination): (usize, &Destination)| {
-            let first = destination.pages[0].0.clone();
-            NavItem {
-                current: match here == Some(index) {
-                    true if first == path => "page",
-                    true => "true",
-                    false => "",
-                },
-                path: first,
-                label: destination.label.into(),
-            }
+        let item = |at: &str, label: &str, elsewhere| NavItem {
+            path: at.to_owned(),
+            label: label.to_owned(),
+            current: if at == path { "page" } else { elsewhere },
         };
-        let page = |(at, label): &(String, String)| NavItem {
-            path: at.clone(),
-            label: label.clone(),
-            current: if at == path { "page" } else { "" },
-        };
-        let pages = here.map_or(&[][..], |index| &all[index].pages);
+        let destinations = all.iter().enumerate().map(|(index, destination)| {
+            let elsewhere = if here == Some(index) { "true" } else { "" };
+            item(&destination.pages[0].0, destination.label, elsewhere)
+        });
+        let page = |(at, label): &(String, String)| item(at, label, "");
         Self {
-            destinations: all.iter().enumerate().map(item).collect(),
-            pages: match pages.len() {
-                0 | 1 => Vec::new(),
-                _ => pages.iter().map(page).collect(),
+            destinations: destinations.collect(),
+            pages: match here.map_or(&[][..], |index| &all[index].pages) {
+                [_] => Vec::new(),
+                pages => pages.iter().map(page).collect(),
             },
         }
     }
@@ -88,61 +80,48 @@ pub fn pages(input: &Input) -> Vec<(String, String)> {
 
 fn destinations(input: &Input) -> Vec<Destination> {
     let newest = input.runs.first();
-    let mut all = vec![
-        Destination {
-            label: "Results",
-            pages: newest.map_or_else(
-                || vec![(paths::INDEX.into(), "Overview".into())],
-                |run| results(input, run),
-            ),
-        },
-        Destination {
-            label: "Guide",
-            pages: guide(input),
-        },
-    ];
+    let mut all = Vec::new();
+    let mut add = |label, pages| all.push(Destination { label, pages });
+    add("Results", results(input, newest));
+    add("Guide", guide(input));
     if let Some(run) = newest {
-        let engine = |id: String| {
+        let mut pages = vec![(paths::ENGINES.into(), "All engines".into())];
+        for id in engines_of(input, run) {
             let name = input.registry.engine(&id).map(|engine| engine.name.clone());
-            (engine_path(&id), name.unwrap_or(id))
-        };
-        let every = (paths::ENGINES.into(), "All engines".into());
-        let each = engines_of(input, run).into_iter().map(engine);
-        all.push(Destination {
-            label: "Engines",
-            pages: std::iter::once(every).chain(each).collect(),
-        });
+            pages.push((engine_path(&id), name.unwrap_or(id)));
+        }
+        add("Engines", pages);
     }
-    all.push(Destination {
-        label: "Method",
-        pages: vec![
-            (paths::METHODOLOGY.into(), "Methodology".into()),
-            (paths::GLOSSARY.into(), "Glossary".into()),
-            (paths::CHANGELOG.into(), "Changelog".into()),
-        ],
-    });
-    if let Some(run) = newest {
+    let method = vec![
+        (paths::METHODOLOGY.into(), "Methodology".into()),
+        (paths::GLOSSARY.into(), "Glossary".into()),
+        (paths::CHANGELOG.into(), "Changelog".into()),
+    ];
+    add("Method", method);
+    if let Some(newest) = newest {
         let mut pages = vec![
             (paths::DATA.into(), "Downloads".into()),
             (paths::SEARCH.into(), "Search".into()),
             (paths::COVERAGE.into(), "Coverage".into()),
         ];
-        let runs = input.runs.iter().map(|run| &run.header.id);
-        let label = |id: &str| match *id == run.header.id {
-            true => "This run".to_owned(),
-            false => format!("Run {id}"),
-        };
-        pages.extend(runs.map(|id| (run_path(id), label(id))));
-        all.push(Destination {
-            label: "Data",
-            pages,
-        });
+        for run in input.runs {
+            let id = &run.header.id;
+            let label = match *id == newest.header.id {
+                true => "This run".to_owned(),
+                false => format!("Run {id}"),
+            };
+            pages.push((run_path(id), label));
+        }
+        add("Data", pages);
     }
     all
 }
 
-fn results(input: &Input, run: &Run) -> Vec<(String, String)> {
+fn results(input: &Input, newest: Option<&Run>) -> Vec<(String, String)> {
     let mut pages = vec![(paths::INDEX.into(), "Overview".into())];
+    let Some(run) = newest else {
+        return pages;
+    };
     for planned in &run.header.plan.scenarios {
         let title = input.text(planned).map_or(&planned.id, |text| &text.title);
         pages.push((scenario_path(&planned.id), title.clone()));
