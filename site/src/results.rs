@@ -277,27 +277,21 @@ fn cell(cell: &analysis::Cell) -> Cell<'_> {
 }
 
 fn metric(metric: &analysis::Metric) -> Metric<'_> {
-    let shape = metric.shape.as_ref();
-    let percentiles = shape.into_iter().flat_map(|shape| {
+    let (mut percentiles, mut percentiles_ci95) = (BTreeMap::new(), BTreeMap::new());
+    if let Some(shape) = &metric.shape {
         let named = ["p50", "p90", "p95", "p99"].into_iter();
-        named.zip(shape.percentiles())
-    });
-    let percentiles = percentiles.filter_map(|(name, found)| {
-        let (value, ci95) = found?;
-        Some((name, value, ci95))
-    });
+        for (name, found) in named.zip(shape.percentiles()) {
+            percentiles.extend(found.map(|(value, _)| (name, value)));
+            percentiles_ci95.extend(found.and_then(|(_, ci95)| Some((name, ci95?))));
+        }
+    }
     Metric {
         n: metric.n,
         value: metric.value,
         ci95: metric.ci95,
         by_invocation: &metric.by_invocation,
-        percentiles: percentiles
-            .clone()
-            .map(|(name, value, _)| (name, value))
-            .collect(),
-        percentiles_ci95: percentiles
-            .filter_map(|(name, _, ci95)| Some((name, ci95?)))
-            .collect(),
+        percentiles,
+        percentiles_ci95,
     }
 }
 

@@ -22,12 +22,8 @@ pub fn write(pages: &BTreeMap<String, Vec<u8>>, dir: &Path) -> Result<()> {
     }
     let fresh = beside(dir, "new")?;
     let old = beside(dir, "old")?;
-    for leftover in [&fresh, &old] {
-        if leftover.exists() {
-            fs::remove_dir_all(leftover)
-                .with_context(|| format!("removing {}", leftover.display()))?;
-        }
-    }
+    remove(&fresh)?;
+    remove(&old)?;
     for (path, bytes) in pages {
         let path = fresh.join(path);
         if let Some(parent) = path.parent() {
@@ -39,8 +35,13 @@ pub fn write(pages: &BTreeMap<String, Vec<u8>>, dir: &Path) -> Result<()> {
         fs::rename(dir, &old).with_context(|| format!("moving {} aside", dir.display()))?;
     }
     fs::rename(&fresh, dir).with_context(|| format!("moving the site to {}", dir.display()))?;
-    if old.exists() {
-        fs::remove_dir_all(&old).with_context(|| format!("removing {}", old.display()))?;
+    remove(&old)
+}
+
+/// Remove a directory if it exists.
+fn remove(dir: &Path) -> Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir).with_context(|| format!("removing {}", dir.display()))?;
     }
     Ok(())
 }

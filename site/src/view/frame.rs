@@ -73,12 +73,7 @@ pub fn published(input: &Input, path: &str) -> String {
 }
 
 fn banners(input: &Input, run: Option<&Run>) -> Vec<String> {
-    let mut banners: Vec<String> = input
-        .publishing
-        .banner
-        .map(str::to_owned)
-        .into_iter()
-        .collect();
+    let mut banners = Vec::from_iter(input.publishing.banner.map(str::to_owned));
     let Some(run) = run else {
         return banners;
     };
@@ -93,12 +88,9 @@ fn banners(input: &Input, run: Option<&Run>) -> Vec<String> {
             stopped.whole, stopped.planned
         ));
     } else if !plan.publishable && banners.is_empty() {
-        let about = input
-            .profiles
-            .iter()
-            .find(|profile| profile.id == plan.profile)
-            .map(|profile| format!(" {}", profile.about))
-            .unwrap_or_default();
+        let mut profiles = input.profiles.iter();
+        let profile = profiles.find(|profile| profile.id == plan.profile);
+        let about = profile.map_or(String::new(), |profile| format!(" {}", profile.about));
         banners.push(format!(
             "Not for publication. The profile “{}” has too few samples for any claim.{about}",
             plan.profile

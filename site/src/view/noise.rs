@@ -96,10 +96,8 @@ pub fn enlarged(noise: &Noise) -> String {
 /// The suffix of a heading on a metric's error factor: ` · intervals widened × 1.2`; empty where it is 1 or
 /// unknown.
 pub fn suffix(shown: &Shown, metric: MetricId) -> String {
-    shown
-        .analysis
-        .noise(metric)
-        .map_or(String::new(), suffix_of)
+    let noise = shown.analysis.noise(metric);
+    noise.map_or(String::new(), suffix_of)
 }
 
 /// Like [`suffix`], for noise that was already looked up.

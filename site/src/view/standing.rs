@@ -69,9 +69,8 @@ fn own_loads(shown: &Shown, scenario: &PlannedScenario) -> String {
 }
 
 fn lead(shown: &Shown, answer: &Answer) -> String {
-    let (first, others) = match answer.leaders.as_slice() {
-        [] => return String::new(),
-        [first, others @ ..] => (first, others),
+    let [first, others @ ..] = answer.leaders.as_slice() else {
+        return String::new();
     };
     let mut text = format!(
         "At {} {first} leads with {} {}",
