@@ -164,11 +164,8 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
     let guide = page::guide::page(input, &shown);
     site.several(input, &shown, &guide)?;
     let Some(newest) = shown.first() else {
-        site.page(
-            paths::INDEX.into(),
-            "empty.html",
-            &page::index::empty(input),
-        )?;
+        let empty = page::index::empty(input);
+        site.page(paths::INDEX.into(), "empty.html", &empty)?;
         return Ok(site.files);
     };
     let index = page::index::index(newest, &shown, &guide);

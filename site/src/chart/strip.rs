@@ -118,25 +118,20 @@ impl Strip {
             }
             svg.close();
         }
-        let most = self.rows.iter().flat_map(|r| &r.launches);
-        let most = most.map(|l| l.samples.len()).max().unwrap_or(0);
-        let thinned = match most > DRAWN_MAX {
-            true => format!(
-                " Of launches with more than {DRAWN_MAX} samples, {DRAWN_MAX} are drawn at even steps."
-            ),
-            false => String::new(),
-        };
-        let reading = format!(
-            "Dots are samples in order of completion, bars the median of a launch. The line in the middle of a strip is the target’s own median; up is slower. All strips reach {} times that either way, on a log scale.{thinned}",
+        let mut reading = format!(
+            "Dots are samples in order of completion, bars the median of a launch. The line in the middle of a strip is the target’s own median; up is slower. All strips reach {} times that either way, on a log scale.",
             fmt::ratio(range, None).0.trim_end_matches('×')
         );
-        let reading = match edge.as_slice() {
-            [] => reading,
-            some => format!(
-                "{reading} Samples beyond that are drawn at the edge: {}.",
-                some.join(", ")
-            ),
-        };
+        let mut launches = self.rows.iter().flat_map(|row| &row.launches);
+        if launches.any(|launch| launch.samples.len() > DRAWN_MAX) {
+            reading.push_str(&format!(
+                " Of launches with more than {DRAWN_MAX} samples, {DRAWN_MAX} are drawn at even steps."
+            ));
+        }
+        if !edge.is_empty() {
+            let edge = edge.join(", ");
+            reading.push_str(&format!(" Samples beyond that are drawn at the edge: {edge}."));
+        }
         Figure::new(svg, self.id, self.finding, reading, table, not_drawn)
     }
 
@@ -203,10 +198,8 @@ fn frame(svg: &mut Svg, row: &Row, middle: f64, range: Option<f64>, center: &str
 /// The left and right end of a launch's column.
 fn columns(all: usize, column: usize) -> (f64, f64) {
     let width = (RIGHT - LEFT) / all.max(1) as f64;
-    (
-        LEFT + width * column as f64,
-        LEFT + width * (column + 1) as f64,
-    )
+    let at = |column: usize| LEFT + width * column as f64;
+    (at(column), at(column + 1))
 }
 
 /// Path data of strokes without length, which round caps turn into dots.
