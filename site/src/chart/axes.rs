@@ -34,6 +34,16 @@ pub struct Axes {
 }
 
 impl Axis {
+    /// Make an axis that can't be switched.
+    pub fn new(label: &str, unit: Unit, scale: Scale) -> Self {
+        Self {
+            label: label.to_owned(),
+            unit,
+            scale,
+            other: None,
+        }
+    }
+
     /// Make a logarithmic axis between two coordinates that shows all estimates above 0.
     pub fn log(label: &str, unit: Unit, estimates: &[Estimate], ends: (f64, f64)) -> Self {
         let values = estimates.iter().map(|estimate| estimate.value);
@@ -41,12 +51,7 @@ impl Axis {
         let extents = estimates.iter().flat_map(|estimate| estimate.extent());
         // An interval that reaches nearly to 0 must not squeeze the rest.
         let shown = extents.filter(|&v| v >= least / 3.0);
-        Self {
-            label: label.to_owned(),
-            unit,
-            scale: Scale::log(shown, unit, ends),
-            other: None,
-        }
+        Self::new(label, unit, Scale::log(shown, unit, ends))
     }
 
     /// Make an axis that is logarithmic where the estimates spread over more than `ratio`, else
@@ -159,17 +164,10 @@ mod tests {
         let scale = |px| Scale::log([1.0, 100.0], Unit::Plain, px);
         let linear = |px| Scale::linear([1.0, 100.0], true, Unit::Plain, px);
         Axes {
-            x: Axis {
-                label: "users".into(),
-                unit: Unit::Plain,
-                scale: scale((50.0, 500.0)),
-                other: None,
-            },
+            x: Axis::new("users", Unit::Plain, scale((50.0, 500.0))),
             y: Axis {
-                label: "latency".into(),
-                unit: Unit::Ns,
-                scale: scale((300.0, 30.0)),
                 other: Some(linear((300.0, 30.0))),
+                ..Axis::new("latency", Unit::Ns, scale((300.0, 30.0)))
             },
             x_grid: true,
         }

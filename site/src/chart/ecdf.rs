@@ -126,19 +126,15 @@ impl Ecdf {
         let values = lines.chain(marks);
         let values: Vec<Estimate> = values.map(|value| Estimate::new(value, None)).collect();
         let px = (LEFT, RIGHT);
+        let shares = Scale {
+            kind: Kind::Linear,
+            ticks: vec![0.0, 25.0, 50.0, 75.0, 100.0],
+            domain: (0.0, 100.0),
+            ends: (bottom, TOP),
+        };
         Axes {
             x: Axis::switchable(&self.x_label, self.unit, &values, false, 12.0, px),
-            y: Axis {
-                label: "share of samples at or below".into(),
-                unit: Unit::Percent,
-                scale: Scale {
-                    kind: Kind::Linear,
-                    ticks: vec![0.0, 25.0, 50.0, 75.0, 100.0],
-                    domain: (0.0, 100.0),
-                    ends: (bottom, TOP),
-                },
-                other: None,
-            },
+            y: Axis::new("share of samples at or below", Unit::Percent, shares),
             x_grid: true,
         }
     }

@@ -128,12 +128,7 @@ impl Lines {
         let ys: Vec<Estimate> = self.points().map(|point| point.y).collect();
         let px = (bottom, TOP);
         Axes {
-            x: Axis {
-                label: self.x_label.clone(),
-                unit: Unit::Plain,
-                scale: x.with_ticks(xs()),
-                other: None,
-            },
+            x: Axis::new(&self.x_label, Unit::Plain, x.with_ticks(xs())),
             y: match self.power_law {
                 true => Axis::log(&self.y_label, self.unit, &ys, px),
                 false => Axis::switchable(&self.y_label, self.unit, &ys, true, 10.0, px),

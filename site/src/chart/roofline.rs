@@ -66,19 +66,11 @@ impl Roofline {
             .flat_map(|p| p.rate.extent())
             .filter(|&rate| rate >= least / 3.0)
             .chain([self.flops_per_s, self.roof(ridge / 8.0)]);
+        let x = Scale::log(xs, Unit::Plain, (LEFT, RIGHT));
+        let y = Scale::log(ys, Unit::FlopPerS, (bottom, TOP));
         let axes = Axes {
-            y: Axis {
-                label: "arithmetic per second".into(),
-                unit: Unit::FlopPerS,
-                scale: Scale::log(ys, Unit::FlopPerS, (bottom, TOP)),
-                other: None,
-            },
-            x: Axis {
-                label: "FLOP per byte read".into(),
-                unit: Unit::Plain,
-                scale: Scale::log(xs, Unit::Plain, (LEFT, RIGHT)),
-                other: None,
-            },
+            x: Axis::new("FLOP per byte read", Unit::Plain, x),
+            y: Axis::new("arithmetic per second", Unit::FlopPerS, y),
             x_grid: true,
         };
         let mut svg = axes.begin();
