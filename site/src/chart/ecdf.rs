@@ -68,8 +68,7 @@ impl Ecdf {
         for (series, points) in self.series.iter().zip(&thinned) {
             let class = if series.shown { "sr" } else { "sr rest" };
             svg.series(class, &series.name, series.style.engine, "");
-            let place =
-                |share: f64, value: f64| Some((axes.x.scale.at(value)?, axes.y.scale.at(share)?));
+            let place = |share, value| Some((axes.x.scale.at(value)?, axes.y.scale.at(share)?));
             let line: Vec<_> = points
                 .iter()
                 .filter_map(|&(step, value)| place(percent(step), value))

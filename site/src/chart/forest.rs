@@ -96,14 +96,13 @@ impl Forest {
         let drawn = |group: &Group| group.rows.iter().filter(|row| row.shown).count();
         let measured = self.groups.iter().flat_map(|group| &group.rows);
         let measured = measured.filter(|row| row.shown);
-        let values: Vec<f64> = measured
+        let values = measured
             .filter_map(|row| match &row.outcome {
                 Outcome::Measured(estimate, _) => Some(*estimate),
                 Outcome::Missing(_) => None,
             })
             .flat_map(Estimate::extent)
-            .chain(self.reference)
-            .collect();
+            .chain(self.reference);
         let scale = match self.kind {
             Kind::Linear => Scale::linear(values, true, self.unit, PLOT),
             Kind::Log => Scale::log(values, self.unit, PLOT),

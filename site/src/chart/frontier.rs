@@ -87,11 +87,8 @@ pub fn undominated(points: &[(f64, f64)], x_more: bool, y_more: bool) -> Vec<boo
 impl Frontier {
     /// Draw the chart.
     pub fn draw(self) -> Figure {
-        let values: Vec<(f64, f64)> = self
-            .points
-            .iter()
-            .map(|point| (point.x.value, point.y.value))
-            .collect();
+        let values = self.points.iter().map(|p| (p.x.value, p.y.value));
+        let values: Vec<(f64, f64)> = values.collect();
         let front = undominated(&values, self.x.more_is_better, self.y.more_is_better);
         let labelled = self.labelled(&front);
         let labels = labelled.iter().filter(|labelled| **labelled).count();
@@ -112,10 +109,8 @@ impl Frontier {
             }
         }
         let on_front = drawn.iter().filter(|(_, front, ..)| *front);
-        let steps = staircase(
-            on_front.map(|(at, ..)| *at).collect(),
-            self.x.more_is_better,
-        );
+        let on_front = on_front.map(|(at, ..)| *at).collect();
+        let steps = staircase(on_front, self.x.more_is_better);
         svg.polyline("fr", &steps);
         // Draw beaten points first, so that they lie below the others.
         drawn.sort_by_key(|(_, front, ..)| *front);
@@ -151,15 +146,9 @@ impl Frontier {
                 _ => " On a logarithmic axis equal distances are equal ratios.",
             }
         );
+        let reading = reading.trim().to_owned();
         let table = self.table(&front);
-        Figure::new(
-            svg,
-            self.id,
-            self.finding,
-            reading.trim().into(),
-            table,
-            not_drawn,
-        )
+        Figure::new(svg, self.id, self.finding, reading, table, not_drawn)
     }
 
     /// Return for each point whether its name stands beside the plot: the points of the frontier,

@@ -33,11 +33,8 @@ pub fn height(entries: usize, least: f64) -> f64 {
 
 /// Draw the names to the right of `right`, between `top` and `bottom`.
 pub fn draw(svg: &mut Svg, entries: &[Entry], right: f64, top: f64, bottom: f64) {
-    let wanted: Vec<f64> = entries
-        .iter()
-        .filter(|entry| entry.shown)
-        .map(|entry| entry.end.1)
-        .collect();
+    let shown = entries.iter().filter(|entry| entry.shown);
+    let wanted: Vec<f64> = shown.map(|entry| entry.end.1).collect();
     let mut placed = spread(&wanted, GAP, top, bottom).into_iter();
     let limits = [right, top, bottom].map(num).join(" ");
     svg.open("ky", &format!(r#" data-r="{limits}""#));

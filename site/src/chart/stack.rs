@@ -60,11 +60,8 @@ impl Row {
 impl Stack {
     /// Draw the chart.
     pub fn draw(self) -> Figure {
-        let values: Vec<f64> = self
-            .rows
-            .iter()
-            .flat_map(|row| row.whole.extent().chain([row.parts.iter().sum::<f64>()]))
-            .collect();
+        let rows = self.rows.iter();
+        let values = rows.flat_map(|r| r.whole.extent().chain([r.parts.iter().sum::<f64>()]));
         let scale = Scale::linear(values, true, self.unit, (LEFT, RIGHT));
         let bottom = TOP + ROW * self.rows.len() as f64 + 4.0;
         let mut svg = Svg::new(WIDTH, bottom + 44.0);

@@ -119,18 +119,7 @@ impl Svg {
 
     /// Write text with its baseline at `y`.
     pub fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
-        let anchor = match anchor {
-            Anchor::Start => "",
-            Anchor::Middle => r#" text-anchor="middle""#,
-            Anchor::End => r#" text-anchor="end""#,
-        };
-        let _ = write!(
-            self.body,
-            r#"<text class="{class}" x="{}" y="{}"{anchor}>{}</text>"#,
-            num(x),
-            num(y),
-            escape(text)
-        );
+        self.text_at(class, &num(x), y, anchor, text);
     }
 
     /// Write the same sign at several places of one line, each centred.
@@ -139,12 +128,21 @@ impl Svg {
             return;
         }
         let places: Vec<String> = xs.iter().map(|&x| num(x)).collect();
+        let signs = sign.repeat(xs.len());
+        self.text_at(class, &places.join(" "), y, Anchor::Middle, &signs);
+    }
+
+    /// Write text at one place, or each of its characters at a place of its own.
+    fn text_at(&mut self, class: &str, xs: &str, y: f64, anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => r#" text-anchor="middle""#,
+            Anchor::End => r#" text-anchor="end""#,
+        };
+        let (y, text) = (num(y), escape(text));
         let _ = write!(
             self.body,
-            r#"<text class="{class}" x="{}" y="{}" text-anchor="middle">{}</text>"#,
-            places.join(" "),
-            num(y),
-            escape(sign).repeat(xs.len())
+            r#"<text class="{class}" x="{xs}" y="{y}"{anchor}>{text}</text>"#
         );
     }
 

@@ -7,6 +7,7 @@ use crate::fmt;
 use crate::view::cells::{NO_INTERVAL, rests_on, why};
 use crate::view::primary::primary;
 use crate::view::{Shown, case_label, noise};
+use schema::registry::Target;
 use stats::analysis::{Analysis, Cell, MetricId, Role};
 
 /// Return the number by which rows are sorted, greatest first, and how many times better a cell is
@@ -34,25 +35,18 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
         let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
             continue;
         };
+        let at = scenario.case_key(case);
+        let mut comparisons = shown.analysis.comparisons_of(&at, Role::Baseline);
         // Where the baseline keeps no prompts, targets aren't compared with it.
-        if scenario.reuses_prompts()
-            && shown
-                .analysis
-                .comparisons_of(&scenario.case_key(case), Role::Baseline)
-                .next()
-                .is_none()
-        {
+        if scenario.reuses_prompts() && comparisons.next().is_none() {
             continue;
         }
         let chosen = primary(shown, scenario);
         let mut rows: Vec<(f64, Row)> = Vec::new();
-        for target in shown
-            .targets()
-            .iter()
-            .filter(|target| target.id != baseline)
-            .filter(|target| engine.is_none_or(|engine| engine == target.engine))
-        {
-            let cell = shown.cell(&scenario.cell_key(case, &target.id));
+        let is_asked = |target: &Target| engine.is_none_or(|engine| engine == target.engine);
+        let others = shown.targets().iter().filter(|target| target.id != baseline);
+        for target in others.filter(|target| is_asked(target)) {
+            let cell = shown.cell(&at.cell(&target.id));
             let (order, outcome) = times_better(shown.analysis, cell, id);
             if let Outcome::Measured(found, _) = &outcome
                 && found.value.is_finite()
