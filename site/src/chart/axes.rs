@@ -89,14 +89,10 @@ impl Axis {
             };
             format!("{kind} {low:e} {high:e}")
         };
+        let (now, then) = (domain(&self.scale), domain(other));
         let (start, end) = self.scale.ends;
-        format!(
-            r#" data-{name}="{} {} {} {}""#,
-            domain(&self.scale),
-            domain(other),
-            num(start),
-            num(end)
-        )
+        let (start, end) = (num(start), num(end));
+        format!(r#" data-{name}="{now} {then} {start} {end}""#)
     }
 }
 

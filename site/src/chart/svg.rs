@@ -74,13 +74,10 @@ impl Svg {
         if w <= 0.0 || h <= 0.0 {
             return;
         }
+        let [x, y, w, h] = [x, y, w, h].map(num);
         let _ = write!(
             self.body,
-            r#"<rect class="{class}" x="{}" y="{}" width="{}" height="{}""#,
-            num(x),
-            num(y),
-            num(w),
-            num(h)
+            r#"<rect class="{class}" x="{x}" y="{y}" width="{w}" height="{h}""#
         );
         self.end("rect", title);
     }
@@ -149,14 +146,11 @@ impl Svg {
     /// Return the SVG element, with a title and a description for screen readers. `id` must be
     /// unique on the page.
     pub fn finish(self, id: &str, title: &str, description: &str) -> String {
-        let id = escape(id);
+        let [id, title, description] = [id, title, description].map(escape);
+        let (w, h) = (num(self.width), num(self.height));
         format!(
-            r#"<svg class="chart" role="img" viewBox="0 0 {w} {h}" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>{}</svg>"#,
-            escape(title),
-            escape(description),
-            self.body,
-            w = num(self.width),
-            h = num(self.height),
+            r#"<svg class="chart" role="img" viewBox="0 0 {w} {h}" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{title}</title><desc id="{id}-d">{description}</desc>{}</svg>"#,
+            self.body
         )
     }
 }
