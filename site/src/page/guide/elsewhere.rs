@@ -1,6 +1,6 @@
-//! What another run of the same place adds to a choice: the best of the targets that the chosen run
-//! didn't plan or had no time for, compared with the choice in that other run, which measured both
-//! in the same blocks.
+//! A choice, and what another run of the same place adds to it: the best of the targets that the
+//! chosen run didn't plan or had no time for, compared with the choice in that other run, which
+//! measured both in the same blocks.
 
 use super::caveats::mended;
 use super::decided::{decision, value_of};
@@ -29,30 +29,105 @@ pub(super) struct Elsewhere {
     pub(super) estimate: String,
 }
 
+/// A choice, with the runs that may add to it.
+pub(super) struct Chosen<'s, 'a> {
+    /// The run in which it was chosen.
+    pub(super) shown: &'s Shown<'a>,
+    /// The case that decided.
+    pub(super) asked: &'s Asked<'a>,
+    /// The kind of work that it was chosen for.
+    pub(super) workload: &'s Workload,
+    /// Id of the target.
+    pub(super) target: &'s str,
+    /// All runs that the guide reads.
+    pub(super) runs: &'s [&'s Shown<'a>],
+    /// Those of the same place that asked the same of their engines, each with the case.
+    alike: Vec<(&'s Shown<'a>, Asked<'a>)>,
+}
+
 /// A target that another run has beside the choice.
-pub(super) struct There<'s, 'a> {
+pub(super) struct There<'c, 'a> {
     /// The run that has both.
-    pub(super) run: &'s Shown<'a>,
+    pub(super) run: &'c Shown<'a>,
     /// The case that stands for the work there.
-    pub(super) asked: Asked<'a>,
+    pub(super) asked: &'c Asked<'a>,
     /// The decision among the targets that the chosen run left out.
     pub(super) found: Decision,
     /// The comparison of that decision's target with the choice.
     pub(super) compared: Compared,
 }
 
-/// Say which target of a kind that `shown` left out is the best beside `choice`.
-pub(super) fn elsewhere(
-    shown: &Shown,
-    asked: &Asked,
-    workload: &Workload,
-    choice: &str,
-    runs: &[&Shown],
-    is_of_kind: impl Fn(&Shown, &str) -> bool,
-) -> Elsewhere {
-    let Some(there) = best(shown, asked, workload, choice, runs, is_of_kind) else {
+impl<'s, 'a> Chosen<'s, 'a> {
+    /// Find those of `runs` that are alike.
+    pub(super) fn new(
+        shown: &'s Shown<'a>,
+        asked: &'s Asked<'a>,
+        workload: &'s Workload,
+        target: &'s str,
+        runs: &'s [&'s Shown<'a>],
+    ) -> Self {
+        let of_place = place::place(shown);
+        let all = runs.iter().copied();
+        let same_place = all.filter(|run| place::place(run) == of_place);
+        let alike = same_place.filter_map(|run| Some((run, workload.asked(run)?)));
+        Self {
+            shown,
+            asked,
+            workload,
+            target,
+            runs,
+            alike: alike.filter(|(_, there)| is_same(asked, there)).collect(),
+        }
+    }
+
+    /// Whether a target of another run is one that others maintain and that the chosen run left
+    /// out: none was planned, or there was no time for it. One that failed there is not left out:
+    /// its failure is what the run found.
+    fn is_new(&self, run: &Shown, target: &str) -> bool {
+        let key = self.asked.scenario.cell_key(self.asked.case, target);
+        let cell = self.shown.cell(&key);
+        let is_left_out =
+            cell.is_none_or(|cell| matches!(cell.status, Status::OverBudget | Status::NotRun));
+        is_left_out && !run.is_ours(target)
+    }
+
+    /// Look for targets of a kind that the chosen run left out, measured beside the choice with the
+    /// same load; of several runs take the one in which such a target compares best with it.
+    pub(super) fn best_there(
+        &self,
+        is_of_kind: impl Fn(&Shown, &str) -> bool,
+    ) -> Option<There<'_, 'a>> {
+        let found = self.alike.iter().filter_map(|(run, asked)| {
+            let is_new = |id: &str| self.is_new(run, id) && is_of_kind(run, id);
+            let found = decision(run, asked, is_new)?;
+            let all = compare(run, asked, self.target, is_new);
+            let (_, compared) = all.into_iter().find(|(id, _)| *id == found.choice)?;
+            Some(There {
+                run,
+                asked,
+                found,
+                compared,
+            })
+        });
+        found.max_by(|a, b| a.compared.ratio.total_cmp(&b.compared.ratio))
+    }
+
+    /// Whether another run of the place has a target that is detectably better than the choice.
+    pub(super) fn is_beaten(&self) -> bool {
+        self.alike.iter().any(|(run, asked)| {
+            let all = compare(run, asked, self.target, |id| self.is_new(run, id));
+            let mut verdicts = all.iter().map(|(_, compared)| compared.verdict);
+            verdicts.any(|verdict| verdict == Verdict::Better)
+        })
+    }
+}
+
+/// Say which target of a kind that the chosen run left out is the best beside the choice.
+pub(super) fn elsewhere(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> bool) -> Elsewhere {
+    let Some(there) = chosen.best_there(is_of_kind) else {
         return Elsewhere::default();
     };
+    let (workload, choice) = (chosen.workload, chosen.target);
     let target = &there.found.choice;
     let fix = match mended(there.run, target) {
         fix if fix.is_empty() => fix,
@@ -65,78 +140,13 @@ pub(super) fn elsewhere(
         },
         words: format!(
             "{}, {}{fix}",
-            value_of(&there.asked, target),
+            value_of(there.asked, target),
             against(&there.compared, choice)
         ),
         run_path: paths::run_path(&there.run.run.header.id),
-        longer: estimate::headed(workload, &there.asked, target),
-        estimate: estimate::beside(workload, &there.asked, target, choice),
+        longer: estimate::headed(workload, there.asked, target),
+        estimate: estimate::beside(workload, there.asked, target, choice),
     }
-}
-
-/// Look among `runs` for targets of a kind that `shown` left out, measured beside `choice` with the
-/// same load; of several runs take the one in which such a target compares best with the choice.
-pub(super) fn best<'s, 'a>(
-    shown: &Shown,
-    asked: &Asked,
-    workload: &Workload,
-    choice: &str,
-    runs: &[&'s Shown<'a>],
-    is_of_kind: impl Fn(&Shown, &str) -> bool,
-) -> Option<There<'s, 'a>> {
-    let alike = alike(shown, asked, workload, runs);
-    let found = alike.into_iter().filter_map(|(run, there)| {
-        let is_new =
-            |id: &str| is_left_out(shown, asked, id) && !run.is_ours(id) && is_of_kind(run, id);
-        let found = decision(run, &there, is_new)?;
-        let all = compare(run, &there, choice, is_new);
-        let (_, compared) = all.into_iter().find(|(id, _)| *id == found.choice)?;
-        Some(There {
-            run,
-            asked: there,
-            found,
-            compared,
-        })
-    });
-    found.max_by(|a, b| a.compared.ratio.total_cmp(&b.compared.ratio))
-}
-
-/// Whether another run of the place has a target that is detectably better than `choice`.
-pub(super) fn is_beaten(
-    shown: &Shown,
-    asked: &Asked,
-    workload: &Workload,
-    choice: &str,
-    runs: &[&Shown],
-) -> bool {
-    alike(shown, asked, workload, runs)
-        .iter()
-        .any(|(run, there)| {
-            let is_new = |id: &str| is_left_out(shown, asked, id) && !run.is_ours(id);
-            let all = compare(run, there, choice, is_new);
-            all.iter()
-                .any(|(_, compared)| compared.verdict == Verdict::Better)
-        })
-}
-
-/// The runs of the same place that asked the same of their engines, each with the case.
-fn alike<'s, 'a>(
-    shown: &Shown,
-    asked: &Asked,
-    workload: &Workload,
-    runs: &[&'s Shown<'a>],
-) -> Vec<(&'s Shown<'a>, Asked<'a>)> {
-    let all = runs.iter().copied();
-    let same_place = all.filter(|run| place::place(run) == place::place(shown));
-    let alike = same_place.filter_map(|run| Some((run, workload.asked(run)?)));
-    alike.filter(|(_, there)| is_same(asked, there)).collect()
-}
-
-/// Whether a run has no number of a target because none was planned, or there was no time for it.
-/// One that failed there is not left out: its failure is what the run found.
-fn is_left_out(shown: &Shown, asked: &Asked, target: &str) -> bool {
-    let cell = shown.cell(&asked.scenario.cell_key(asked.case, target));
-    cell.is_none_or(|cell| matches!(cell.status, Status::OverBudget | Status::NotRun))
 }
 
 /// Whether two runs asked the same of their engines.

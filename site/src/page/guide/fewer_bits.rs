@@ -2,6 +2,7 @@
 //! place has such weights in the deciding scenario: the peak that another run measured in another
 //! scenario. The peaks are of two runs and may leave loading out, so no choice rests on them.
 
+use super::elsewhere::Chosen;
 use super::workload::Asked;
 use crate::fmt;
 use crate::view::{Shown, case_label, paths, place};
@@ -31,8 +32,9 @@ struct Peak<'s, 'a> {
     metric: &'a Metric,
 }
 
-/// Say what `runs` know of weights of fewer bits than those of `choice`.
-pub(super) fn fewer_bits(shown: &Shown, asked: &Asked, choice: &str, runs: &[&Shown]) -> FewerBits {
+/// Say what the runs of the place know of weights of fewer bits than those of the choice.
+pub(super) fn fewer_bits(chosen: &Chosen) -> FewerBits {
+    let (shown, asked, choice) = (chosen.shown, chosen.asked, chosen.target);
     let Some(target) = shown.target(choice).filter(|_| is_memory(asked)) else {
         return FewerBits::default();
     };
@@ -42,7 +44,8 @@ pub(super) fn fewer_bits(shown: &Shown, asked: &Asked, choice: &str, runs: &[&Sh
     let mut planned = planned.iter().filter(|planned| !planned.hidden);
     let are_known = planned.any(|t| t.backend == target.backend && is_fewer(&t.precision));
     let of_place = place::place(shown);
-    let runs = runs.iter().filter(|run| place::place(run) == of_place);
+    let runs = chosen.runs.iter();
+    let runs = runs.filter(|run| place::place(run) == of_place);
     let peaks = runs.flat_map(|run| peaks(run, asked.metric));
     let peaks: Vec<Peak> = peaks
         .filter(|peak| {

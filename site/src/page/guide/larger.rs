@@ -3,11 +3,11 @@
 //! of fewer targets must not replace one of many.
 
 use super::decided::{decision, in_words, value_of};
-use super::workload::{Asked, Workload};
+use super::elsewhere::Chosen;
+use super::workload::Asked;
 use crate::view::{Shown, case_label, paths, place};
 use crate::words::join;
 use schema::plan::Case;
-use schema::registry::Target;
 use schema::scenario::{Axis, LoadShape};
 use serde::Serialize;
 use stats::metrics::Better;
@@ -26,19 +26,14 @@ pub(super) struct Larger {
     pub(super) run_path: String,
 }
 
-/// Say which targets of the choice's backend lead at the largest size of the load that one of `runs`
-/// has and `shown` hasn't.
-pub(super) fn larger(
-    shown: &Shown,
-    asked: &Asked,
-    workload: &Workload,
-    choice: &Target,
-    runs: &[&Shown],
-) -> Larger {
+/// Say which targets of `backend`, the choice's, lead at the largest size of the load that another
+/// run has and the run of the choice hasn't.
+pub(super) fn larger(chosen: &Chosen, backend: &str) -> Larger {
+    let (shown, asked, workload) = (chosen.shown, chosen.asked, chosen.workload);
     let of_place = place::machine_and_model(shown);
     let is_candidate = |run: &Shown, id: &str| {
-        let has_backend = |target: &Target| target.backend == choice.backend;
-        run.target(id).is_some_and(has_backend) && !run.is_ours(id)
+        let target = run.target(id);
+        target.is_some_and(|target| target.backend == backend) && !run.is_ours(id)
     };
     let has_number = |case: &&Case| {
         let mut numbers = shown.measured(asked.scenario, case, asked.metric);
@@ -50,7 +45,7 @@ pub(super) fn larger(
         return Larger::default();
     };
     // `max_by_key` returns the last of equals, and the first run is wanted, so reverse the order.
-    let runs = runs.iter().rev().copied();
+    let runs = chosen.runs.iter().rev().copied();
     let runs = runs.filter(|run| workload.largest && place::machine_and_model(run) == of_place);
     let found = runs.filter_map(|run| {
         let there = workload.asked(run)?;

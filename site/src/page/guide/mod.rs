@@ -30,7 +30,7 @@ use beyond::{Offer, beyond, runner_up};
 use candidates::{Candidate, candidates};
 use caveats::{as_measured, limit, mended};
 use decided::{ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own};
-use elsewhere::{Elsewhere, elsewhere, is_beaten};
+use elsewhere::{Chosen, Elsewhere, elsewhere};
 use estimate::{Longer, longer};
 use fewer_bits::{FewerBits, fewer_bits};
 use larger::{Larger, larger};
@@ -296,18 +296,14 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
     let engine = shown.input.registry.engine(&target.engine);
     let (own_choice, own) = own.unwrap_or_default();
     let choice = decision.choice.as_str();
-    let in_rust = narrower(shown, &asked, workload, choice, runs, |run, target| {
-        run.is_in_rust(target)
-    });
-    let mut of_crates = narrower(shown, &asked, workload, choice, runs, |run, target| {
-        run.is_crate(target)
-    });
+    let chosen = Chosen::new(shown, &asked, workload, choice, runs);
+    let in_rust = narrower(&chosen, |run, target| run.is_in_rust(target));
+    let mut of_crates = narrower(&chosen, |run, target| run.is_crate(target));
     if of_crates.choice == in_rust.choice {
         of_crates = Narrower::default();
     }
-    let left_out = elsewhere(shown, &asked, workload, choice, runs, |_, _| true);
-    let is_beaten = is_beaten(shown, &asked, workload, choice, runs);
-    let (certain, certain_by) = sure::certainty_word(&asked, &decision, is_beaten);
+    let left_out = elsewhere(&chosen, |_, _| true);
+    let (certain, certain_by) = sure::certainty_word(&asked, &decision, chosen.is_beaten());
     let beside = [
         runner_up(shown, &asked, choice),
         in_rust.here(),
@@ -340,8 +336,8 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         in_rust,
         of_crates,
         elsewhere: left_out,
-        larger: larger(shown, &asked, workload, target, runs),
-        fewer_bits: fewer_bits(shown, &asked, choice, runs),
+        larger: larger(&chosen, &target.backend),
+        fewer_bits: fewer_bits(&chosen),
         longer,
         beyond: beyond(shown, &asked, &decision.choice),
         limit: limit(shown, &target.id).to_owned(),

@@ -3,10 +3,10 @@
 
 use super::caveats::{limit, mended, stale};
 use super::decided::{ahead, decision, tied_with, value_of};
-use super::elsewhere::{Elsewhere, against, best, elsewhere};
+use super::elsewhere::{Chosen, Elsewhere, against, elsewhere};
 use super::estimate;
 use super::fewer_bits::is_memory;
-use super::workload::{Asked, Workload};
+use super::workload::Asked;
 use crate::fmt;
 use crate::view::{Shown, paths};
 use serde::Serialize;
@@ -46,33 +46,27 @@ impl Narrower {
     }
 }
 
-/// Decide among the engines of one kind that others maintain, if `choice` is not of that kind. Also
-/// name the best target of the kind that the run left out and one of `runs` measured beside the
+/// Decide among the engines of one kind that others maintain, if the choice is not of that kind.
+/// Also name the best target of the kind that the run left out and another measured beside the
 /// choice; if the run has no number of the kind, take that target.
-pub(super) fn narrower(
-    shown: &Shown,
-    asked: &Asked,
-    workload: &Workload,
-    choice: &str,
-    runs: &[&Shown],
-    is_of_kind: impl Fn(&Shown, &str) -> bool,
-) -> Narrower {
+pub(super) fn narrower(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> bool) -> Narrower {
+    let (shown, choice) = (chosen.shown, chosen.target);
     if is_of_kind(shown, choice) {
         return Narrower::default();
     }
     let of = |target: &str| is_of_kind(shown, target) && !shown.is_ours(target);
-    if let Some(found) = decision(shown, asked, of) {
+    if let Some(found) = decision(shown, chosen.asked, of) {
         return Narrower {
-            elsewhere: elsewhere(shown, asked, workload, choice, runs, is_of_kind),
-            ..view(shown, asked, workload, choice, &found)
+            elsewhere: elsewhere(chosen, is_of_kind),
+            ..view(chosen, shown, chosen.asked, &found)
         };
     }
-    let Some(there) = best(shown, asked, workload, choice, runs, is_of_kind) else {
+    let Some(there) = chosen.best_there(is_of_kind) else {
         return Narrower::default();
     };
-    let mut found = view(there.run, &there.asked, workload, choice, &there.found);
+    let mut found = view(chosen, there.run, there.asked, &there.found);
     found.elsewhere.estimate =
-        estimate::beside(workload, &there.asked, &there.found.choice, choice);
+        estimate::beside(chosen.workload, there.asked, &there.found.choice, choice);
     found.name.push_str(" in another run");
     found.more.insert(0, against(&there.compared, choice));
     found.run = there.run.run.header.id.clone();
@@ -80,21 +74,15 @@ pub(super) fn narrower(
     found
 }
 
-/// Describe a decision of a run in which `choice` was taken among engines of all kinds.
-fn view(
-    run: &Shown,
-    asked: &Asked,
-    workload: &Workload,
-    choice: &str,
-    found: &Decision,
-) -> Narrower {
+/// Describe a decision of `run`, which measured the choice too.
+fn view(chosen: &Chosen, run: &Shown, asked: &Asked, found: &Decision) -> Narrower {
     let target = found.choice.clone();
     let is_crate = run.is_crate(&target);
     let only = (found.measured == 1).then(|| "the only one with a number".to_owned());
     let said = |text: String| (!text.is_empty()).then_some(text);
     let limit = said(limit(run, &target).to_owned());
     let mended = said(mended(run, &target)).map(|fix| format!("measured with {fix}"));
-    let speed = speed(asked, &target, choice);
+    let speed = speed(asked, &target, chosen.target);
     let stale = stale(run, &target);
     Narrower {
         name: match run.comes_as(&target) {
@@ -110,7 +98,7 @@ fn view(
             .into_iter()
             .flatten()
             .collect(),
-        longer: estimate::headed(workload, asked, &target),
+        longer: estimate::headed(chosen.workload, asked, &target),
         choice: target,
         ..Narrower::default()
     }
