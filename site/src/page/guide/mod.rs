@@ -121,8 +121,8 @@ struct Recommendation {
     certain: &'static str,
     /// The p value and launches behind that word.
     certain_by: String,
-    /// The cost of its tokens at that load.
-    token_cost: TokenCost,
+    /// The cost of its tokens at that load, where it can be said.
+    token_cost: Option<TokenCost>,
     /// When the run started, RFC 3339.
     started: String,
 }
@@ -216,7 +216,7 @@ impl GuidePage {
     /// machine, more of them are cheaper.
     pub fn cost_heading(&self) -> String {
         let all = self.workloads.iter().flat_map(|w| &w.recommendations);
-        let known = all.map(|r| &r.token_cost).filter(|cost| cost.words != NONE);
+        let known = all.filter_map(|r| r.token_cost.as_ref());
         let hours: BTreeSet<&str> = known.map(|cost| cost.hour).collect();
         let hours: Vec<&str> = hours.into_iter().collect();
         match hours.as_slice() {

@@ -187,24 +187,22 @@ fn peak_memory<'s>(shown: &'s Shown, target: &str) -> Option<&'s Metric> {
 /// The cost of a target's tokens.
 #[derive(Clone, Serialize)]
 pub struct TokenCost {
-    /// The cost with its unit; a dash where it can't be said.
+    /// The cost with its unit.
     pub words: String,
     /// The kind of hour whose tokens are counted, such as `core-hour`: more tokens are cheaper.
-    /// Empty if the cost is in dollars or can't be said.
+    /// Empty if the cost is in dollars.
     pub hour: &'static str,
 }
 
 /// The cost of a target's tokens at a load: dollars where a known price is for the machine, else
-/// the tokens of a core-hour or its like.
-pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> TokenCost {
-    let in_words = |words: String, hour| TokenCost { words, hour };
+/// the tokens of a core-hour or its like; `None` where it can't be said.
+pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> Option<TokenCost> {
     let machine = Machine::new(shown);
-    let found = cell.metric(MetricId::OutputTokPerS);
     // The price or hours of a GPU don't apply to targets on the processor.
-    let of_machine = on_gpu(target) == (machine.kind == Kind::Gpu);
-    let Some(found) = found.filter(|_| of_machine) else {
-        return in_words(fmt::NONE.into(), "");
-    };
+    if on_gpu(target) != (machine.kind == Kind::Gpu) {
+        return None;
+    }
+    let found = cell.metric(MetricId::OutputTokPerS)?;
     let rate = Range {
         value: found.value,
         ci95: found.ci95,
@@ -212,20 +210,18 @@ pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> TokenCost {
     let prices = shown.input.prices;
     let offer = prices.and_then(|prices| machine.cheapest(prices));
     if let Some(price) = offer.and_then(Offer::usd_per_machine_h) {
-        let usd = usd_per_m_tokens(rate, price, UTILISATION);
-        let words = usd.map_or(fmt::NONE.into(), |usd| {
-            format!("{} per M output tokens", dollars(usd))
+        let usd = usd_per_m_tokens(rate, price, UTILISATION)?;
+        return Some(TokenCost {
+            words: format!("{} per M output tokens", dollars(usd)),
+            hour: "",
         });
-        return in_words(words, "");
     }
     let (hour, parts) = machine.hour();
-    match tokens_per_part_h(rate, parts) {
-        Some(tokens) => {
-            let tokens = with_interval(Unit::Count, tokens);
-            in_words(format!("{tokens} output tokens a {hour}"), hour)
-        }
-        None => in_words(fmt::NONE.into(), ""),
-    }
+    let tokens = with_interval(Unit::Count, tokens_per_part_h(rate, parts)?);
+    Some(TokenCost {
+        words: format!("{tokens} output tokens a {hour}"),
+        hour,
+    })
 }
 
 /// List what to watch for: gaps that the adapter declares, the verified scope, disturbances,
