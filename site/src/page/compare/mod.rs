@@ -190,20 +190,14 @@ pub struct ComparePage {
     answer: String,
     not_shown: String,
     family: String,
-    heads: Vec<Head>,
+    /// The targets, each of which is a column and a row.
+    heads: Vec<String>,
     rows: Vec<Row>,
     left_out: String,
 }
 
 #[derive(Serialize)]
-struct Head {
-    number: usize,
-    target: String,
-}
-
-#[derive(Serialize)]
 struct Row {
-    number: usize,
     swatch: String,
     target: String,
     path: String,
@@ -214,8 +208,8 @@ struct Row {
 #[derive(Serialize)]
 struct MatrixCell {
     text: String,
-    words: String,
     tone: &'static str,
+    /// Path of the pair; empty where the cell is no link.
     path: String,
 }
 
@@ -229,19 +223,8 @@ pub fn overview(shown: &Shown, pairs: &AllPairs) -> ComparePage {
         answer,
         not_shown: not_shown(shown, ""),
         family: family(pairs),
-        heads: paged
-            .iter()
-            .enumerate()
-            .map(|(index, target)| Head {
-                number: index + 1,
-                target: target.id.clone(),
-            })
-            .collect(),
-        rows: paged
-            .iter()
-            .enumerate()
-            .map(|(index, target)| row(shown, pairs, index, target))
-            .collect(),
+        heads: paged.iter().map(|target| target.id.clone()).collect(),
+        rows: paged.iter().map(|t| row(shown, pairs, t)).collect(),
         left_out: match left_out {
             0 => String::new(),
             n => format!(
@@ -257,8 +240,9 @@ pub fn overview(shown: &Shown, pairs: &AllPairs) -> ComparePage {
 /// row's name is a link, so that the page stays small.
 const LINKED_MAX: usize = 32;
 
-fn row(shown: &Shown, pairs: &AllPairs, index: usize, target: &Target) -> Row {
+fn row(shown: &Shown, pairs: &AllPairs, target: &Target) -> Row {
     let mut totals = Tally::default();
+    let is_linked = pairs.paged().len() <= LINKED_MAX;
     let cells = pairs
         .paged()
         .iter()
@@ -266,7 +250,6 @@ fn row(shown: &Shown, pairs: &AllPairs, index: usize, target: &Target) -> Row {
             if other.id == target.id {
                 return MatrixCell {
                     text: "–".into(),
-                    words: String::new(),
                     tone: "even",
                     path: String::new(),
                 };
@@ -275,13 +258,20 @@ fn row(shown: &Shown, pairs: &AllPairs, index: usize, target: &Target) -> Row {
             totals.better += tally.better;
             totals.worse += tally.worse;
             totals.even += tally.even;
-            let linked = pairs.paged().len() <= LINKED_MAX;
-            let tone = tone(pairs.listed(&target.id, &other.id));
-            cell(target, other, tally, tone, linked)
+            MatrixCell {
+                text: match tally.judged() {
+                    0 => "✕".into(),
+                    _ => format!("{}/{}/{}", tally.better, tally.worse, tally.even),
+                },
+                tone: tone(pairs.listed(&target.id, &other.id)),
+                path: match is_linked {
+                    true => format!("{}#{}", target_page_path(&target.id), slug(&other.id)),
+                    false => String::new(),
+                },
+            }
         })
         .collect();
     Row {
-        number: index + 1,
         swatch: swatch(shown, &target.id),
         target: target.id.clone(),
         path: target_page_path(&target.id),
@@ -299,28 +289,6 @@ fn tone(listed: Tally) -> &'static str {
     }
 }
 
-fn cell(
-    target: &Target,
-    other: &Target,
-    tally: Tally,
-    tone: &'static str,
-    linked: bool,
-) -> MatrixCell {
-    let text = match tally.judged() {
-        0 => "✕".to_owned(),
-        _ => format!("{}/{}/{}", tally.better, tally.worse, tally.even),
-    };
-    MatrixCell {
-        text,
-        words: format!("{} against {}", target.id, other.id),
-        tone,
-        path: match linked {
-            true => format!("{}#{}", target_page_path(&target.id), slug(&other.id)),
-            false => String::new(),
-        },
-    }
-}
-
 /// Summarise the whole table in one or two sentences.
 fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
     let mut all = Tally::default();
@@ -331,13 +299,11 @@ fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
                 all.add(outcome);
             }
             let Ok(compared) = outcome else { continue };
-            if !matches!(compared.verdict, Verdict::Better | Verdict::Worse) {
-                continue;
-            }
             // Turn the pair so that the better one comes first.
             let (a, b, seen) = match compared.verdict {
                 Verdict::Better => (a, b, compared.clone()),
-                _ => (b, a, compared.reversed()),
+                Verdict::Worse => (b, a, compared.reversed()),
+                _ => continue,
             };
             if seen.ratio.is_finite() && widest.as_ref().is_none_or(|w| seen.ratio > w.3.ratio) {
                 widest = Some((case, a, b, seen));

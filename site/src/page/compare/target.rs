@@ -51,9 +51,10 @@ struct PairGroup {
     rows: Vec<PairRow>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct PairRow {
     case: String,
+    /// The ratio with its interval and p; each empty where there is none.
     ratio: String,
     interval: String,
     p: String,
@@ -184,7 +185,6 @@ fn rows(shown: &Shown, cases: &[&CasePairs], target: &Target, other: &Target) ->
 }
 
 fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>) -> PairRow {
-    let none = || fmt::NONE.to_owned();
     match outcome {
         Ok(compared) => {
             let (ratio, interval) = fmt::ratio(compared.ratio, compared.ci95);
@@ -192,8 +192,8 @@ fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>)
             PairRow {
                 case,
                 ratio,
-                interval: interval.unwrap_or_else(none),
-                p: compared.p_holm.map_or_else(none, fmt::p_value),
+                interval: interval.unwrap_or_default(),
+                p: compared.p_holm.map(fmt::p_value).unwrap_or_default(),
                 verdict,
                 tone,
                 disturbed: pair_flag(&compared.disturbed),
@@ -202,13 +202,9 @@ fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>)
         }
         Err(why) => PairRow {
             case,
-            ratio: none(),
-            interval: none(),
-            p: none(),
             verdict: format!("not comparable: {}", reason(&why)),
             tone: "even",
-            disturbed: String::new(),
-            of: None,
+            ..PairRow::default()
         },
     }
 }
@@ -274,7 +270,7 @@ fn sentence(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]
 }
 
 fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -> Option<Figure> {
-    let mut nearest: Option<(f64, String)> = None;
+    let mut drawn: Vec<(&CasePairs, &Target, Compared)> = Vec::new();
     let mut groups = Vec::new();
     let headlines = pairs.cases.iter().filter(|case| case.headline).count();
     for case in pairs.cases.iter().filter(|case| case.headline) {
@@ -285,10 +281,11 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
             };
             let (order, outcome) = match outcome {
                 Ok(c) => {
-                    note_nearest(&mut nearest, case, shown, other, &c);
                     let estimate = Estimate::new(c.ratio, c.ci95);
                     let said = verdict(&c, case.metric).0;
-                    (c.ratio, Outcome::Measured(estimate, said))
+                    let order = c.ratio;
+                    drawn.push((case, *other, c));
+                    (order, Outcome::Measured(estimate, said))
                 }
                 Err(NotComparable::NoNumbers { target: who, .. }) if who == target.id => continue,
                 Err(why) => (-1.0, Outcome::Missing(short(&why).into())),
@@ -322,7 +319,8 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
     Some(
         Forest {
             id: "pairs".into(),
-            finding: nearest.map_or(format!("No ratio of {id} to another can be drawn"), |n| n.1),
+            finding: closest(shown, &drawn)
+                .unwrap_or_else(|| format!("No ratio of {id} to another can be drawn")),
             reading: format!(
                 "Marker: geometric mean over blocks of how many times better {id} is than the \
                  target of the row; whiskers: 95 % interval. Right of the dashed line (1×) {id} is \
@@ -337,28 +335,20 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
     )
 }
 
-/// Keep the pair whose ratio is closest to 1×, which the finding names: a close rival matters most
-/// to a reader who chooses.
-fn note_nearest(
-    nearest: &mut Option<(f64, String)>,
-    case: &CasePairs,
-    shown: &Shown,
-    other: &Target,
-    compared: &Compared,
-) {
-    let distance = compared.ratio.ln().abs();
-    if !distance.is_finite() || nearest.as_ref().is_some_and(|(d, _)| *d <= distance) {
-        return;
-    }
+/// Name the pair whose ratio is closest to 1×: a close rival matters most to a reader who chooses.
+fn closest(shown: &Shown, all: &[(&CasePairs, &Target, Compared)]) -> Option<String> {
+    let distance = |compared: &Compared| compared.ratio.ln().abs();
+    let finite = all.iter().filter(|(_, _, c)| distance(c).is_finite());
+    let (case, other, compared) =
+        finite.min_by(|(_, _, a), (_, _, b)| distance(a).total_cmp(&distance(b)))?;
     let (ratio, interval) = fmt::ratio(compared.ratio, compared.ci95);
     let interval = interval.unwrap_or_else(|| NO_INTERVAL.into());
     let said = verdict(compared, case.metric).0;
-    let finding = format!(
+    Some(format!(
         "Closest to {}: {ratio} {interval} in {} – {said}",
         other.id,
         lower_first(&case.label(shown))
-    );
-    *nearest = Some((distance, finding));
+    ))
 }
 
 /// A reason short enough to stand beside a chart.
