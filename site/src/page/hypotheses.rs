@@ -55,11 +55,8 @@ struct RowView {
 struct FindingView {
     run_path: String,
     place: String,
-    measured: String,
-    interval: String,
-    of: String,
-    path: String,
     tally: String,
+    /// The numbers, the most decisive first.
     evidence: Vec<EvidenceView>,
     more: String,
 }
@@ -270,20 +267,18 @@ fn predicted(hypothesis: &Hypothesis) -> String {
 
 fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> FindingView {
     let mut evidence: Vec<&Evidence> = finding.evidence.iter().collect();
-    // Refuting evidence comes first, or confirming evidence where one such number is enough; within
-    // a verdict, the number furthest beyond the bound comes first.
-    match hypothesis.any {
-        false => evidence.sort_by(|a, b| {
-            let verdict = b.verdict.cmp(&a.verdict);
-            verdict.then(b.beyond.total_cmp(&a.beyond))
-        }),
-        true => evidence.sort_by(|a, b| {
-            let verdict = a.verdict.cmp(&b.verdict);
-            verdict.then(a.beyond.total_cmp(&b.beyond))
-        }),
-    }
+    // Refuting evidence comes first, that furthest beyond the bound before the rest; or, where one
+    // number is enough to confirm, confirming evidence, that furthest within before the rest.
+    evidence.sort_by(|a, b| {
+        let verdict = a.verdict.cmp(&b.verdict);
+        let order = verdict.then(a.beyond.total_cmp(&b.beyond));
+        if hypothesis.any {
+            order
+        } else {
+            order.reverse()
+        }
+    });
     let count = |wanted| evidence.iter().filter(|e| e.verdict == wanted).count() as u64;
-    let decisive = evidence.first().map(|e| evidence_view(shown, e));
     let mut tally = format!(
         "{} of {} within, {} outside",
         count(Verdict::Confirmed),
@@ -293,9 +288,7 @@ fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> Fi
     if finding.missing > 0 {
         tally.push_str(&format!(", {} without a number", finding.missing));
     }
-    let rest = evidence.len().saturating_sub(LISTED) as u64;
-    let decisive = decisive.as_ref();
-    let text = |of: fn(&EvidenceView) -> String| decisive.map(of).unwrap_or_default();
+    let listed = evidence.iter().take(LISTED);
     FindingView {
         run_path: paths::run_path(&shown.run.header.id),
         place: format!(
@@ -303,20 +296,9 @@ fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> Fi
             place::place(shown),
             fmt::moment(&shown.run.header.started)
         ),
-        measured: text(|e| e.measured.clone()),
-        interval: text(|e| e.interval.clone()),
-        of: text(|e| format!("{}, {}", e.of, e.case)),
-        path: text(|e| e.path.clone()),
         tally,
-        evidence: match evidence.len() {
-            1 => Vec::new(),
-            _ => evidence
-                .iter()
-                .take(LISTED)
-                .map(|e| evidence_view(shown, e))
-                .collect(),
-        },
-        more: match rest {
+        evidence: listed.map(|e| evidence_view(shown, e)).collect(),
+        more: match evidence.len().saturating_sub(LISTED) as u64 {
             0 => String::new(),
             n => format!(
                 "{} not listed: the most decisive ones are listed here.",
@@ -362,23 +344,20 @@ fn evidence_view(shown: &Shown, evidence: &Evidence) -> EvidenceView {
 
 /// A number and its interval, formatted.
 fn number(evidence: &Evidence) -> (String, String) {
-    let percent = |fraction: f64| 100.0 * fraction;
-    let (unit, value, ci95, what) = match evidence.measure {
-        Measure::Value(id) => (Unit::from_metric(id), evidence.value, evidence.ci95, ""),
-        Measure::TimesBetter(_) => (Unit::Ratio, evidence.value, evidence.ci95, " as good"),
-        Measure::TimesHigher(_) => (Unit::Ratio, evidence.value, evidence.ci95, " higher"),
-        Measure::TimesLower(_) => (Unit::Ratio, evidence.value, evidence.ci95, " lower"),
-        Measure::TimesSteadier(_) => (Unit::Ratio, evidence.value, evidence.ci95, " steadier"),
-        Measure::Variation(_) | Measure::OfLinear(_) => {
-            let ci95 = evidence.ci95.map(|(a, b)| (percent(a), percent(b)));
-            (Unit::Percent, percent(evidence.value), ci95, "")
-        }
+    let (unit, factor, what) = match evidence.measure {
+        Measure::Value(id) => (Unit::from_metric(id), 1.0, ""),
+        Measure::TimesBetter(_) => (Unit::Ratio, 1.0, " as good"),
+        Measure::TimesHigher(_) => (Unit::Ratio, 1.0, " higher"),
+        Measure::TimesLower(_) => (Unit::Ratio, 1.0, " lower"),
+        Measure::TimesSteadier(_) => (Unit::Ratio, 1.0, " steadier"),
+        Measure::Variation(_) | Measure::OfLinear(_) => (Unit::Percent, 100.0, ""),
         Measure::Requests => {
             let n = evidence.value.max(0.0) as u64;
             return (plural(n, "request", "requests"), "a count".into());
         }
     };
-    let (text, interval) = fmt::with_interval(unit, value, ci95);
+    let ci95 = evidence.ci95.map(|(a, b)| (factor * a, factor * b));
+    let (text, interval) = fmt::with_interval(unit, factor * evidence.value, ci95);
     let interval = interval.unwrap_or_else(|| match ci95 {
         Some((low, _)) if low.is_finite() => {
             format!("[{}, no upper bound]", fmt::quantity(Unit::Plain, low))

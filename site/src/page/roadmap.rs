@@ -59,7 +59,6 @@ struct Section {
 
 #[derive(Serialize)]
 struct Row {
-    place: usize,
     swatch: String,
     target: String,
     path: String,
@@ -173,12 +172,7 @@ fn section(shown: &Shown, all: &[Opportunity]) -> Section {
         place: place::place(shown),
         caution: caution(shown).into(),
         chart: chart(shown, all),
-        rows: all
-            .iter()
-            .take(LISTED)
-            .enumerate()
-            .map(|(index, o)| row(shown, index + 1, o))
-            .collect(),
+        rows: all.iter().take(LISTED).map(|o| row(shown, o)).collect(),
         more: match all.len().saturating_sub(LISTED) as u64 {
             0 => String::new(),
             n => format!(
@@ -203,7 +197,7 @@ fn caution(shown: &Shown) -> &'static str {
     }
 }
 
-fn row(shown: &Shown, place: usize, o: &Opportunity) -> Row {
+fn row(shown: &Shown, o: &Opportunity) -> Row {
     let (measured, interval) = measured(o);
     let (gain, gain_interval) = fmt::ratio(o.gain, o.gain_ci95);
     let case = match shown.scenario(&o.scenario) {
@@ -222,7 +216,6 @@ fn row(shown: &Shown, place: usize, o: &Opportunity) -> Row {
         ),
     };
     Row {
-        place,
         swatch: swatch(shown, &o.target),
         target: o.target.clone(),
         path: target_path(shown, &o.target),
@@ -238,18 +231,13 @@ fn row(shown: &Shown, place: usize, o: &Opportunity) -> Row {
 
 /// Format what was measured, with its interval.
 fn measured(o: &Opportunity) -> (String, String) {
-    let times = |factor: f64| {
-        (
-            factor * o.measured,
-            o.ci95.map(|(a, b)| (factor * a, factor * b)),
-        )
+    let (unit, factor) = match o.kind {
+        Kind::Decode | Kind::Prefill => (Unit::Percent, 1.0),
+        Kind::Scaling | Kind::LaunchGaps => (Unit::Percent, 100.0),
+        Kind::Context => (Unit::Plain, 1.0),
     };
-    let (unit, (value, ci95)) = match o.kind {
-        Kind::Decode | Kind::Prefill => (Unit::Percent, times(1.0)),
-        Kind::Scaling | Kind::LaunchGaps => (Unit::Percent, times(100.0)),
-        Kind::Context => (Unit::Plain, times(1.0)),
-    };
-    let (value, interval) = fmt::with_interval(unit, value, ci95);
+    let ci95 = o.ci95.map(|(a, b)| (factor * a, factor * b));
+    let (value, interval) = fmt::with_interval(unit, factor * o.measured, ci95);
     let none = match o.kind {
         Kind::LaunchGaps => "(one traced launch: no interval)",
         _ => NO_INTERVAL,
