@@ -17,7 +17,8 @@ pub struct Beyond {
     read: String,
     releases: String,
     releases_source: String,
-    facts: Vec<FactView>,
+    /// The facts, each after the heading of its topic.
+    facts: Vec<(&'static str, Fact)>,
     /// Two small programs that do the same: the baseline's, then the engine's.
     programs: Vec<Program>,
 }
@@ -29,33 +30,19 @@ struct Program {
     text: String,
 }
 
-#[derive(Serialize)]
-struct FactView {
-    title: &'static str,
-    says: String,
-    source: String,
-    /// Date on which it was read, if later than the rest.
-    read: Option<String>,
-}
-
 /// Make the section of an engine; `None` where the file was not read or says nothing of the engine.
 /// The measured version may be that of another run in `all`.
 pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Beyond> {
     let known = shown.input.maturity?;
     let dossier = known.dossier(engine)?;
-    let mut facts: Vec<&Fact> = dossier.facts.iter().collect();
+    let mut facts = dossier.facts.clone();
     facts.sort_by_key(|fact| fact.topic);
-    let fact = |fact: &Fact| FactView {
-        title: fact.topic.title(),
-        says: fact.says.clone(),
-        source: fact.source.clone(),
-        read: fact.read.clone(),
-    };
+    let facts = facts.into_iter().map(|fact| (fact.topic.title(), fact));
     Some(Beyond {
         read: known.read_of(dossier).to_owned(),
         releases: releases(dossier, measured_in_any(shown, all, engine)),
         releases_source: dossier.releases_source.clone(),
-        facts: facts.into_iter().map(fact).collect(),
+        facts: facts.collect(),
         programs: programs(shown, engine),
     })
 }

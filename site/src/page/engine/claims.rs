@@ -16,18 +16,8 @@ use std::cmp::Reverse;
 #[derive(Serialize)]
 pub struct Said {
     read: String,
-    claims: Vec<ClaimView>,
-}
-
-#[derive(Serialize)]
-struct ClaimView {
-    says: String,
-    condition: String,
-    source: String,
-    differs: String,
-    /// Whether comparisons of ours belong to the claim; a claim that only gives a rate has none.
-    compares: bool,
-    here: Vec<Found>,
+    /// The claims, each with what runs found. A claim that only gives a rate compares nothing.
+    claims: Vec<(Claim, Vec<Found>)>,
 }
 
 /// What one run found that comes nearest to a claim.
@@ -49,25 +39,14 @@ pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Said> {
     let mut others = publishable(all);
     others.sort_by_key(|run| Reverse(parameters(run)));
     let runs: Vec<&Shown> = std::iter::once(shown).chain(others).collect();
-    let claims: Vec<ClaimView> = file
+    let claims: Vec<_> = file
         .by_engine(engine)
-        .map(|claim| view(&runs, claim))
+        .map(|claim| (claim.clone(), here(&runs, &claim.here)))
         .collect();
     (!claims.is_empty()).then(|| Said {
         read: file.read.clone(),
         claims,
     })
-}
-
-fn view(runs: &[&Shown], claim: &Claim) -> ClaimView {
-    ClaimView {
-        says: claim.says.clone(),
-        condition: claim.condition.clone(),
-        source: claim.source.clone(),
-        differs: claim.differs.clone(),
-        compares: !claim.here.is_empty(),
-        here: here(runs, &claim.here),
-    }
 }
 
 /// Find each comparison in the first run that has it, and group those of one run.

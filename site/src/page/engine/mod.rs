@@ -67,10 +67,7 @@ pub struct EnginePage {
 struct TargetView {
     anchor: String,
     swatch: String,
-    id: String,
-    backend: String,
-    precision: String,
-    weights: String,
+    target: Target,
     /// The number format of keys and values, where it isn't that of the weights.
     other_kv: Option<String>,
     kv_bits: Option<String>,
@@ -227,10 +224,7 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
     TargetView {
         anchor: slug(&target.id),
         swatch: swatch(shown, &target.id),
-        id: target.id.clone(),
-        backend: target.backend.clone(),
-        precision: target.precision.clone(),
-        weights: target.weights.clone(),
+        target: target.clone(),
         other_kv: other_kv(shown, target),
         kv_bits: reported_kv_bits(shown, &target.id),
         verified: match verify {

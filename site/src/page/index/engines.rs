@@ -19,7 +19,7 @@ pub struct Engines {
     engines: Vec<Card>,
     read: String,
     beyond: Option<Table>,
-    not_measured: Vec<Other>,
+    not_measured: Vec<NotMeasured>,
 }
 
 /// Make the page that links to every engine's page. Versions that the run shown lacks are those of
@@ -27,41 +27,14 @@ pub struct Engines {
 pub fn page(shown: &Shown, all: &[Shown]) -> Engines {
     let about = "What each engine is, how it was built, within which scope its outputs are \
                  verified, and all of its results.";
+    let known = shown.input.maturity;
     Engines {
         frame: shown.frame(ENGINES, "The engines", about),
         engines: engine_cards(shown),
-        read: shown
-            .input
-            .maturity
-            .map(|m| m.read.clone())
-            .unwrap_or_default(),
-        not_measured: not_measured(shown),
+        read: known.map(|all| all.read.clone()).unwrap_or_default(),
+        not_measured: known.map_or_else(Vec::new, |all| all.not_measured.clone()),
         beyond: table(shown, all, &engines_of(shown.input, shown.run)),
     }
-}
-
-/// An engine that is not measured, with the reason.
-#[derive(Serialize)]
-struct Other {
-    name: String,
-    latest: String,
-    why: String,
-    source: String,
-    /// Date on which it was read, if later than the rest.
-    read: Option<String>,
-}
-
-/// The known engines that are not measured.
-fn not_measured(shown: &Shown) -> Vec<Other> {
-    let other = |other: &NotMeasured| Other {
-        name: other.name.clone(),
-        latest: dated(other.latest.as_ref()),
-        why: other.why.clone(),
-        source: other.source.clone(),
-        read: other.read.clone(),
-    };
-    let all = shown.input.maturity.iter();
-    all.flat_map(|all| &all.not_measured).map(other).collect()
 }
 
 fn dated(release: Option<&Release>) -> String {
