@@ -15,18 +15,12 @@ pub struct Table {
 
 #[derive(Serialize)]
 struct Row {
-    engine: String,
-    measured: String,
-    target: String,
+    cost: AdapterCost,
     work: String,
     adapter: String,
     direct: String,
-    tool: Option<String>,
-    /// Number of pairs of processes.
-    pairs: u32,
     ratio: String,
     interval: String,
-    other_tokens: String,
 }
 
 /// Make the table of measured costs, which says of which engines in `registry` it has none.
@@ -57,26 +51,21 @@ pub fn table(costs: &AdapterCosts, registry: &Registry) -> Table {
     }
 }
 
-fn row(row: &AdapterCost) -> Row {
+fn row(cost: &AdapterCost) -> Row {
     let rate = |value: f64| fmt::quantity(Unit::TokPerS, value);
-    let (ratio, interval) = fmt::ratio(row.ratio, row.ci95);
+    let (ratio, interval) = fmt::ratio(cost.ratio, cost.ci95);
     Row {
-        engine: format!("{} {}", row.engine, row.version),
-        target: row.target.clone(),
-        measured: row.measured.clone(),
-        work: match row.work {
-            Work::Prefill => format!("prefill of {} tokens", row.prompt_tokens),
+        work: match cost.work {
+            Work::Prefill => format!("prefill of {} tokens", cost.prompt_tokens),
             Work::Decode => format!(
                 "decode of {} tokens after {}",
-                row.new_tokens, row.prompt_tokens
+                cost.new_tokens, cost.prompt_tokens
             ),
         },
-        adapter: rate(row.adapter_tok_per_s),
-        direct: rate(row.direct_tok_per_s),
-        tool: row.tool.clone(),
-        pairs: row.pairs,
+        adapter: rate(cost.adapter_tok_per_s),
+        direct: rate(cost.direct_tok_per_s),
         ratio,
         interval: interval.unwrap_or_else(|| fmt::NONE.into()),
-        other_tokens: row.other_tokens.clone(),
+        cost: cost.clone(),
     }
 }

@@ -71,15 +71,7 @@ pub struct TrainedModelView {
     about: String,
     command: String,
     found: String,
-    stories: Vec<Story>,
-}
-
-#[derive(Serialize)]
-struct Story {
-    prompt: String,
-    text: String,
-    /// What is wrong with the story; empty for nothing.
-    fault: String,
+    stories: Vec<Written>,
 }
 
 /// Describe a trained model, and list its stories.
@@ -110,24 +102,7 @@ pub fn storyteller(shipped: &Shipped) -> TrainedModelView {
         about,
         command: training.command.clone(),
         found: found.unwrap_or_default(),
-        stories: stories
-            .iter()
-            .flat_map(|stories| &stories.stories)
-            .map(story)
-            .collect(),
-    }
-}
-
-fn story(written: &Written) -> Story {
-    let fault = match (written.ended, written.follows) {
-        (false, _) => "It didn’t come to an end.",
-        (true, false) => "It departs from the grammar.",
-        (true, true) => "",
-    };
-    Story {
-        prompt: written.prompt.clone(),
-        text: written.text.clone(),
-        fault: fault.to_owned(),
+        stories: stories.map_or_else(Vec::new, |stories| stories.stories.clone()),
     }
 }
 
