@@ -73,11 +73,12 @@ struct Inputs {
 struct CostGroup {
     id: &'static str,
     title: &'static str,
-    caption: String,
+    caption: &'static str,
     rows: Vec<CostRow>,
 }
 
-#[derive(Serialize)]
+/// A row; what is empty can't be said.
+#[derive(Default, Serialize)]
 struct CostRow {
     swatch: String,
     target: String,
@@ -117,29 +118,11 @@ pub fn page(shown: &Shown) -> CostPage {
         .iter()
         .filter(|target| on_gpu(target) == (machine.kind == Kind::Gpu))
         .collect();
-    let mut groups = Vec::new();
-    if slo.is_some() {
-        let caption =
-            "Each target at the load at which it delivers most of those that keep the limits"
-                .into();
-        groups.push(group(
-            shown,
-            &basis,
-            &targets,
-            true,
-            ("within", "Within the limits", caption),
-        ));
-    }
-    let caption =
-        "Each target at the load at which it delivers most, however long a user waits".into();
-    groups.push(group(
-        shown,
-        &basis,
-        &targets,
-        false,
-        ("full", "At full load", caption),
-    ));
     let within = slo.is_some();
+    let mut groups = vec![group(shown, &basis, &targets, false)];
+    if within {
+        groups.insert(0, group(shown, &basis, &targets, true));
+    }
     let leading = Leading::new(shown, ranked(&basis.work, &targets, within));
     let answer = sentence(shown, &basis, &leading, within);
     let work = &basis.work;
@@ -240,31 +223,31 @@ fn limits(shown: &Shown) -> (Option<Slo>, String) {
     }
 }
 
-fn group(
-    shown: &Shown,
-    basis: &Basis,
-    targets: &[&Target],
-    within: bool,
-    (id, title, caption): (&'static str, &'static str, String),
-) -> CostGroup {
-    let baseline = basis.work.best(shown.baseline(), within);
-    let mut rows: Vec<(f64, CostRow)> = targets
-        .iter()
-        .map(|target| {
-            let best = basis.work.best(&target.id, within);
-            let throughput = best.map_or(-1.0, |point| point.tok_per_s.value);
-            (
-                throughput,
-                row(shown, basis, target, best, baseline, within),
-            )
-        })
+/// Make the table of each target's best load; if `within`, of those that keep the limits.
+fn group(shown: &Shown, basis: &Basis, targets: &[&Target], within: bool) -> CostGroup {
+    let best = |target: &str| basis.work.best(target, within);
+    let throughput = |target: &Target| best(&target.id).map_or(-1.0, |p| p.tok_per_s.value);
+    let mut targets = targets.to_vec();
+    targets.sort_by(|a, b| throughput(b).total_cmp(&throughput(a)));
+    let baseline = best(shown.baseline());
+    let rows = targets
+        .into_iter()
+        .map(|target| row(shown, basis, target, best(&target.id), baseline, within))
         .collect();
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    CostGroup {
-        id,
-        title,
-        caption,
-        rows: rows.into_iter().map(|(_, row)| row).collect(),
+    match within {
+        true => CostGroup {
+            id: "within",
+            title: "Within the limits",
+            caption: "Each target at the load at which it delivers most of those that keep the \
+                      limits",
+            rows,
+        },
+        false => CostGroup {
+            id: "full",
+            title: "At full load",
+            caption: "Each target at the load at which it delivers most, however long a user waits",
+            rows,
+        },
     }
 }
 
@@ -280,15 +263,7 @@ fn row(
         swatch: swatch(shown, &target.id),
         target: target.id.clone(),
         path: target_path(shown, &target.id),
-        load: fmt::NONE.into(),
-        tok_per_s: fmt::NONE.into(),
-        per_hour: fmt::NONE.into(),
-        per_joule: fmt::NONE.into(),
-        cost: Number::none(),
-        requests: Number::none(),
-        saving: fmt::NONE.into(),
-        energy: Number::none(),
-        break_even: Number::none(),
+        ..CostRow::default()
     };
     let Some(point) = best else {
         let measured = basis.work.points.iter().any(|p| p.target == target.id);
@@ -301,7 +276,7 @@ fn row(
     row.load = load(shown, point);
     row.tok_per_s = with_interval(Unit::TokPerS, point.tok_per_s);
     row.per_hour = per_hour(basis, point);
-    row.per_joule = per_joule(point).unwrap_or_else(|| fmt::NONE.into());
+    row.per_joule = per_joule(point).unwrap_or_default();
     row.cost = cost(basis, point);
     let per_h = requests_per_h(point.requests_per_s, UTILISATION);
     row.requests = Number::new(
@@ -311,8 +286,8 @@ fn row(
     );
     row.saving = match baseline {
         Some(base) if base.target == point.target => "the baseline".into(),
-        Some(base) => saved(shown, point, base).map_or(fmt::NONE.into(), percent),
-        None => fmt::NONE.into(),
+        Some(base) => saved(shown, point, base).map_or(String::new(), percent),
+        None => String::new(),
     };
     if let Some(energy) = point.j_per_token {
         let usd = basis

@@ -195,8 +195,8 @@ fn source(source: &Source) -> SourceView {
 }
 
 /// A number that the script can compute again: the printed text, the formula, and the measured
-/// value with its interval.
-#[derive(Clone, Debug, Serialize)]
+/// value with its interval. The default is no number, which the script leaves alone.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Number {
     /// The printed text.
     pub text: String,
@@ -215,19 +215,6 @@ pub struct Number {
 }
 
 impl Number {
-    /// Make a dash that the script leaves alone.
-    pub fn none() -> Self {
-        Self {
-            text: fmt::NONE.into(),
-            kind: "",
-            v: String::new(),
-            l: String::new(),
-            h: String::new(),
-            price_factor: String::new(),
-            utilisation: String::new(),
-        }
-    }
-
     /// Make a number: the script computes from `measured`, and prints it as `text`.
     pub fn new(kind: &'static str, measured: Range, text: Option<String>) -> Self {
         let finite = |x: f64| match x.is_finite() {
@@ -241,7 +228,7 @@ impl Number {
             v: finite(measured.value),
             l: finite(low),
             h: finite(high),
-            ..Self::none()
+            ..Self::default()
         }
     }
 }
