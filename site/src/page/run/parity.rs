@@ -9,6 +9,7 @@ use crate::view::reported::{other_kv, verified_scope};
 use crate::words::plural;
 use schema::golden::Limit;
 use schema::record::{CheckRecord, Outliers, Status};
+use schema::registry::Target;
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -26,7 +27,7 @@ pub struct ParityRow {
     outliers: Option<String>,
     limit: String,
     argmax: String,
-    batches: String,
+    batches: Vec<u32>,
     checked: String,
     wrong: bool,
     gap: String,
@@ -49,65 +50,55 @@ pub struct CheckRow {
 
 /// Make a row for every target.
 pub fn rows(shown: &Shown) -> Vec<ParityRow> {
-    shown
-        .targets()
-        .iter()
-        .map(|target| {
-            let record = shown.run.verify.get(&target.id);
-            let checks = || {
-                let all = shown.run.checks.values();
-                all.filter(|check| check.target == target.id)
-            };
-            let limit = shown
-                .input
-                .parity
-                .and_then(|limits| limits.precision.get(&target.precision));
-            let passed = record.filter(|record| record.status == Status::Ok);
-            let passed_with = passed.and_then(|record| record.kl_nats);
-            let wrong: u64 = checks().map(|check| check.wrong).sum();
-            let gap = checks().map(|check| check.gap_nats_max).fold(0.0, f64::max);
-            ParityRow {
-                swatch: swatch(shown, &target.id),
-                target: target.id.clone(),
-                other_kv: other_kv(shown, target),
-                ok: record.is_some_and(|record| record.status == Status::Ok),
-                scope: record.map_or("not verified".into(), verified_scope),
-                kl: record
-                    .and_then(|record| record.kl_nats)
-                    .map_or(fmt::NONE.into(), nats),
-                outliers: record
-                    .and_then(|record| record.outliers.as_ref())
-                    .map(on_outliers),
-                limit: limit_in_words(limit, passed_with),
-                argmax: record
-                    .and_then(|record| record.argmax_agreement)
-                    .map_or(fmt::NONE.into(), fmt::percent),
-                batches: match record {
-                    Some(record) if !record.batches.is_empty() => record
-                        .batches
-                        .iter()
-                        .map(u32::to_string)
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                    _ => fmt::NONE.into(),
-                },
-                checked: if checks().next().is_none() {
-                    "none checked".into()
-                } else {
-                    sums(checks())
-                },
-                wrong: wrong > 0,
-                gap: if checks().next().is_none() {
-                    fmt::NONE.into()
-                } else {
-                    nats(gap)
-                },
-                reason: record
-                    .map(|record| record.reason.clone())
-                    .unwrap_or_default(),
-            }
-        })
-        .collect()
+    let targets = shown.targets().iter();
+    targets.map(|target| row(shown, target)).collect()
+}
+
+fn row(shown: &Shown, target: &Target) -> ParityRow {
+    let record = shown.run.verify.get(&target.id);
+    let passed = record.filter(|record| record.status == Status::Ok);
+    let limits = shown.input.parity.map(|limits| &limits.precision);
+    let limit = limits.and_then(|of| of.get(&target.precision));
+    let checks = shown.run.checks.values();
+    let checks: Vec<&CheckRecord> = checks.filter(|check| check.target == target.id).collect();
+    let sum = |of: fn(&CheckRecord) -> u64| checks.iter().map(|check| of(check)).sum::<u64>();
+    let count = |of: fn(&CheckRecord) -> u64| fmt::count(sum(of));
+    let gap = checks.iter().map(|check| check.gap_nats_max);
+    let gap = gap.fold(0.0, f64::max);
+    ParityRow {
+        swatch: swatch(shown, &target.id),
+        target: target.id.clone(),
+        other_kv: other_kv(shown, target),
+        ok: passed.is_some(),
+        scope: record.map_or("not verified".into(), verified_scope),
+        kl: record
+            .and_then(|record| record.kl_nats)
+            .map_or(fmt::NONE.into(), nats),
+        outliers: record
+            .and_then(|record| record.outliers.as_ref())
+            .map(on_outliers),
+        limit: limit_in_words(limit, passed.and_then(|record| record.kl_nats)),
+        argmax: record
+            .and_then(|record| record.argmax_agreement)
+            .map_or(fmt::NONE.into(), fmt::percent),
+        batches: record.map_or_else(Vec::new, |record| record.batches.clone()),
+        checked: match checks.is_empty() {
+            true => "none checked".into(),
+            false => format!(
+                "{} equal, {} within the tie width, {} wrong, {} unchecked",
+                count(|check| check.equal),
+                count(|check| check.rescored),
+                count(|check| check.wrong),
+                count(|check| check.unchecked)
+            ),
+        },
+        wrong: sum(|check| check.wrong) > 0,
+        gap: match checks.is_empty() {
+            true => fmt::NONE.into(),
+            false => nats(gap),
+        },
+        reason: record.map_or(String::new(), |record| record.reason.clone()),
+    }
 }
 
 /// The divergence on the model with outliers, with the reason if it isn't held against the target.
@@ -131,32 +122,12 @@ fn limit_in_words(limit: Option<&Limit>, passed_with: Option<f64>) -> String {
     }
 }
 
-fn sums<'a>(checks: impl Iterator<Item = &'a CheckRecord>) -> String {
-    let (mut equal, mut rescored, mut wrong, mut unchecked) = (0, 0, 0, 0);
-    for check in checks {
-        equal += check.equal;
-        rescored += check.rescored;
-        wrong += check.wrong;
-        unchecked += check.unchecked;
-    }
-    format!(
-        "{} equal, {} within the tie width, {} wrong, {} unchecked",
-        fmt::count(equal),
-        fmt::count(rescored),
-        fmt::count(wrong),
-        fmt::count(unchecked)
-    )
-}
-
 fn nats(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return if value == 0.0 {
-            "0".into()
-        } else {
-            fmt::NONE.into()
-        };
+    match value {
+        0.0 => "0".into(),
+        value if value.is_finite() => format!("{value:.1e}").replace('-', "−"),
+        _ => fmt::NONE.into(),
     }
-    format!("{value:.1e}").replace('-', "−")
 }
 
 /// Make a row for every cell whose outputs were checked; of many the ones with the most outputs that

@@ -83,18 +83,12 @@ fn shares(shown: &Shown) -> Option<ResultTable> {
     let rows = shown.targets().iter().filter_map(|target| {
         let found = SHARES.map(|id| of(&target.id, id));
         let any = found.iter().any(Option::is_some);
-        let cells = found.into_iter().map(|metric| match metric {
-            Some(metric) => {
-                let (value, interval) = fmt::metric(metric);
-                ResultCell {
-                    value,
-                    interval: interval.unwrap_or_default(),
-                }
+        let cells = found.into_iter().map(|metric| {
+            let (value, interval) = metric.map_or((NONE.into(), None), fmt::metric);
+            ResultCell {
+                value,
+                interval: interval.unwrap_or_default(),
             }
-            None => ResultCell {
-                value: NONE.into(),
-                interval: String::new(),
-            },
         });
         any.then(|| row(shown, &target.id, cells.collect()))
     });
