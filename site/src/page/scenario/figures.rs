@@ -59,14 +59,9 @@ pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Op
             series
         })
         .collect();
-    let last = scenario
-        .cases
-        .iter()
-        .max_by_key(|case| case.axis_value(scenario.axis))?;
-    let first = scenario
-        .cases
-        .iter()
-        .min_by_key(|case| case.axis_value(scenario.axis))?;
+    let size = |case: &&Case| case.axis_value(scenario.axis);
+    let first = scenario.cases.iter().min_by_key(size)?;
+    let last = scenario.cases.iter().max_by_key(size)?;
     let fitted = series.iter().any(|series| series.fit.is_some());
     Some(
         Lines {

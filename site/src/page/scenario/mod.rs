@@ -246,6 +246,8 @@ fn work(case: &Case) -> String {
 
 fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView {
     let serial = scenario.load == LoadShape::Serial;
+    let at = scenario.case_key(case);
+    let leading = shown.leading(scenario);
     let mut metrics = tables::metrics(shown, scenario, case);
     let shape_heads = tables::leave_out_empty_tail(&mut metrics);
     CaseView {
@@ -261,19 +263,14 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
         shape_heads,
         by_pilot: tables::by_pilot(shown, scenario, case),
         failures: tables::failures(shown, scenario, case),
-        comparisons: tables::comparisons(shown, &scenario.case_key(case)),
-        comparison_metric: shown
-            .leading(scenario)
+        comparisons: tables::comparisons(shown, &at),
+        comparison_metric: leading
             .map(|id| id.describe().title.to_lowercase())
             .unwrap_or_default(),
-        noise: shown
-            .leading(scenario)
-            .map(|id| {
-                let at = scenario.case_key(case);
-                noise::sentence(shown, &at, id) + &noise::power(shown, &at)
-            })
+        noise: leading
+            .map(|id| noise::sentence(shown, &at, id) + &noise::power(shown, &at))
             .unwrap_or_default(),
-        stamps: Stamps::new(shown, &scenario.case_key(case)),
+        stamps: Stamps::new(shown, &at),
         // Under load, latency depends on what other users do: its distribution would invite
         // comparing engines that were offered different work. Of several cases, only the one that
         // stands for the scenario has it, to keep the page small.

@@ -37,8 +37,8 @@ struct MetricRow {
     interval: String,
     n: String,
     invocations: u32,
-    /// Percentiles and MAD as [`leave_out_empty_tail`] heads them.
-    shape: Vec<Printed>,
+    /// Percentiles and MAD as [`leave_out_empty_tail`] heads them, each with its interval.
+    shape: Vec<(String, Option<String>)>,
     /// Coefficient of variation across launches.
     cv: String,
     /// Whether that coefficient is over the limit.
@@ -126,22 +126,6 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
     all
 }
 
-/// A number in a table, with its interval where it has one.
-#[derive(Clone, Serialize)]
-struct Printed {
-    value: String,
-    interval: Option<String>,
-}
-
-impl Printed {
-    fn none() -> Self {
-        Self {
-            value: fmt::NONE.into(),
-            interval: None,
-        }
-    }
-}
-
 /// Make a row; `is_first`: of the cell's rows, the one that flags disturbed launches.
 fn metric_row(
     shown: &Shown,
@@ -154,7 +138,7 @@ fn metric_row(
     let (value, interval) = fmt::metric(metric);
     let shape = match &metric.shape {
         Some(shape) => percentiles(unit, shape),
-        None => vec![Printed::none(); 5],
+        None => vec![(fmt::NONE.into(), None); 5],
     };
     let course = metric.course.as_ref();
     let drift = course.and_then(|course| course.drift.as_ref());
@@ -192,14 +176,11 @@ fn metric_row(
 }
 
 /// Format p50, p90, p95, p99 and MAD.
-fn percentiles(unit: Unit, shape: &Shape) -> Vec<Printed> {
-    let printed = |(value, ci): Bounded| {
-        let (value, interval) = fmt::with_interval(unit, value, ci);
-        Printed { value, interval }
-    };
+fn percentiles(unit: Unit, shape: &Shape) -> Vec<(String, Option<String>)> {
+    let printed = |(value, ci): Bounded| fmt::with_interval(unit, value, ci);
     let all = shape.percentiles().into_iter();
     all.chain([Some((shape.mad, None))])
-        .map(|found| found.map_or_else(Printed::none, printed))
+        .map(|found| found.map_or((fmt::NONE.into(), None), printed))
         .collect()
 }
 
@@ -209,7 +190,7 @@ pub fn leave_out_empty_tail(metrics: &mut [MetricRows]) -> Vec<&'static str> {
     let mut heads = vec!["p50", "p90", "p95", "p99", "MAD"];
     for column in [3, 2] {
         let mut rows = metrics.iter().flat_map(|metric| &metric.rows);
-        if rows.any(|row| row.shape[column].value != fmt::NONE) {
+        if rows.any(|row| row.shape[column].0 != fmt::NONE) {
             continue;
         }
         heads.remove(column);
