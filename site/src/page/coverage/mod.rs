@@ -16,6 +16,7 @@ use crate::view::reported::verified_scope;
 use crate::view::{Shown, case_label, pilot};
 use crate::words::plural;
 use architectures::Architectures;
+use schema::key::CellKey;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::scenario::PromptSource;
@@ -61,6 +62,7 @@ struct MatrixRow {
 struct MatrixCell {
     ok: bool,
     text: String,
+    /// Path of the reason why the cell failed, else empty.
     path: String,
 }
 
@@ -100,28 +102,22 @@ fn matrix(shown: &Shown) -> Matrix {
             target: target.id.clone(),
             cells: shown
                 .cases()
-                .map(|(scenario, case)| {
-                    let cell = shown.cell(&scenario.cell_key(case, &target.id));
-                    let ok = cell.is_some_and(|cell| cell.status == Status::Ok);
-                    let failed = cell.is_some() && !ok;
-                    MatrixCell {
-                        ok,
-                        text: match cell {
-                            Some(cell) if ok => fmt::count(cell.requests),
-                            Some(cell) => status_words(cell.status).into(),
-                            None => "not planned".into(),
-                        },
-                        path: if failed {
-                            reason_path(&scenario.cell_key(case, &target.id))
-                        } else {
-                            String::new()
-                        },
-                    }
-                })
+                .map(|(scenario, case)| matrix_cell(shown, &scenario.cell_key(case, &target.id)))
                 .collect(),
         })
         .collect();
     Matrix { groups, rows }
+}
+
+fn matrix_cell(shown: &Shown, key: &CellKey) -> MatrixCell {
+    let (ok, text, path) = match shown.cell(key) {
+        None => (false, "not planned".into(), String::new()),
+        Some(cell) => match cell.status {
+            Status::Ok => (true, fmt::count(cell.requests), String::new()),
+            status => (false, status_words(status).into(), reason_path(key)),
+        },
+    };
+    MatrixCell { ok, text, path }
 }
 
 /// Make the coverage page.
@@ -227,13 +223,9 @@ fn last_lines(text: &str) -> String {
 
 fn unplanned_targets(shown: &Shown) -> Vec<(String, String)> {
     let plan = &shown.run.header.plan;
-    let backends = shown
-        .input
-        .profiles
-        .iter()
-        .find(|profile| profile.id == plan.profile)
-        .map(|profile| profile.backends.clone())
-        .unwrap_or_default();
+    let mut profiles = shown.input.profiles.iter();
+    let profile = profiles.find(|profile| profile.id == plan.profile);
+    let backends = profile.map_or(&[][..], |profile| &profile.backends);
     shown
         .input
         .registry

@@ -52,17 +52,12 @@ pub fn suggestions(input: &Input, scenario: &str, covered: &BTreeSet<&str>) -> V
             true => format!("{} of another machine", profile.backends.join(", ")),
             false => profile.backends.join(", "),
         };
-        let about = match is_large {
-            true => format!("on {devices}, with {}", profile.model),
-            false => {
-                let time = match profile.budget_s > 0.0 {
-                    true => {
-                        "; this profile shares out time for a smaller model, so some cells will be over budget"
-                    }
-                    false => "",
-                };
-                format!("on {devices}{time}")
-            }
+        let about = match (is_large, profile.budget_s > 0.0) {
+            (true, _) => format!("on {devices}, with {}", profile.model),
+            (false, true) => format!(
+                "on {devices}; this profile shares out time for a smaller model, so some cells will be over budget"
+            ),
+            (false, false) => format!("on {devices}"),
         };
         all.push(Suggestion {
             about,

@@ -62,7 +62,8 @@ pub struct Index {
     scenarios: Vec<Card>,
     engines: Vec<Card>,
     measured: String,
-    gaps: Vec<Gap>,
+    /// The number of cells without numbers of each status.
+    gaps: Vec<(&'static str, String)>,
     other_runs: Vec<RunLine>,
 }
 
@@ -89,12 +90,6 @@ struct Card {
     title: String,
     path: String,
     text: String,
-}
-
-#[derive(Serialize)]
-struct Gap {
-    status: &'static str,
-    count: String,
 }
 
 /// The index before anything was measured.
@@ -355,7 +350,7 @@ fn measured(shown: &Shown) -> String {
 }
 
 /// Count the cells without numbers by status.
-fn gaps(shown: &Shown) -> Vec<Gap> {
+fn gaps(shown: &Shown) -> Vec<(&'static str, String)> {
     let mut counts: BTreeMap<Status, u64> = BTreeMap::new();
     for cell in &shown.analysis.cells {
         if cell.status != Status::Ok {
@@ -364,9 +359,6 @@ fn gaps(shown: &Shown) -> Vec<Gap> {
     }
     counts
         .into_iter()
-        .map(|(status, count)| Gap {
-            status: status_words(status),
-            count: fmt::count(count),
-        })
+        .map(|(status, count)| (status_words(status), fmt::count(count)))
         .collect()
 }
