@@ -18,7 +18,7 @@ pub(super) struct Candidate {
     interval: String,
     launches: u32,
     ships: String,
-    /// The estimate for a usual answer; a dash where there is none.
+    /// The estimate for a usual answer; empty where there is none.
     longer: String,
     group: &'static str,
     tone: &'static str,
@@ -55,10 +55,7 @@ pub(super) fn candidates(
                 interval: interval.unwrap_or_else(|| NONE.into()),
                 launches: cell.invocations,
                 ships: ships.map_or(NONE.into(), |n| fmt::quantity(Unit::Bytes, n as f64)),
-                longer: match estimate::of_target(workload, asked, &cell.target) {
-                    none if none.is_empty() => NONE.into(),
-                    estimate => estimate,
-                },
+                longer: estimate::of_target(workload, asked, &cell.target),
                 group,
                 tone,
             };

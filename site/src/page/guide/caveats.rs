@@ -1,7 +1,7 @@
 //! What a reader must know before taking a target: how it was measured, which defects were mended,
 //! how far it was verified, and whether its engine is still released.
 
-use super::setup::batching;
+use super::setup::{batching, logs};
 use crate::view::Shown;
 use crate::view::maturity::of_date;
 use schema::registry::Target;
@@ -35,9 +35,7 @@ pub(super) fn stale(shown: &Shown, target: &str) -> Option<String> {
 /// Say which defects of a target's engine its adapter mended, as the adapter declares them:
 /// `a fix of ours, which <engine> lacks: …`; empty where it declares none.
 pub(super) fn mended(shown: &Shown, target: &str) -> String {
-    let launches = shown.run.launches.iter();
-    let launches = launches.filter(|log| log.launch.target == target);
-    let ready = launches.flat_map(|log| log.ready.iter());
+    let ready = logs(shown, target).flat_map(|log| log.ready.iter());
     let declared: BTreeSet<&str> = ready.flat_map(|ready| ready.mended()).collect();
     if declared.is_empty() {
         return String::new();

@@ -19,7 +19,6 @@ mod sure;
 mod workload;
 
 use crate::Input;
-use crate::fmt::NONE;
 use crate::html::slug;
 use crate::view::eligible::refusal;
 use crate::view::frame::Frame;
@@ -98,10 +97,9 @@ struct Recommendation {
     longer: Longer,
     /// What the choice's engine and the runner-up's offer beyond speed.
     beyond: Vec<Offer>,
-    /// Whether the choice is written in Rust, and whether it, and `in_rust`, come as a crate.
+    /// Whether the choice is written in Rust, and whether it comes as a crate.
     is_in_rust: bool,
     is_crate: bool,
-    in_rust_is_crate: bool,
     /// How far the choice was verified, where that is less than the run asked for; else empty.
     limit: String,
     /// The defects of the choice's engine that its adapter mended, in words; empty where none.
@@ -116,7 +114,7 @@ struct Recommendation {
     /// The chosen target and its value, in a few words.
     short: String,
     /// The ratio to the next target.
-    ahead: String,
+    ahead: Option<String>,
     /// How sure the choice is, in a word.
     certain: &'static str,
     /// The p value and launches behind that word.
@@ -332,7 +330,6 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         metric: metric_name(&asked),
         is_in_rust: shown.is_in_rust(choice),
         is_crate: shown.is_crate(choice),
-        in_rust_is_crate: in_rust.is_crate,
         in_rust,
         of_crates,
         elsewhere: left_out,
@@ -348,7 +345,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         commands: setup::commands(shown, target),
         settings: setup::settings(shown, target, asked.case),
         watch: setup::watch(shown, target, cell, asked.metric),
-        ahead: ahead(&decision).unwrap_or_else(|| NONE.into()),
+        ahead: ahead(&decision),
         started: shown.run.header.started.clone(),
         short: format!(
             "{}{}{}",

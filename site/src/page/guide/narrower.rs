@@ -22,7 +22,7 @@ pub(super) struct Narrower {
     /// words `in another run` if only another run has it.
     pub(super) name: String,
     /// Whether its engine comes as a crate.
-    pub(super) is_crate: bool,
+    is_crate: bool,
     /// The target with its value, and who is tied with it.
     short: String,
     /// Its lead, what limits it, what was mended, its speed where memory decides, and whether its

@@ -78,7 +78,7 @@ pub fn commands(shown: &Shown, target: &Target) -> Vec<(String, String)> {
 pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, String)> {
     let plan = &shown.run.header.plan;
     let own = |key: &str, value: String| (key.to_owned(), value);
-    let version = maturity::of_launches(shown, &target.engine, logs(shown, target));
+    let version = maturity::of_launches(shown, &target.engine, logs(shown, &target.id));
     let mut all = vec![
         own("Version", version.unwrap_or_default()),
         own("Backend", target.backend.clone()),
@@ -98,20 +98,15 @@ pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, Str
             ),
         ),
     ];
+    let facts = build_facts(logs(shown, &target.id)).into_iter();
+    all.extend(facts.map(|(key, value)| (format!("Build: {key}"), value)));
     all.retain(|(_, value)| !value.is_empty());
-    let facts = build_facts(logs(shown, target));
-    all.extend(
-        facts
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .map(|(key, value)| (format!("Build: {key}"), value)),
-    );
     all
 }
 
 /// How a target's adapter batches, in words; where launches report different ways, each of them.
 pub fn batching(shown: &Shown, target: &Target) -> String {
-    let ready = logs(shown, target).flat_map(|log| log.ready.iter());
+    let ready = logs(shown, &target.id).flat_map(|log| log.ready.iter());
     let said: BTreeSet<&str> = ready.map(|ready| batching_words(&ready.batching)).collect();
     let said: Vec<&str> = said.into_iter().filter(|text| !text.is_empty()).collect();
     said.join(" | ")
@@ -227,19 +222,14 @@ pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> Option<TokenCo
 /// List what to watch for: gaps that the adapter declares, the verified scope, disturbances,
 /// launches that differ, and cells that failed.
 pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    let notes: BTreeSet<String> = logs(shown, target)
+    let notes: BTreeSet<&String> = logs(shown, &target.id)
         .filter(|log| log.launch.scenario == measured_in(shown, cell))
         .flat_map(|log| log.ready.iter())
         .flat_map(|ready| ready.notes.iter())
         .filter(|note| !note.starts_with(Ready::MENDED)) // stands at the top
-        .cloned()
         .collect();
-    all.extend(
-        notes
-            .into_iter()
-            .map(|note| format!("Its adapter declares: {note}")),
-    );
+    let declared = |note: &String| format!("Its adapter declares: {note}");
+    let mut all: Vec<String> = notes.into_iter().map(declared).collect();
     all.push(match shown.run.verify.get(&target.id) {
         Some(record) => {
             let text = format!(
@@ -288,8 +278,8 @@ fn failures(shown: &Shown, target: &str) -> Vec<String> {
         .collect()
 }
 
-fn logs<'a>(shown: &Shown<'a>, target: &Target) -> impl Iterator<Item = &'a LaunchLog> {
-    let id = target.id.clone();
+/// The launches of a target.
+pub fn logs<'a>(shown: &Shown<'a>, target: &str) -> impl Iterator<Item = &'a LaunchLog> {
     let launches = shown.run.launches.iter();
-    launches.filter(move |log| log.launch.target == id)
+    launches.filter(move |log| log.launch.target == target)
 }

@@ -25,7 +25,7 @@ pub fn certainty_word(
         1 => "not sure",
         _ => "tied",
     };
-    let launches = plural(u64::from(launches(asked, decision)), "launch", "launches");
+    let launches = launches(asked, decision);
     let p = next.filter(|_| is_sure).and_then(|c| c.p_holm);
     let from = match p.map(fmt::p_value) {
         Some(p) if p.starts_with('<') => format!("p {p} (Holm), {launches} each"),
@@ -35,10 +35,11 @@ pub fn certainty_word(
     (word, from)
 }
 
-fn launches(asked: &Asked, decision: &Decision) -> u32 {
-    let mut cells = asked.cells.iter();
-    let cell = cells.find(|c| c.target == decision.choice);
-    cell.map_or(0, |cell| cell.invocations)
+/// Count the launches of the choice, in words.
+fn launches(asked: &Asked, decision: &Decision) -> String {
+    let cell = asked.cell(&decision.choice);
+    let launches = cell.map_or(0, |cell| cell.invocations);
+    plural(u64::from(launches), "launch", "launches")
 }
 
 /// Say in sentences how sure the decision is.
@@ -57,10 +58,7 @@ pub fn certainty_sentences(shown: &Shown, asked: &Asked, decision: &Decision) ->
         ));
     }
     let launches = launches(asked, decision);
-    parts.push(format!(
-        "It rests on {} of each target",
-        plural(u64::from(launches), "launch", "launches")
-    ));
+    parts.push(format!("It rests on {launches} of each target"));
     if let Some(noise) = shown.analysis.noise(asked.metric) {
         let enlarged = noise::enlarged(noise);
         parts.push(enlarged.trim_end_matches('.').to_owned());
@@ -76,7 +74,7 @@ pub fn certainty_sentences(shown: &Shown, asked: &Asked, decision: &Decision) ->
 fn absent(shown: &Shown, asked: &Asked) -> Vec<String> {
     let planned = shown.targets().iter();
     let planned = planned.filter(|target| asked.scenario.runs(&target.id));
-    let absent = planned.filter(|target| !asked.cells.iter().any(|c| c.target == target.id));
+    let absent = planned.filter(|target| asked.cell(&target.id).is_none());
     absent
         .map(|target| {
             let cell = shown.cell(&asked.scenario.cell_key(asked.case, &target.id));
