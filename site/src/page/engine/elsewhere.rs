@@ -39,9 +39,7 @@ const HEAD: [&str; 8] = [
 pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Elsewhere> {
     let measured = |run: &Shown| {
         let targets = run.targets().iter().filter(|t| t.engine == engine);
-        targets
-            .filter(|target| has_numbers(run, &target.id))
-            .count()
+        targets.filter(|t| has_numbers(run, &t.id)).count()
     };
     let others = publishable(all).into_iter();
     let others = others.filter(|run| run.run.header.id != shown.run.header.id);

@@ -36,15 +36,10 @@ pub fn of_engine(shown: &Shown, engine: &str, named: &str) -> String {
     if ranked == 0 {
         return format!("Nothing of it can be ranked in {named}.");
     }
+    let of = plural(ranked, "scenario", "scenarios");
     let leads = match led {
-        0 => format!(
-            "In {named} it leads none of {}",
-            plural(ranked, "scenario", "scenarios")
-        ),
-        led => format!(
-            "In {named} it leads {led} of {}, alone or tied",
-            plural(ranked, "scenario", "scenarios")
-        ),
+        0 => format!("In {named} it leads none of {of}"),
+        led => format!("In {named} it leads {led} of {of}, alone or tied"),
     };
     best.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
     let words = |(title, c): &(&str, &Comparison)| {

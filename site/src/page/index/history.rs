@@ -9,6 +9,7 @@ use crate::view::cells::why;
 use crate::view::place::place;
 use crate::view::primary::primary;
 use crate::view::{Shown, case_label};
+use crate::words::plural;
 use schema::plan::PlannedScenario;
 use stats::analysis::Role;
 
@@ -44,11 +45,8 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
     let chosen = primary(newest, scenario);
     let mut best: Option<(f64, String)> = None;
     let mut series = Vec::new();
-    for target in newest
-        .targets()
-        .iter()
-        .filter(|t| t.id != newest.baseline())
-    {
+    let targets = newest.targets().iter();
+    for target in targets.filter(|target| target.id != newest.baseline()) {
         let mut of = Series {
             name: target.id.clone(),
             style: newest.style(&target.id),
@@ -65,11 +63,7 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
                 Some((c, cell)) => of.points.push(Point {
                     x,
                     y: Estimate::new(c.ratio, c.ci95),
-                    rests_on: crate::words::plural(
-                        u64::from(cell.invocations),
-                        "launch",
-                        "launches",
-                    ),
+                    rests_on: plural(u64::from(cell.invocations), "launch", "launches"),
                 }),
                 None => of.missing.push((x, why(cell))),
             }

@@ -20,7 +20,7 @@ use crate::view::speed_up::speed_up;
 use crate::view::{Shown, case_label, standing};
 use crate::words::{join, plural};
 use history::history;
-use schema::plan::Case;
+use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use sentence::sentence;
 use serde::Serialize;
@@ -183,13 +183,10 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         scenarios: shown
             .scenarios()
             .iter()
-            .map(|scenario| Card {
-                title: shown.title(scenario).into(),
-                path: scenario_path(&scenario.id),
-                text: shown
-                    .text(scenario)
-                    .map(|text| text.question.clone())
-                    .unwrap_or_default(),
+            .map(|scenario| {
+                let text = shown.text(scenario);
+                let question = text.map(|text| text.question.clone());
+                scenario_card(shown, scenario, question.unwrap_or_default())
             })
             .collect(),
         engines: engine_cards(shown),
@@ -269,23 +266,23 @@ fn sizes(shown: &Shown) -> String {
 /// Make a card for each scenario in which no target can lead, because loads differ.
 fn unranked(shown: &Shown) -> Vec<Card> {
     let own = shown.scenarios().iter().filter(|s| s.has_own_loads());
-    own.map(|scenario| Card {
+    own.map(|own| scenario_card(shown, own, standing::of_scenario(shown, own)))
+        .collect()
+}
+
+fn scenario_card(shown: &Shown, scenario: &PlannedScenario, text: String) -> Card {
+    Card {
         title: shown.title(scenario).into(),
         path: scenario_path(&scenario.id),
-        text: standing::of_scenario(shown, scenario),
-    })
-    .collect()
+        text,
+    }
 }
 
 /// The leaders that are of this project's own engines; empty where there are none.
 fn own_engine(shown: &Shown, answers: &[Answer]) -> String {
-    let leaders = answers.iter().flat_map(|answer| &answer.leaders);
-    let own: BTreeSet<&str> = leaders
-        .map(String::as_str)
-        .filter(|leader| shown.is_ours(leader))
-        .collect();
-    let own: Vec<String> = own.into_iter().map(str::to_owned).collect();
-    join(&own)
+    let leaders = answers.iter().flat_map(|answer| answer.leaders.clone());
+    let own: BTreeSet<String> = leaders.filter(|leader| shown.is_ours(leader)).collect();
+    join(&Vec::from_iter(own))
 }
 
 fn columns(shown: &Shown) -> Vec<Column> {
@@ -334,18 +331,13 @@ fn rows(shown: &Shown) -> Vec<Row> {
 }
 
 fn measured(shown: &Shown) -> String {
-    let all = shown.analysis.cells.len();
-    let ok = shown
-        .analysis
-        .cells
-        .iter()
-        .filter(|cell| cell.status == Status::Ok)
-        .count();
+    let cells = &shown.analysis.cells;
+    let ok = cells.iter().filter(|cell| cell.status == Status::Ok);
     format!(
         "{} of {} {} measured",
-        fmt::count(ok as u64),
-        plural(all as u64, "planned cell", "planned cells"),
-        if all == 1 { "was" } else { "were" }
+        fmt::count(ok.count() as u64),
+        plural(cells.len() as u64, "planned cell", "planned cells"),
+        if cells.len() == 1 { "was" } else { "were" }
     )
 }
 

@@ -122,18 +122,13 @@ fn finding(counts: Counts) -> String {
 /// Say which known work was slow beside launches that took no longer.
 fn unfelt(all: &[Unfelt]) -> String {
     let sentence = |unfelt: &Unfelt| {
-        let Slowdown {
-            slow,
-            launches,
-            ratio,
-            ci95,
-        } = unfelt.slowdown;
+        let Slowdown { ratio, ci95, .. } = unfelt.slowdown;
         let mut text = format!(
             " In cells with such launches and others, beside {} of {} (counted by case, with the second \
              launches of A/A pairs) {} took longer than usual. These took {} as long as the others, \
              on average, so that isn’t counted as a disturbance",
-            fmt::count(slow as u64),
-            plural(launches as u64, "launch", "launches"),
+            fmt::count(unfelt.slowdown.slow as u64),
+            plural(unfelt.slowdown.launches as u64, "launch", "launches"),
             unfelt.work.words(),
             fmt::joined(fmt::ratio(ratio, Some(ci95))),
         );

@@ -55,12 +55,8 @@ impl Steadiness {
                 }
             }
         }
-        for cell in shown
-            .analysis
-            .cells
-            .iter()
-            .filter(|c| !c.metrics.is_empty())
-        {
+        let cells = shown.analysis.cells.iter();
+        for cell in cells.filter(|cell| !cell.metrics.is_empty()) {
             found.seen += u64::from(cell.invocations.saturating_sub(cell.unseen));
             let is_slow = |cause: &Cause| matches!(cause, Cause::Slow(_));
             let slow = cell.disturbances.iter();

@@ -57,8 +57,7 @@ impl Law {
             (Law::Scalability, true) => "The law is Gunther’s: X(N) = λN ÷ (1 + σ(N − 1) + κN(N − 1)).".into(),
             (Law::Power, false) => String::new(),
             (Law::Scalability, false) => format!(
-                "No scaling law is drawn: a fit takes {} loads with 1 among them, and two launches.",
-                stats::usl::LOADS_MIN
+                "No scaling law is drawn: a fit takes {LOADS_MIN} loads with 1 among them, and two launches."
             ),
         }
     }
@@ -83,8 +82,7 @@ pub fn fit(
             })
         }
         Law::Scalability => {
-            let of =
-                |s: &&stats::analysis::Scaling| s.scenario == scenario.id && s.target == target;
+            let of = |s: &&Scaling| s.scenario == scenario.id && s.target == target;
             let usl = shown.analysis.scalings.iter().find(of)?.usl?;
             Some(Fit {
                 curve: curve(&usl, range(scenario)),

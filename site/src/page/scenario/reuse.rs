@@ -46,10 +46,8 @@ pub fn table(shown: &Shown, scenario: &PlannedScenario) -> Option<ReuseTable> {
     let most = |gains: &[PrefixSpeedup]| gains.last().map_or(0.0, |last| last.ratio.ratio);
     found.sort_by(|a, b| most(&b.1).total_cmp(&most(&a.1)));
     let rows = found.iter().flat_map(|(cells, gains)| {
-        gains
-            .iter()
-            .filter_map(|gain| row(shown, cells, gain))
-            .collect::<Vec<_>>()
+        let gains = gains.iter();
+        gains.filter_map(move |gain| row(shown, cells, gain))
     });
     let rows: Vec<Row> = rows.collect();
     let without_interval = rows.iter().any(|row| row.interval == fmt::NONE);
