@@ -53,8 +53,7 @@ struct RowView {
 
 #[derive(Serialize)]
 struct FindingView {
-    run_path: String,
-    place: String,
+    run: RunLine,
     tally: String,
     /// The numbers, the most decisive first.
     evidence: Vec<EvidenceView>,
@@ -290,12 +289,7 @@ fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> Fi
     }
     let listed = evidence.iter().take(LISTED);
     FindingView {
-        run_path: paths::run_path(&shown.run.header.id),
-        place: format!(
-            "{}, {}",
-            place::place(shown),
-            fmt::moment(&shown.run.header.started)
-        ),
+        run: RunLine::new(shown, String::new()),
         tally,
         evidence: listed.map(|e| evidence_view(shown, e)).collect(),
         more: match evidence.len().saturating_sub(LISTED) as u64 {

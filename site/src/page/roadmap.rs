@@ -11,7 +11,7 @@ use crate::html::slug;
 use crate::view::cells::{NO_INTERVAL, swatch};
 use crate::view::eligible::is_real_size;
 use crate::view::frame::Frame;
-use crate::view::paths::{self, run_path};
+use crate::view::paths;
 use crate::view::place::{self, RunLine, case_path, target_path};
 use crate::view::{Shown, axis_label};
 use crate::words::plural;
@@ -47,10 +47,8 @@ pub struct RoadmapPage {
 #[derive(Serialize)]
 struct Section {
     anchor: String,
-    run: String,
-    run_path: String,
-    place: String,
-    caution: String,
+    run: RunLine,
+    caution: &'static str,
     chart: Option<Figure>,
     rows: Vec<Row>,
     more: String,
@@ -164,13 +162,10 @@ fn by_arithmetic(shown: &Shown, top: &Opportunity) -> String {
 }
 
 fn section(shown: &Shown, all: &[Opportunity]) -> Section {
-    let id = &shown.run.header.id;
     Section {
-        anchor: slug(id),
-        run: id.clone(),
-        run_path: run_path(id),
-        place: place::place(shown),
-        caution: caution(shown).into(),
+        anchor: slug(&shown.run.header.id),
+        run: RunLine::new(shown, String::new()),
+        caution: caution(shown),
         chart: chart(shown, all),
         rows: all.iter().take(LISTED).map(|o| row(shown, o)).collect(),
         more: match all.len().saturating_sub(LISTED) as u64 {

@@ -101,15 +101,11 @@ pub struct PriceTables {
 
 #[derive(Clone, Debug, Serialize)]
 struct OfferRow {
-    provider: String,
-    product: String,
-    model: String,
+    offer: Offer,
     units: String,
     on_demand: String,
     spot: String,
     per_machine: String,
-    region: String,
-    note: String,
     source: SourceView,
 }
 
@@ -161,20 +157,13 @@ fn offer(offer: &Offer) -> OfferRow {
         Kind::Cpu => "CPUs",
     };
     OfferRow {
-        provider: offer.provider.clone(),
-        product: offer.product.clone(),
-        model: offer.model.clone(),
+        offer: offer.clone(),
         units: format!("{} {unit}", offer.units),
         on_demand: price(offer.usd_per_h_on_demand),
         spot: price(offer.usd_per_h_spot),
         per_machine: offer
             .usd_per_machine_h()
             .map_or(fmt::NONE.into(), |usd| money((usd * 1e4).round() / 1e4)),
-        region: match offer.region.is_empty() {
-            true => "not stated".into(),
-            false => offer.region.clone(),
-        },
-        note: offer.note.clone(),
         source: source(&offer.source),
     }
 }

@@ -18,7 +18,7 @@ use crate::words::plural;
 use architectures::Architectures;
 use schema::key::CellKey;
 use schema::plan::{Case, PlannedScenario};
-use schema::record::Status;
+use schema::record::{Status, VerifyRecord};
 use schema::scenario::PromptSource;
 use serde::Serialize;
 use stats::analysis;
@@ -30,7 +30,8 @@ pub struct CoveragePage {
     map: Figure,
     cells: Matrix,
     reasons: Vec<Reason>,
-    gate: Vec<Gate>,
+    /// What stopped targets at the parity gate, each with the scope in words.
+    gate: Vec<(VerifyRecord, String)>,
     untraced: Vec<(String, String)>,
     architectures: Architectures,
     unplanned_targets: Vec<(String, String)>,
@@ -76,13 +77,6 @@ struct Reason {
     status: &'static str,
     reason: String,
     stderr: String,
-}
-
-#[derive(Serialize)]
-struct Gate {
-    target: String,
-    scope: String,
-    reason: String,
 }
 
 fn matrix(shown: &Shown) -> Matrix {
@@ -142,11 +136,7 @@ pub fn page(shown: &Shown) -> CoveragePage {
             .verify
             .values()
             .filter(|record| record.status != Status::Ok)
-            .map(|record| Gate {
-                target: record.target.clone(),
-                scope: verified_scope(record),
-                reason: record.reason.clone(),
-            })
+            .map(|record| (record.clone(), verified_scope(record)))
             .collect(),
         untraced: kernels::untraced(shown),
         architectures: architectures::matrix(shown),

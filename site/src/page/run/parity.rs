@@ -37,15 +37,10 @@ pub struct ParityRow {
 /// A row with what the reference says of a cell's outputs.
 #[derive(Serialize)]
 pub struct CheckRow {
-    target: String,
-    scenario: String,
-    case: String,
-    equal: String,
-    rescored: String,
-    wrong: String,
-    unchecked: String,
+    check: CheckRecord,
+    /// The numbers of outputs that are equal, within the tie width, wrong and unchecked.
+    counts: [String; 4],
     gap: String,
-    method: String,
 }
 
 /// Make a row for every target.
@@ -134,15 +129,9 @@ fn nats(value: f64) -> String {
 /// are wrong, unchecked or not equal. Also return how many are left out, in words.
 pub fn checks(shown: &Shown) -> (Vec<CheckRow>, String) {
     let row = |check: &CheckRecord| CheckRow {
-        target: check.target.clone(),
-        scenario: check.scenario.clone(),
-        case: check.case.clone(),
-        equal: fmt::count(check.equal),
-        rescored: fmt::count(check.rescored),
-        wrong: fmt::count(check.wrong),
-        unchecked: fmt::count(check.unchecked),
+        check: check.clone(),
+        counts: [check.equal, check.rescored, check.wrong, check.unchecked].map(fmt::count),
         gap: nats(check.gap_nats_max),
-        method: check.method.clone(),
     };
     let mut all: Vec<&CheckRecord> = shown.run.checks.values().collect();
     let left_out = all.len().saturating_sub(LISTED_MAX) as u64;

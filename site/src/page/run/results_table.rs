@@ -26,13 +26,9 @@ struct ResultRow {
     cells: Vec<ResultCell>,
 }
 
-#[derive(Serialize)]
-struct ResultCell {
-    /// The value, e.g. `12.3 ms`, or why there is none.
-    value: String,
-    /// The 95 % interval, e.g. `[11.9, 12.8]`, or empty.
-    interval: String,
-}
+/// A value, e.g. `12.3 ms`, or why there is none; and its 95 % interval, e.g. `[11.9, 12.8]`, or
+/// empty.
+type ResultCell = (String, String);
 
 /// Make all tables of a run.
 pub fn tables(shown: &Shown) -> Vec<ResultTable> {
@@ -49,10 +45,8 @@ fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> Option<ResultTable>
     let row = |target: &str| {
         let cells = scenario.cases.iter().map(|case| {
             let view = cells::view(shown, &scenario.cell_key(case, target), id);
-            ResultCell {
-                value: if view.ok { view.value } else { view.status },
-                interval: view.interval,
-            }
+            let value = if view.ok { view.value } else { view.status };
+            (value, view.interval)
         });
         self::row(shown, target, cells.collect())
     };
@@ -85,10 +79,7 @@ fn shares(shown: &Shown) -> Option<ResultTable> {
         let any = found.iter().any(Option::is_some);
         let cells = found.into_iter().map(|metric| {
             let (value, interval) = metric.map_or((NONE.into(), None), fmt::metric);
-            ResultCell {
-                value,
-                interval: interval.unwrap_or_default(),
-            }
+            (value, interval.unwrap_or_default())
         });
         any.then(|| row(shown, &target.id, cells.collect()))
     });
