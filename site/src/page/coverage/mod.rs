@@ -191,10 +191,8 @@ fn by_pilot(shown: &Shown, case: &Case, target: &str, cell: Option<&analysis::Ce
 /// The last lines of standard error of a cell's launch: the first launch that has any.
 fn stderr(shown: &Shown, scenario: &PlannedScenario, case: &Case, target: &str) -> String {
     let (scenario, case) = shown.run.header.plan.measured(scenario, case);
-    shown
-        .run
-        .launches
-        .iter()
+    let launches = shown.run.launches.iter();
+    launches
         .filter(|log| log.launch.target == target && log.launch.scenario == scenario.id)
         .filter(|log| log.launch.cases.contains(&case.id))
         .filter_map(|log| log.end.as_ref())
@@ -216,49 +214,37 @@ fn unplanned_targets(shown: &Shown) -> Vec<(String, String)> {
     let mut profiles = shown.input.profiles.iter();
     let profile = profiles.find(|profile| profile.id == plan.profile);
     let backends = profile.map_or(&[][..], |profile| &profile.backends);
-    shown
-        .input
-        .registry
-        .targets()
-        .into_iter()
-        .filter(|target| !target.hidden)
-        .filter(|target| !plan.targets.iter().any(|planned| planned.id == target.id))
-        .map(|target| {
-            let why = if !backends.is_empty() && !backends.contains(&target.backend) {
-                format!(
-                    "profile {} does not run backend {}",
-                    plan.profile, target.backend
-                )
-            } else {
-                "not chosen for this run, or added after it".into()
-            };
-            (target.id, why)
-        })
-        .collect()
+    let targets = shown.input.registry.targets().into_iter();
+    let unplanned = targets.filter(|t| !t.hidden && plan.target(&t.id).is_none());
+    let rows = unplanned.map(|target| {
+        let why = match backends.is_empty() || backends.contains(&target.backend) {
+            true => "not chosen for this run, or added after it".into(),
+            false => format!(
+                "profile {} does not run backend {}",
+                plan.profile, target.backend
+            ),
+        };
+        (target.id, why)
+    });
+    rows.collect()
 }
 
 fn unplanned_scenarios(shown: &Shown) -> Vec<(String, String)> {
     let plan = &shown.run.header.plan;
-    shown
-        .input
-        .scenarios
-        .iter()
-        .filter_map(|scenario| {
-            match plan.scenario(&scenario.id) {
-                // The user brought no prompts, so there was nothing to ask.
-                None if scenario.prompts == PromptSource::Own => None,
-                None => Some((scenario.title.clone(), "not in this run's plan".into())),
-                Some(p) if p.version != scenario.version => Some((
-                    scenario.title.clone(),
-                    format!(
-                        "version {} is current; the run measured version {}, and the two do not compare",
-                        scenario.version, p.version
-                    ),
-                )),
-                Some(_) => None,
-            }
-        })
-        .collect()
+    let rows = shown.input.scenarios.iter().filter_map(|scenario| {
+        let why = match plan.scenario(&scenario.id) {
+            // The user brought no prompts, so there was nothing to ask.
+            None if scenario.prompts == PromptSource::Own => return None,
+            None => "not in this run's plan".into(),
+            Some(planned) if planned.version == scenario.version => return None,
+            Some(planned) => format!(
+                "version {} is current; the run measured version {}, and the two do not compare",
+                scenario.version, planned.version
+            ),
+        };
+        Some((scenario.title.clone(), why))
+    });
+    rows.collect()
 }
 
 /// Requests from which a cell counts as measured in full; every publishable profile has at least so

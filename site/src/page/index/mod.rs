@@ -22,8 +22,11 @@ use crate::words::{join, plural};
 use history::history;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
+use schema::registry::Target;
 use sentence::sentence;
 use serde::Serialize;
+use stats::analysis::MetricId;
+use stats::metrics::Better;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The index page.
@@ -147,6 +150,8 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         (false, false) => (lead, sentence(shown, &answers)),
     };
     let model = input.models.get(&plan.model);
+    let headlines = headlines(shown);
+    let targets = shown.targets().iter();
     let baseline_precision = shown
         .target(shown.baseline())
         .map(|target| target.precision.clone());
@@ -174,8 +179,8 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         model_about: model.map(|model| model.about.clone()).unwrap_or_default(),
         profile: plan.profile.clone(),
         revision: provenance.git_revision.clone().unwrap_or_default(),
-        columns: columns(shown),
-        rows: rows(shown),
+        columns: headlines.iter().map(|h| column(shown, h)).collect(),
+        rows: targets.map(|t| row(shown, &headlines, t)).collect(),
         legend: legend(shown),
         alone: chart_prefix(INDEX),
         chart: speed_up(shown, None),
@@ -285,49 +290,41 @@ fn own_engine(shown: &Shown, answers: &[Answer]) -> String {
     join(&Vec::from_iter(own))
 }
 
-fn columns(shown: &Shown) -> Vec<Column> {
-    shown
-        .scenarios()
-        .iter()
-        .filter_map(|scenario| {
-            let case = shown.headline(scenario)?;
-            let about = shown.leading(scenario)?.describe();
-            Some(Column {
-                title: shown.title(scenario).into(),
-                path: scenario_path(&scenario.id),
-                case: case_label(scenario, case),
-                metric: about.title.into(),
-                better: match about.better {
-                    _ if scenario.has_own_loads() => "loads differ by target: not ranked",
-                    stats::metrics::Better::Lower => "less is better",
-                    stats::metrics::Better::Higher => "more is better",
-                    stats::metrics::Better::Neither => "",
-                },
-            })
-        })
-        .collect()
+/// The case that stands for each scenario, with the metric that the scenario is ranked by.
+type Headline<'a> = (&'a PlannedScenario, &'a Case, MetricId);
+
+fn headlines<'a>(shown: &Shown<'a>) -> Vec<Headline<'a>> {
+    let scenarios = shown.scenarios().iter();
+    let found = scenarios.filter_map(|s| Some((s, shown.headline(s)?, shown.leading(s)?)));
+    found.collect()
 }
 
-fn rows(shown: &Shown) -> Vec<Row> {
-    shown
-        .targets()
-        .iter()
-        .map(|target| Row {
-            swatch: swatch(shown, &target.id),
-            target: target.id.clone(),
-            path: target_path(shown, &target.id),
-            baseline: target.id == shown.baseline(),
-            cells: shown
-                .scenarios()
-                .iter()
-                .filter_map(|scenario| {
-                    let case = shown.headline(scenario)?;
-                    let id = shown.leading(scenario)?;
-                    Some(view(shown, &scenario.cell_key(case, &target.id), id))
-                })
-                .collect(),
-        })
-        .collect()
+fn column(shown: &Shown, &(scenario, case, metric): &Headline) -> Column {
+    let about = metric.describe();
+    Column {
+        title: shown.title(scenario).into(),
+        path: scenario_path(&scenario.id),
+        case: case_label(scenario, case),
+        metric: about.title.into(),
+        better: match about.better {
+            _ if scenario.has_own_loads() => "loads differ by target: not ranked",
+            Better::Lower => "less is better",
+            Better::Higher => "more is better",
+            Better::Neither => "",
+        },
+    }
+}
+
+fn row(shown: &Shown, headlines: &[Headline], target: &Target) -> Row {
+    let cells = headlines.iter();
+    let cells = cells.map(|(s, case, id)| view(shown, &s.cell_key(case, &target.id), *id));
+    Row {
+        swatch: swatch(shown, &target.id),
+        target: target.id.clone(),
+        path: target_path(shown, &target.id),
+        baseline: target.id == shown.baseline(),
+        cells: cells.collect(),
+    }
 }
 
 fn measured(shown: &Shown) -> String {

@@ -123,11 +123,10 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
         rows: map.clone().into_iter().collect(),
     };
     let command = command(&header.argv);
-    let again = shown.run.launches.iter().chain(&shown.run.twins);
-    let again = again.filter(|log| log.launch.attempt > 0).count();
-    let records = shown.run.launches.iter().chain(&shown.run.twins);
+    let records = || shown.run.launches.iter().chain(&shown.run.twins);
+    let again = records().filter(|log| log.launch.attempt > 0).count();
     let suites = shown.run.micro.iter().map(suite_row);
-    let mut files: Vec<FileRow> = records.map(file_row).chain(suites).collect();
+    let mut files: Vec<FileRow> = records().map(file_row).chain(suites).collect();
     let files_summary = plural(files.len() as u64, "record file", "record files");
     let all_files = files.len() <= FILES_MAX;
     if !all_files {
@@ -333,22 +332,17 @@ fn reproduce(revision: Option<&str>, command: &str) -> String {
 
 /// The command line of every target's first launch, with the instruction limit that was set for it.
 fn commands(shown: &Shown) -> Vec<(String, String)> {
-    shown
-        .targets()
-        .iter()
-        .filter_map(|target| {
-            let mut launches = shown.run.launches.iter();
-            let log = launches.find(|log| log.launch.target == target.id)?;
-            let limit = log.launch.isa_limit.as_ref();
-            let set = limit.map_or(String::new(), |limit| {
-                format!("{}={} ", limit.variable, quote(&limit.value))
-            });
-            Some((
-                target.id.clone(),
-                format!("{set}{}", shell(&log.launch.argv)),
-            ))
-        })
-        .collect()
+    let rows = shown.targets().iter().filter_map(|target| {
+        let mut launches = shown.run.launches.iter();
+        let log = launches.find(|log| log.launch.target == target.id)?;
+        let limit = log.launch.isa_limit.as_ref();
+        let set = limit.map_or(String::new(), |limit| {
+            format!("{}={} ", limit.variable, quote(&limit.value))
+        });
+        let command = shell(&log.launch.argv);
+        Some((target.id.clone(), format!("{set}{command}")))
+    });
+    rows.collect()
 }
 
 /// List the planned launches in order, one line per block.
