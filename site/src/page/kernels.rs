@@ -120,19 +120,13 @@ fn why_untraced(shown: &Shown, target: &str) -> Option<String> {
     if let Some(launch) = shown.run.kernels.iter().find(of_target) {
         return shown_analysis(launch).err();
     }
+    let header = &shown.run.header;
     let verified = shown.run.verify.get(target);
-    Some(match verified {
-        Some(record) if record.status == Status::Ok => {
-            if shown.run.header.provenance.facts.contains_key("gpu") {
-                format!(
-                    "not traced: `cargo xtask trace {}` does it",
-                    shown.run.header.id
-                )
-            } else {
-                "the machine has no NVIDIA device".into()
-            }
-        }
-        _ => "it has not passed the parity gate, so it was not run".into(),
+    let has_passed = verified.is_some_and(|record| record.status == Status::Ok);
+    Some(match header.provenance.facts.contains_key("gpu") {
+        _ if !has_passed => "it has not passed the parity gate, so it was not run".into(),
+        false => "the machine has no NVIDIA device".into(),
+        true => format!("not traced: `cargo xtask trace {}` does it", header.id),
     })
 }
 

@@ -243,8 +243,7 @@ pub fn chart(
             })
         })
         .collect();
-    let count = rows.len();
-    (count > 0).then(|| {
+    (!rows.is_empty()).then(|| {
         Forest {
             id: "cost".into(),
             finding: finding.trim_end_matches('.').to_owned(),

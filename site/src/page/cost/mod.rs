@@ -175,27 +175,26 @@ fn rests_on(machine: &Machine, priced: Option<(&Offer, f64)>, prices: Option<&Pr
     };
     let own =
         "The columns in dollars need a price: where scripts run, yours can be typed in below.";
-    match (priced, prices) {
-        (Some((offer, price)), _) => format!(
+    if let Some((offer, price)) = priced {
+        return format!(
             "Measured on {words}. {} asks {} an hour for this device ({}, {}); the price is the \
              lowest of the table below that is for it.",
             offer.provider,
             money(price),
             offer.product,
             offer.source.date
-        ),
-        (None, Some(prices)) => format!(
-            "Measured on {words}. No offer in the price table of {} is this machine, and applying \
-             another machine’s price to these measurements would be an extrapolation, so {counted}. \
-             {} {own}",
-            prices.date,
-            machine.wanted()
-        ),
-        (None, None) => format!(
-            "Measured on {words}. There is no price table, so {counted}. {} {own}",
-            machine.wanted()
-        ),
+        );
     }
+    let why = match prices {
+        Some(prices) => format!(
+            "No offer in the price table of {} is this machine, and applying another machine’s \
+             price to these measurements would be an extrapolation",
+            prices.date
+        ),
+        None => "There is no price table".into(),
+    };
+    let wanted = machine.wanted();
+    format!("Measured on {words}. {why}, so {counted}. {wanted} {own}")
 }
 
 /// The run's limits on latency, with a sentence on where they come from.
@@ -203,24 +202,19 @@ fn limits(shown: &Shown) -> (Option<Slo>, String) {
     let plan = &shown.run.header.plan;
     let profiles = &mut shown.input.profiles.iter();
     let today = profiles.find(|p| p.id == plan.profile).and_then(|p| p.slo);
-    let words = |slo: Slo| {
-        format!(
-            "Limits: at the 90th percentile a first token within {} ms and gaps between tokens of at \
-             most {} ms.",
-            slo.ttft_p90_ms, slo.itl_p90_ms
-        )
+    let Some(slo) = plan.slo.or(today) else {
+        return (None, "The run’s profile has no limits on latency.".into());
     };
-    match (plan.slo, today) {
-        (Some(slo), _) => (Some(slo), words(slo)),
-        (None, Some(slo)) => (
-            Some(slo),
-            format!(
-                "{} The run is older than these limits; they are those that its profile has today.",
-                words(slo)
-            ),
-        ),
-        (None, None) => (None, "The run’s profile has no limits on latency.".into()),
-    }
+    let remark = match plan.slo {
+        Some(_) => "",
+        None => " The run is older than these limits; they are those that its profile has today.",
+    };
+    let words = format!(
+        "Limits: at the 90th percentile a first token within {} ms and gaps between tokens of at \
+         most {} ms.{remark}",
+        slo.ttft_p90_ms, slo.itl_p90_ms
+    );
+    (Some(slo), words)
 }
 
 /// Make the table of each target's best load; if `within`, of those that keep the limits.

@@ -57,12 +57,12 @@ impl Comparisons {
         match rows.len() {
             0 => Self::default(),
             n if n > ROWS_MAX => Self {
-                table: None,
                 unlisted: plural(n as u64, "comparison", "comparisons"),
+                ..Self::default()
             },
             _ => Self {
                 table: Some(Table::new(HEAD, rows)),
-                unlisted: String::new(),
+                ..Self::default()
             },
         }
     }

@@ -219,19 +219,13 @@ fn exceeded(limit: &Exceeded) -> String {
 
 fn identity(shown: &Shown) -> Vec<(&'static str, String)> {
     let header = &shown.run.header;
+    let revision = header.provenance.git_revision.clone();
     let unknown = || "could not be read".to_owned();
     vec![
         ("Run", header.id.clone()),
         ("Record format", header.format.to_string()),
         ("Hash of the plan (sha256)", header.plan_sha256.clone()),
-        (
-            "Revision",
-            header
-                .provenance
-                .git_revision
-                .clone()
-                .unwrap_or_else(unknown),
-        ),
+        ("Revision", revision.unwrap_or_else(unknown)),
         (
             "Tracked files",
             match header.provenance.git_dirty {

@@ -24,37 +24,29 @@ pub fn memory(newest: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Opti
         return None;
     }
     let (at, case) = common(first.1, rest)?;
-    let targets = newest.targets().iter().filter(|target| {
-        let peaks = runs
-            .iter()
-            .filter_map(|(_, run)| peak(run, at, case, &target.id));
-        peaks.count() > 1
-    });
-    let series: Vec<Series> = targets
-        .map(|target| {
-            let mut of = Series {
-                name: target.id.clone(),
-                style: newest.style(&target.id),
-                shown: true,
-                points: Vec::new(),
-                missing: Vec::new(),
-                fit: None,
-            };
-            for (millions, run) in &runs {
-                match peak(run, at, case, &target.id) {
-                    Some(point) => of.points.push(Point {
-                        x: *millions,
-                        ..point
-                    }),
-                    None => {
-                        let cell = run.cell(&at.cell_key(case, &target.id));
-                        of.missing.push((*millions, why(cell)));
-                    }
-                }
+    let series = newest.targets().iter().map(|target| {
+        let mut of = Series {
+            name: target.id.clone(),
+            style: newest.style(&target.id),
+            shown: true,
+            points: Vec::new(),
+            missing: Vec::new(),
+            fit: None,
+        };
+        for (millions, run) in &runs {
+            let cell = run.cell(&at.cell_key(case, &target.id));
+            match cell.and_then(|cell| Some((cell, cell.metric(PEAK)?))) {
+                Some((cell, peak)) => of.points.push(Point {
+                    x: *millions,
+                    y: Estimate::new(peak.value, peak.ci95),
+                    rests_on: rests_on(cell, peak),
+                }),
+                None => of.missing.push((*millions, why(cell))),
             }
-            of
-        })
-        .collect();
+        }
+        of
+    });
+    let series: Vec<Series> = series.filter(|of| of.points.len() > 1).collect();
     // Compare slopes, not intercepts: the intercept is the runtime's memory.
     let least_grown = series
         .iter()
@@ -103,10 +95,8 @@ fn of_several_sizes<'s, 'a>(
 ) -> Vec<(u32, &'s Shown<'a>)> {
     let here = machine(newest.run);
     let mut runs: Vec<(u32, &Shown)> = Vec::new();
-    for run in representative_runs(all)
-        .into_iter()
-        .filter(|r| machine(r.run) == here)
-    {
+    let all = representative_runs(all).into_iter();
+    for run in all.filter(|run| machine(run.run) == here) {
         let Some(parameters) = parameters(run) else {
             continue;
         };
@@ -145,15 +135,4 @@ fn plans(run: &Shown, scenario: &PlannedScenario, case: &Case) -> bool {
         other.id == case.id && work(other) == work(case)
     };
     same.is_some_and(|s| s.cases.iter().any(alike))
-}
-
-/// The peak of a cell as a point whose x is still to be set.
-fn peak(run: &Shown, scenario: &PlannedScenario, case: &Case, target: &str) -> Option<Point> {
-    let cell = run.cell(&scenario.cell_key(case, target))?;
-    let of = cell.metric(PEAK)?;
-    Some(Point {
-        x: 0,
-        y: Estimate::new(of.value, of.ci95),
-        rests_on: rests_on(cell, of),
-    })
 }

@@ -11,7 +11,7 @@ use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use serde::Serialize;
-use stats::analysis::{Bounded, Cell, Metric, MetricId, Role, Shape};
+use stats::analysis::{Bounded, Cell, Comparison, Metric, MetricId, Role, Shape};
 use stats::metrics::Better;
 use stats::stationarity::is_flagged;
 use std::collections::BTreeSet;
@@ -268,39 +268,36 @@ pub fn failures(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<F
 
 /// Make the comparisons of a case: against the baseline, then against the leader.
 pub fn comparisons(shown: &Shown, at: &CaseKey) -> Vec<ComparisonGroup> {
-    let mut groups = Vec::new();
-    for (role, words) in [
+    let roles = [
         (Role::Baseline, "the baseline"),
         (Role::Leader, "the leader"),
-    ] {
-        let mut found: Vec<_> = shown.analysis.comparisons_of(at, role).collect();
+    ];
+    let groups = roles.into_iter().filter_map(|(role, words)| {
+        let mut found: Vec<&Comparison> = shown.analysis.comparisons_of(at, role).collect();
         found.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
-        let Some(first) = found.first() else { continue };
-        groups.push(ComparisonGroup {
+        Some(ComparisonGroup {
             role: words,
-            against: first.against.clone(),
-            rows: found
-                .iter()
-                .map(|c| {
-                    let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
-                    let (verdict, tone) = verdict(c);
-                    ComparisonRow {
-                        target: c.target.clone(),
-                        ratio,
-                        interval: interval.unwrap_or_else(|| fmt::NONE.into()),
-                        p: c.p_holm.map_or(fmt::NONE.into(), fmt::p_value),
-                        delta: c.cliffs_delta.map_or(fmt::NONE.into(), |d| {
-                            format!("{} {}", fmt::delta(d), effect_size(d))
-                        }),
-                        verdict,
-                        tone,
-                        disturbed: pair_flag(&c.not_comparable),
-                    }
-                })
-                .collect(),
-        });
+            against: found.first()?.against.clone(),
+            rows: found.into_iter().map(comparison_row).collect(),
+        })
+    });
+    groups.collect()
+}
+
+fn comparison_row(c: &Comparison) -> ComparisonRow {
+    let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+    let (verdict, tone) = verdict(c);
+    let delta = |d: f64| format!("{} {}", fmt::delta(d), effect_size(d));
+    ComparisonRow {
+        target: c.target.clone(),
+        ratio,
+        interval: interval.unwrap_or_else(|| fmt::NONE.into()),
+        p: c.p_holm.map_or(fmt::NONE.into(), fmt::p_value),
+        delta: c.cliffs_delta.map_or(fmt::NONE.into(), delta),
+        verdict,
+        tone,
+        disturbed: pair_flag(&c.not_comparable),
     }
-    groups
 }
 
 /// The usual name of an effect of this size, by |Cliff's delta| (Romano et al. 2006).
