@@ -129,43 +129,37 @@ fn answer(verdicts: &[(Verdict, &Hypothesis)]) -> String {
 
 fn row(shown: &[&Shown], all: &Hypotheses, hypothesis: &Hypothesis) -> (Verdict, RowView) {
     let place = all.place(&hypothesis.place);
-    let mut findings: Vec<(&Shown, Finding)> = Vec::new();
-    if let Some(place) = place {
-        findings.extend(shown.iter().copied().map(|shown| {
-            let finding = evaluate(
-                hypothesis,
-                place,
-                shown.run,
-                shown.analysis,
-                shown.input.scenarios,
-                place::parameters(shown),
-            );
-            (shown, finding)
-        }));
-    }
-    let judged: Vec<Finding> = findings.iter().map(|(_, f)| f.clone()).collect();
-    let verdict = over_runs(&judged);
+    let judge = |shown: &&Shown| {
+        Some(evaluate(
+            hypothesis,
+            place?,
+            shown.run,
+            shown.analysis,
+            shown.input.scenarios,
+            place::parameters(shown),
+        ))
+    };
+    let findings: Vec<Finding> = shown.iter().filter_map(judge).collect();
+    let verdict = over_runs(&findings);
     let unmeasured = match &hypothesis.claim {
         Claim::Unmeasured { why } => Some(why.clone()),
         _ => None,
     };
     // With several runs the reasons differ; the first run's stands for them.
-    let why = match (verdict, &unmeasured, judged.first()) {
+    let why = match (verdict, &unmeasured, findings.first()) {
         (Verdict::NotMeasured, Some(why), _) => why.clone(),
         (Verdict::NotMeasured, None, Some(first)) => {
             format!("The run shown can’t settle it: {}.", first.why)
         }
-        (Verdict::Inconclusive, ..) => why_open(&judged),
+        (Verdict::Inconclusive, ..) => why_open(&findings),
         _ => String::new(),
     };
     let (words, tone) = match hypothesis.by_construction && verdict == Verdict::Confirmed {
         true => ("✓ true by construction", "even"),
         false => words(verdict),
     };
-    let command = match &unmeasured {
-        None => place.map(|place| hypothesis.command(place).to_owned()),
-        Some(_) => None,
-    };
+    let settled_in = place.filter(|_| unmeasured.is_none());
+    let command = settled_in.map(|place| hypothesis.command(place).to_owned());
     let row = RowView {
         anchor: slug(&hypothesis.id),
         says: hypothesis.says.clone(),
@@ -176,8 +170,9 @@ fn row(shown: &[&Shown], all: &Hypotheses, hypothesis: &Hypothesis) -> (Verdict,
         tone,
         command: command.unwrap_or_default(),
         why,
-        findings: findings
+        findings: shown
             .iter()
+            .zip(&findings)
             .filter(|(_, finding)| finding.verdict != Verdict::NotMeasured)
             .map(|(shown, finding)| finding_view(shown, hypothesis, finding))
             .collect(),

@@ -117,17 +117,11 @@ impl Workload {
                 let value = i64::from(case.axis_value(scenario.axis));
                 if self.largest { value } else { -value }
             };
-            let most = scenario
-                .cases
-                .iter()
-                .map(|case| measured(case).len())
-                .max()?;
-            let case = scenario
-                .cases
-                .iter()
-                .filter(|case| 2 * measured(case).len() >= most)
-                .max_by_key(|case| size(case))?;
-            let cells = measured(case);
+            let all = scenario.cases.iter().map(|case| (case, measured(case)));
+            let all: Vec<(&Case, Vec<&Cell>)> = all.collect();
+            let most = all.iter().map(|(_, cells)| cells.len()).max()?;
+            let enough = all.into_iter().filter(|(_, cells)| 2 * cells.len() >= most);
+            let (case, cells) = enough.max_by_key(|(case, _)| size(case))?;
             (!cells.is_empty()).then_some(Asked {
                 scenario,
                 case,

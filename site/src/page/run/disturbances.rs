@@ -72,13 +72,8 @@ struct Counts {
 }
 
 fn finding(counts: Counts) -> String {
-    let Counts {
-        measured,
-        unwatched,
-        unseen,
-        disturbed,
-    } = counts;
-    if measured == unwatched && measured == unseen && disturbed == 0 {
+    let Counts { measured, unseen, .. } = counts;
+    if measured == counts.unwatched && measured == unseen && counts.disturbed == 0 {
         return "The records have no readings of what else the machine did, so nothing can be \
                 said of it."
             .into();
@@ -86,16 +81,16 @@ fn finding(counts: Counts) -> String {
     let mut text = format!(
         "Of {}, counted once a launch, {} disturbed by something that is not the engine.",
         plural(measured, "measured case", "measured cases"),
-        match disturbed {
+        match counts.disturbed {
             0 if unseen > 0 => "none was seen to be".to_owned(),
             0 => "none was".to_owned(),
             n => plural(n, "was", "were"),
         }
     );
-    if unwatched > 0 {
+    if counts.unwatched > 0 {
         text.push_str(&format!(
             " What other processes did can't be said of {}: too few readings.",
-            fmt::count(unwatched)
+            fmt::count(counts.unwatched)
         ));
     }
     match measured.saturating_sub(unseen) {
@@ -110,7 +105,7 @@ fn finding(counts: Counts) -> String {
             fmt::count(seen)
         )),
     }
-    if disturbed > 0 {
+    if counts.disturbed > 0 {
         text.push_str(
             " Each is flagged on the scenarios’ and comparison pages, and so is every pair it is \
              part of; both count in the numbers all the same.",
