@@ -18,12 +18,8 @@ pub(super) fn decision(
     asked: &Asked,
     of: impl Fn(&str) -> bool,
 ) -> Option<Decision> {
-    let cells: Vec<_> = asked
-        .cells
-        .iter()
-        .copied()
-        .filter(|c| of(&c.target))
-        .collect();
+    let cells = asked.cells.iter().copied().filter(|c| of(&c.target));
+    let cells: Vec<_> = cells.collect();
     let inflation = shown.analysis.noise(asked.metric).map(|n| n.inflation);
     let matters = shown.analysis.matters;
     decide(&cells, asked.metric, inflation, matters, |target| {
@@ -51,27 +47,22 @@ pub(super) fn why(asked: &Asked, decision: &Decision) -> String {
         Better::Higher => "highest",
         _ => "lowest",
     };
-    let others: Vec<String> = decision.tied[1..].to_vec();
+    let value = value_of(asked, &decision.choice);
+    let others = join(&decision.tied[1..]);
     match decision.broken_by {
-        _ if decision.measured == 1 => format!(
-            "The only target with a number: {}. That is no comparison.",
-            value_of(asked, &decision.choice)
-        ),
+        _ if decision.measured == 1 => {
+            format!("The only target with a number: {value}. That is no comparison.")
+        }
         BrokenBy::NoTie => format!(
-            "The {most} {name} of {} targets, and detectably so: {}.",
-            decision.measured,
-            value_of(asked, &decision.choice)
+            "The {most} {name} of {} targets, and detectably so: {value}.",
+            decision.measured
         ),
         BrokenBy::Cost => format!(
-            "By {name} it can’t be told from {} ({} has the {most} mean); of these it is the smallest to ship. {}.",
-            join(&others),
-            decision.leader,
-            value_of(asked, &decision.choice)
+            "By {name} it can’t be told from {others} ({} has the {most} mean); of these it is the smallest to ship. {value}.",
+            decision.leader
         ),
         BrokenBy::Mean => format!(
-            "By {name} it can’t be told from {}, and nothing else here tells them apart: it has the {most} mean, which is no finding. {}.",
-            join(&others),
-            value_of(asked, &decision.choice)
+            "By {name} it can’t be told from {others}, and nothing else here tells them apart: it has the {most} mean, which is no finding. {value}."
         ),
     }
 }

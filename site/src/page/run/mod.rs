@@ -134,11 +134,8 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
         files.truncate(FILES_MAX);
     }
     let (checks, checks_more) = parity::checks(shown);
-    let of_report = shown
-        .input
-        .runs
-        .first()
-        .map_or("", |run| run.header.id.as_str());
+    let of_report = shown.input.runs.first();
+    let of_report = of_report.map_or("", |run| run.header.id.as_str());
     RunPage {
         frame: shown.frame(
             &run_path(&header.id),
