@@ -383,20 +383,17 @@ fn chart(shown: &Shown, all: &[Opportunity]) -> Option<Figure> {
             seen.push(&target.engine);
             let estimate = Estimate::new(o.gain, o.gain_ci95);
             let (value, interval) = measured(o);
-            rows.push((
-                o.gain,
-                Bar {
-                    label: o.target.clone(),
-                    style: shown.style(&o.target),
-                    shown: true,
-                    outcome: Outcome::Measured(estimate, format!("measured: {value} {interval}")),
-                },
-            ));
+            let bar = Bar {
+                label: o.target.clone(),
+                style: shown.style(&o.target),
+                shown: true,
+                outcome: Outcome::Measured(estimate, format!("measured: {value} {interval}")),
+            };
+            rows.push((o.gain, bar));
         }
-        if rows.is_empty() {
-            continue;
+        if !rows.is_empty() {
+            groups.push(Group::sorted(title(kind).into(), None, rows));
         }
-        groups.push(Group::sorted(title(kind).into(), None, rows));
     }
     let top = all.iter().find(|o| o.gain_ci95.is_some()).or(all.first())?;
     if groups.is_empty() {

@@ -290,15 +290,13 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
                 Err(NotComparable::NoNumbers { target: who, .. }) if who == target.id => continue,
                 Err(why) => (-1.0, Outcome::Missing(short(&why).into())),
             };
-            rows.push((
-                order,
-                Row {
-                    label: other.id.clone(),
-                    style: shown.style(&other.id),
-                    shown: true,
-                    outcome,
-                },
-            ));
+            let row = Row {
+                label: other.id.clone(),
+                style: shown.style(&other.id),
+                shown: true,
+                outcome,
+            };
+            rows.push((order, row));
         }
         if rows.is_empty() {
             continue;
