@@ -1,7 +1,6 @@
 //! A table of which targets run which architectures of models, as the registry says of each engine.
 //! It gives no verdict: the results of a run stand in the run's own tables.
 
-use crate::view::Shown;
 use crate::words::by_key;
 use schema::registry::{ANY_ARCHITECTURE, Registry, Target};
 use serde::Serialize;
@@ -26,11 +25,7 @@ struct Row {
 }
 
 /// Make the table from the registry that the pages are made with.
-pub fn matrix(shown: &Shown) -> Architectures {
-    architectures(shown.input.registry)
-}
-
-fn architectures(registry: &Registry) -> Architectures {
+pub fn matrix(registry: &Registry) -> Architectures {
     let names = registry.architectures();
     let targets = registry.targets();
     let mut rows = Vec::new();

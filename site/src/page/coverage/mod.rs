@@ -139,7 +139,7 @@ pub fn page(shown: &Shown) -> CoveragePage {
             .map(|record| (record.clone(), verified_scope(record)))
             .collect(),
         untraced: kernels::untraced(shown),
-        architectures: architectures::matrix(shown),
+        architectures: architectures::matrix(shown.input.registry),
         unplanned_targets: unplanned_targets(shown),
         unplanned_scenarios: unplanned_scenarios(shown),
         measured,

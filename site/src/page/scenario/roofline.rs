@@ -12,7 +12,7 @@ use crate::view::{Shown, case_label};
 use schema::plan::PlannedScenario;
 use schema::registry::{DeviceKind, Target};
 use schema::scenario::LoadShape;
-use stats::analysis::{Cell, Metric, MetricId};
+use stats::analysis::MetricId;
 use stats::utilization::{Limits, Work};
 use std::collections::BTreeMap;
 
@@ -110,12 +110,20 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
                     (intensity, bandwidth * intensity)
                 }
             };
-            let share = of.value / 100.0 * full / (bandwidth * intensity).min(flops);
+            let rate = |percent: f64| percent / 100.0 * full;
+            let share = rate(of.value) / (bandwidth * intensity).min(flops);
             let name = format!("{}, {phase}", target.id);
             if share.is_finite() && nearest.as_ref().is_none_or(|(known, _)| share > *known) {
                 nearest = Some((share, name.clone()));
             }
-            points.push(point(shown, cell, of, name, intensity, full));
+            let ci95 = of.ci95.map(|(low, high)| (rate(low), rate(high)));
+            points.push(Point {
+                name,
+                style: shown.style(&cell.target),
+                intensity,
+                rate: Estimate::new(rate(of.value), ci95),
+                rests_on: rests_on(cell, of),
+            });
         }
     }
     let (share, name) = nearest?;
@@ -140,27 +148,6 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
         }
         .draw(),
     )
-}
-
-fn point(
-    shown: &Shown,
-    cell: &Cell,
-    of: &Metric,
-    name: String,
-    intensity: f64,
-    full: f64,
-) -> Point {
-    let rate = |percent: f64| percent / 100.0 * full;
-    Point {
-        name,
-        style: shown.style(&cell.target),
-        intensity,
-        rate: Estimate::new(
-            rate(of.value),
-            of.ci95.map(|(low, high)| (rate(low), rate(high))),
-        ),
-        rests_on: rests_on(cell, of),
-    }
 }
 
 /// Operations of one output token after `positions` tokens: two per weight, and attention's two
