@@ -21,15 +21,11 @@ pub fn sentence(shown: &Shown, answers: &[Answer]) -> String {
         let of = |a: &&&Answer| a.leaders.iter().any(|leader| leader == target);
         decided.iter().filter(of).copied().collect::<Vec<_>>()
     };
-    // The first in plan order of the targets with the most leads.
-    let mut champion: Option<(&str, Vec<&Answer>)> = None;
-    for target in shown.targets() {
-        let led = firsts(&target.id);
-        if led.len() > champion.as_ref().map_or(0, |(_, led)| led.len()) {
-            champion = Some((&target.id, led));
-        }
-    }
-    let Some((champion, led)) = champion else {
+    // `max_by_key` returns the last of equals, and the first in plan order is wanted.
+    let targets = shown.targets().iter().rev();
+    let leads = targets.map(|target| (target.id.as_str(), firsts(&target.id)));
+    let champion = leads.max_by_key(|(_, led)| led.len());
+    let Some((champion, led)) = champion.filter(|(_, led)| !led.is_empty()) else {
         return "No target leads a scenario.".into();
     };
     let alone = led.iter().filter(|a| a.leaders.len() == 1).count();

@@ -13,6 +13,7 @@ use crate::fmt;
 use crate::view::Shown;
 use crate::view::frame::Frame;
 use crate::view::paths::{self, suite_path};
+use crate::words::by_key;
 use schema::micro::{PlannedSuite, Suite, Variant};
 use serde::Serialize;
 use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
@@ -134,22 +135,13 @@ impl SuiteView<'_> {
             "" => format!(".{}", v.id),
             engine => engine.to_owned(),
         };
-        let mut groups: Vec<String> = Vec::new();
-        let mut within = 0;
-        for other in &self.planned.variants {
-            if !groups.contains(&group(other)) {
-                groups.push(group(other));
-            }
-            if other.id == variant.id {
-                break;
-            }
-            within += usize::from(group(other) == group(variant));
-        }
-        let engine = groups.iter().position(|g| *g == group(variant));
-        Style {
-            engine: engine.unwrap_or_default(),
-            target: within,
-        }
+        let variants = self.planned.variants.iter();
+        let groups = by_key(variants.map(|v| (group(v), v.id.as_str())));
+        let style = groups.iter().enumerate().find_map(|(engine, (_, ids))| {
+            let target = ids.iter().position(|id| *id == variant.id)?;
+            Some(Style { engine, target })
+        });
+        style.unwrap_or_default()
     }
 
     /// Name the largest detectable advantage over the baseline among variants of the baseline's
