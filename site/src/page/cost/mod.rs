@@ -113,11 +113,8 @@ pub fn page(shown: &Shown) -> CostPage {
         api: api.map(|api| (api.usd_per_m_input, api.usd_per_m_output)),
         work: work(plan, shown.analysis, slo.as_ref()),
     };
-    let targets: Vec<&Target> = shown
-        .targets()
-        .iter()
-        .filter(|target| on_gpu(target) == (machine.kind == Kind::Gpu))
-        .collect();
+    let is_priced = |target: &&Target| on_gpu(target) == (machine.kind == Kind::Gpu);
+    let targets: Vec<&Target> = shown.targets().iter().filter(is_priced).collect();
     let within = slo.is_some();
     let mut groups = vec![group(shown, &basis, &targets, false)];
     if within {

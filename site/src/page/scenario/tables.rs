@@ -28,7 +28,7 @@ pub struct MetricRows {
     rows: Vec<MetricRow>,
 }
 
-/// A row: one target's numbers on one metric, each a dash where there is none.
+/// A row: one target's numbers on one metric; where there is none, a dash is printed.
 #[derive(Serialize)]
 struct MetricRow {
     swatch: String,
@@ -48,11 +48,11 @@ struct MetricRow {
     /// for none, and in its other rows.
     disturbed: String,
     /// Autocorrelation at lag 1 within a launch.
-    lag1: String,
+    lag1: Option<String>,
     /// The effective sample size.
-    effective: String,
+    effective: Option<String>,
     /// Ratio of early to late samples of a launch.
-    drift: String,
+    drift: Option<String>,
     /// Whether that ratio is flagged as a drift.
     drifts: bool,
     /// Whether the interval reaches below 0 although no value can.
@@ -142,7 +142,7 @@ fn metric_row(
     };
     let course = metric.course.as_ref();
     let drift = course.and_then(|course| course.drift.as_ref());
-    let number = |text: Option<String>| text.unwrap_or_else(|| fmt::NONE.into());
+    let effective = course.and_then(|course| course.effective);
     let by_invocation: Vec<String> = metric
         .by_invocation
         .iter()
@@ -158,13 +158,9 @@ fn metric_row(
         shape,
         cv: metric.cv_invocations.map_or(fmt::NONE.into(), fmt::percent),
         unsteady: metric.reproducible() == Some(false),
-        lag1: number(course.and_then(|c| c.lag1).map(fmt::delta)),
-        effective: number(
-            course
-                .and_then(|c| c.effective)
-                .map(|n| fmt::count(n.round() as u64)),
-        ),
-        drift: number(drift.map(|d| fmt::ratio(d.ratio, None).0)),
+        lag1: course.and_then(|c| c.lag1).map(fmt::delta),
+        effective: effective.map(|n| fmt::count(n.round() as u64)),
+        drift: drift.map(|d| fmt::ratio(d.ratio, None).0),
         drifts: drift.is_some_and(is_flagged),
         below_zero: unit.is_never_negative() && metric.ci95.is_some_and(|(low, _)| low < 0.0),
         by_invocation: by_invocation.join(", "),
