@@ -130,7 +130,9 @@ impl Strip {
         }
         if !edge.is_empty() {
             let edge = edge.join(", ");
-            reading.push_str(&format!(" Samples beyond that are drawn at the edge: {edge}."));
+            reading.push_str(&format!(
+                " Samples beyond that are drawn at the edge: {edge}."
+            ));
         }
         Figure::new(svg, self.id, self.finding, reading, table, not_drawn)
     }

@@ -44,7 +44,10 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
         let chosen = primary(shown, scenario);
         let mut rows: Vec<(f64, Row)> = Vec::new();
         let is_asked = |target: &Target| engine.is_none_or(|engine| engine == target.engine);
-        let others = shown.targets().iter().filter(|target| target.id != baseline);
+        let others = shown
+            .targets()
+            .iter()
+            .filter(|target| target.id != baseline);
         for target in others.filter(|target| is_asked(target)) {
             let cell = shown.cell(&at.cell(&target.id));
             let (order, outcome) = times_better(shown.analysis, cell, id);

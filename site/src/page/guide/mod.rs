@@ -224,6 +224,18 @@ impl GuidePage {
         }
     }
 
+    /// The place of all recommendations; empty if there are several, or none.
+    pub fn one_place(&self) -> &str {
+        let all = self.workloads.iter().flat_map(|w| &w.recommendations);
+        let mut places = all.map(|r| r.place.as_str());
+        let first = places.next().unwrap_or_default();
+        if places.all(|place| place == first) {
+            first
+        } else {
+            ""
+        }
+    }
+
     /// What the estimates beside some choices are; empty where there are none.
     pub fn longer_note(&self) -> &str {
         let all = self.workloads.iter().flat_map(|w| &w.recommendations);

@@ -41,6 +41,8 @@ pub struct Index {
     workloads: Vec<WorkloadView>,
     /// What the estimates in the table of choices are; empty where there are none.
     longer_note: String,
+    /// The place of all choices; empty if they were made in several.
+    place: String,
     /// Heading of the column of what tokens cost.
     cost_heading: String,
     /// Whether no publishable run has a number of a GPU.
@@ -166,6 +168,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         of_this_run,
         workloads: guide.workloads().to_vec(),
         longer_note: guide.longer_note().to_owned(),
+        place: guide.one_place().to_owned(),
         cost_heading: guide.cost_heading(),
         lacks_gpu: lacks_gpu(all),
         sizes: sizes(shown),

@@ -72,7 +72,9 @@ struct Counts {
 }
 
 fn finding(counts: Counts) -> String {
-    let Counts { measured, unseen, .. } = counts;
+    let Counts {
+        measured, unseen, ..
+    } = counts;
     if measured == counts.unwatched && measured == unseen && counts.disturbed == 0 {
         return "The records have no readings of what else the machine did, so nothing can be \
                 said of it."
