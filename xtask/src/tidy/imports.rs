@@ -15,14 +15,8 @@ pub struct Modules {
     uses: BTreeMap<Vec<String>, BTreeSet<Vec<String>>>,
 }
 
-/// Sibling modules that use each other in a circle.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cycle {
-    /// The module that contains them; empty for the crate itself.
-    pub inside: Vec<String>,
-    /// The modules in order: each uses the next, and the last uses the first.
-    pub modules: Vec<String>,
-}
+/// Sibling modules, each with the others that it uses.
+type Level = BTreeMap<String, BTreeSet<String>>;
 
 impl Modules {
     /// Read a crate's files, given as names (from `src/`) and texts. Tests are left out.
@@ -49,8 +43,8 @@ impl Modules {
     }
 
     /// Return the sibling modules of each level, and what each uses of the others.
-    fn levels(&self) -> BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> {
-        let mut levels: BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    fn levels(&self) -> BTreeMap<Vec<String>, Level> {
+        let mut levels: BTreeMap<Vec<String>, Level> = BTreeMap::new();
         for (module, others) in &self.uses {
             if let Some((name, inside)) = module.split_last() {
                 let level = levels.entry(inside.to_vec()).or_default();
@@ -67,12 +61,14 @@ impl Modules {
         levels
     }
 
-    /// Return one cycle of each level that has any.
-    pub fn cycles(&self) -> Vec<Cycle> {
+    /// Return one cycle of each level that has any, such as `run::a → run::b → run::a`.
+    pub fn cycles(&self) -> Vec<String> {
         let levels = self.levels().into_iter();
-        let found = levels.filter_map(|(inside, uses)| {
-            let modules = cycle(&uses)?;
-            Some(Cycle { inside, modules })
+        let found = levels.filter_map(|(inside, level)| {
+            let cycle = layers(level).err()?;
+            let path = |name: String| [&inside[..], &[name]].concat().join("::");
+            let paths: Vec<String> = cycle.into_iter().map(path).collect();
+            Some(paths.join(" → "))
         });
         found.collect()
     }
@@ -80,37 +76,7 @@ impl Modules {
     /// Return the crate's own modules in layers, each using only modules of earlier layers; `None`
     /// where there is a cycle.
     pub fn layers(&self) -> Option<Vec<Vec<String>>> {
-        let mut left = self.levels().remove(&Vec::new()).unwrap_or_default();
-        let mut layers = Vec::new();
-        while !left.is_empty() {
-            let is_free =
-                |uses: &BTreeSet<String>| !uses.iter().any(|name| left.contains_key(name));
-            let free = left.iter().filter(|(_, uses)| is_free(uses));
-            let layer: Vec<String> = free.map(|(name, _)| name.clone()).collect();
-            if layer.is_empty() {
-                return None;
-            }
-            left.retain(|name, _| !layer.contains(name));
-            layers.push(layer);
-        }
-        Some(layers)
-    }
-}
-
-impl std::fmt::Display for Cycle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let whole = |name: &String| {
-            let path: Vec<&str> = self
-                .inside
-                .iter()
-                .chain([name])
-                .map(String::as_str)
-                .collect();
-            path.join("::")
-        };
-        let mut names: Vec<String> = self.modules.iter().map(whole).collect();
-        names.extend(names.first().cloned());
-        names.join(" → ").fmt(f)
+        layers(self.levels().remove(&Vec::new()).unwrap_or_default()).ok()
     }
 }
 
@@ -193,39 +159,29 @@ fn tree(tokens: &[&str], start: usize, prefix: &[String], found: &mut Vec<Vec<St
     at.max(start + 1)
 }
 
-/// Return names that use each other in a circle; `None` where none do.
-fn cycle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
-    let mut done: BTreeSet<&str> = BTreeSet::new();
-    for start in uses.keys() {
-        let mut path: Vec<&str> = Vec::new();
-        if let Some(found) = visit(start, uses, &mut path, &mut done) {
-            return Some(found);
+/// Sort modules into layers, each using only modules of earlier layers. The error is a cycle: each
+/// of its modules uses the next one, and the first one stands at its end once more.
+fn layers(mut left: Level) -> Result<Vec<Vec<String>>, Vec<String>> {
+    let mut layers = Vec::new();
+    while !left.is_empty() {
+        let used = |name: &String| left[name].iter().find(|other| left.contains_key(*other));
+        let free = left.keys().filter(|name| used(name).is_none());
+        let layer: Vec<String> = free.cloned().collect();
+        if layer.is_empty() {
+            // Each of these uses another one of them: follow them until one comes again.
+            let mut path = Vec::new();
+            let mut next = left.keys().next();
+            while let Some(name) = next.filter(|name| !path.contains(name)) {
+                path.push(name);
+                next = used(name);
+            }
+            let cycle = path.into_iter().skip_while(|name| Some(*name) != next);
+            return Err(cycle.chain(next).cloned().collect());
         }
+        left.retain(|name, _| !layer.contains(name));
+        layers.push(layer);
     }
-    None
-}
-
-fn visit<'a>(
-    name: &'a str,
-    uses: &'a BTreeMap<String, BTreeSet<String>>,
-    path: &mut Vec<&'a str>,
-    done: &mut BTreeSet<&'a str>,
-) -> Option<Vec<String>> {
-    if let Some(first) = path.iter().position(|other| *other == name) {
-        return Some(path[first..].iter().map(|&name| name.to_owned()).collect());
-    }
-    if done.contains(name) {
-        return None;
-    }
-    path.push(name);
-    for other in uses.get(name).into_iter().flatten() {
-        if let Some(found) = visit(other, uses, path, done) {
-            return Some(found);
-        }
-    }
-    path.pop();
-    done.insert(name);
-    None
+    Ok(layers)
 }
 
 #[cfg(test)]
@@ -237,8 +193,7 @@ mod tests {
     }
 
     fn cycles(files: &[(&str, &str)]) -> Vec<String> {
-        let found = read(files).cycles();
-        found.iter().map(ToString::to_string).collect()
+        read(files).cycles()
     }
 
     #[test]
