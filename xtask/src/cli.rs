@@ -249,18 +249,7 @@ impl Cli {
                 json,
             } => provision::build::command(&repo, &engines, cuda, json),
             Verb::Dist(options) => dist::command(&repo, &options),
-            Verb::Doctor { json, quick } => {
-                let report = doctor::doctor(&repo, !quick);
-                let text = match json {
-                    true => report.to_json()?,
-                    false => report.to_text(),
-                };
-                println!("{text}");
-                Ok(match report.is_usable() {
-                    true => ExitCode::SUCCESS,
-                    false => ExitCode::FAILURE,
-                })
-            }
+            Verb::Doctor { json, quick } => doctor::command(&repo, json, quick),
             Verb::List(options) => list::command(&repo, &options).map(done),
             Verb::Export { run, format, out } => {
                 let place = Results::new(&repo, out.as_deref()).find(&run)?;

@@ -14,6 +14,7 @@ pub use instructions::{Outcome, Tried};
 pub use provision::Provision;
 
 use crate::fetch::free_bytes;
+use anyhow::Result;
 use base::repo::Repo;
 use ceilings::Ceilings;
 use harness::devices;
@@ -23,6 +24,7 @@ use schema::registry::Registry;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Everything the doctor found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,9 +65,25 @@ pub struct Disk {
     pub free_bytes: Option<u64>,
 }
 
-/// Look at this machine, and report. With `measure` the ceilings are measured too, which loads all
-/// cores for some seconds.
-pub fn doctor(repo: &Repo, measure: bool) -> Report {
+/// Print a report of this machine. Unless it is to be quick, the ceilings are measured too. The
+/// exit status is 1 where the two commands of the README can't work here.
+pub fn command(repo: &Repo, json: bool, quick: bool) -> Result<ExitCode> {
+    let report = look(repo, !quick);
+    let text = match json {
+        true => serde_json::to_string_pretty(&report)?,
+        false => render::text(&report),
+    };
+    println!("{text}");
+    let is_needed = |finding: &Finding| finding.severity == Severity::Needed;
+    Ok(match report.findings.iter().any(is_needed) {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// Look at this machine. With `measure` the ceilings are measured too, which loads all cores for
+/// some seconds.
+fn look(repo: &Repo, measure: bool) -> Report {
     let cpu = Cpu::read();
     let instructions = instructions::try_all(Processor::here());
     let memory = Memory::read();
@@ -111,23 +129,6 @@ fn disk(what: &str, path: &Path) -> Disk {
     }
 }
 
-impl Report {
-    /// The report as text for people: what was found, then what to do about it.
-    pub fn to_text(&self) -> String {
-        render::text(self)
-    }
-
-    /// The report as JSON for programs.
-    pub fn to_json(&self) -> anyhow::Result<String> {
-        Ok(serde_json::to_string_pretty(self)?)
-    }
-
-    /// Whether the two commands of the README can work here.
-    pub fn is_usable(&self) -> bool {
-        self.findings.iter().all(|f| f.severity != Severity::Needed)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,11 +136,11 @@ mod tests {
     #[test]
     fn a_report_of_this_machine_renders_both_ways() {
         let dir = tempfile::tempdir().unwrap();
-        let report = doctor(&Repo::under(dir.path()), false);
+        let report = look(&Repo::under(dir.path()), false);
         assert!(report.ceilings.is_none());
         assert!(report.disks.iter().all(|disk| disk.free_bytes.is_some()));
-        let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+        let json = serde_json::to_value(&report).unwrap();
         assert!(json["cpu"]["threads_usable"].as_u64().unwrap() > 0);
-        assert!(report.to_text().contains("usable threads"));
+        assert!(render::text(&report).contains("usable threads"));
     }
 }
