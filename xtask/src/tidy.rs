@@ -283,10 +283,8 @@ mod tests {
     fn a_file_without_header_or_too_long_is_seen() {
         assert_eq!(check_rust("a.rs", "//! For a.\n").len(), 0);
         assert!(check_rust("a.rs", "fn main() {}\n")[0].contains("a.rs:1"));
-        assert!(
-            check_rust("a.rs", &format!("//! For a.\n{}", "\n".repeat(LINES_MAX)))[0]
-                .contains("second subject")
-        );
+        let long = format!("//! For a.\n{}", "\n".repeat(LINES_MAX));
+        assert!(check_rust("a.rs", &long)[0].contains("second subject"));
     }
 
     #[test]
@@ -314,32 +312,17 @@ mod tests {
 
     #[test]
     fn an_engine_named_in_the_harness_is_seen() {
-        let engines = ["candle".to_owned()];
-        assert_eq!(
-            check_knows_no_engine("x.rs", "if id == \"candle\" {}\n", &engines).len(),
-            1
-        );
-        assert_eq!(
-            check_knows_no_engine("x.rs", "// \"candle\" is fine here\n", &engines).len(),
-            0
-        );
-        assert_eq!(
-            check_knows_no_engine("x.rs", "#[cfg(test)]\n\"candle\"\n", &engines).len(),
-            0
-        );
+        let named = |text: &str| check_knows_no_engine("x.rs", text, &["candle".to_owned()]).len();
+        assert_eq!(named("if id == \"candle\" {}\n"), 1);
+        assert_eq!(named("// \"candle\" is fine here\n"), 0);
+        assert_eq!(named("#[cfg(test)]\n\"candle\"\n"), 0);
     }
 
     #[test]
     fn a_dead_link_is_seen() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        assert!(
-            check_links(
-                root,
-                "a.md",
-                "[x](Cargo.toml) [y](https://example.org) [z](#here)"
-            )
-            .is_empty()
-        );
-        assert_eq!(check_links(root, "a.md", "[x](nowhere.toml#a)").len(), 1);
+        let dead = |text: &str| check_links(root, "a.md", text).len();
+        let alive = "[x](Cargo.toml) [y](https://example.org) [z](#here)";
+        assert_eq!((dead(alive), dead("[x](nowhere.toml#a)")), (0, 1));
     }
 }

@@ -202,83 +202,33 @@ jobs:
     #[test]
     fn a_careful_workflow_is_fine_and_each_planted_mistake_is_found() {
         assert_eq!(check("a.yml", FINE), Vec::<String>::new());
-        let commit = "de0fac2e4500dabe0009e67214ff5f5447ce83dd";
+        let commit = "@de0fac2e4500dabe0009e67214ff5f5447ce83dd";
+        let pin = "@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2";
+        let on = "workflow_dispatch";
+        let ours = "    if: github.event.repository.fork == false\n";
+        let rights = "    permissions:\n      contents: read\n";
+        let keep = "persist-credentials: false";
+        let unclean = "persist-credentials: false\n          clean: false";
         let mistakes = [
-            (
-                format!("@{commit} # v6.0.2"),
-                "@v6".into(),
-                "pin it by commit",
-            ),
-            (
-                format!("@{commit} # v6.0.2"),
-                format!("@{commit}"),
-                "say the version",
-            ),
-            (
-                "\"$TITLE\"".into(),
-                "${{ github.head_ref }}".into(),
-                "into a script",
-            ),
-            (
-                "permissions: {}\n".into(),
-                String::new(),
-                "without `permissions: {}`",
-            ),
-            (
-                "permissions: {}\n".into(),
-                "permissions: write-all\n".into(),
-                "without `permissions",
-            ),
-            ("concurrency: x\n".into(), String::new(), "no `concurrency`"),
-            (
-                "    timeout-minutes: 5\n".into(),
-                String::new(),
-                "timeout-minutes",
-            ),
-            (
-                "    permissions:\n      contents: read\n".into(),
-                String::new(),
-                "which permissions",
-            ),
-            (
-                "workflow_dispatch".into(),
-                "[push, pull_request]".into(),
-                "is self-hosted",
-            ),
-            (
-                "workflow_dispatch".into(),
-                "\n  pull_request_target:\n".into(),
-                "a stranger's code",
-            ),
-            (
-                "    if: github.event.repository.fork == false\n".into(),
-                String::new(),
-                "is self-hosted",
-            ),
-            (
-                "persist-credentials: false".into(),
-                "fetch-depth: 0".into(),
-                "checks out without",
-            ),
-            (
-                "persist-credentials: false".into(),
-                "persist-credentials: false\n          clean: false".into(),
-                "what earlier runs left",
-            ),
-            (
-                "        if: ${{ !cancelled() }}\n".into(),
-                String::new(),
-                "loses its records",
-            ),
-            (
-                "!cancelled()".into(),
-                "success()".into(),
-                "loses its records",
-            ),
-            ("jobs:".into(), "jobs: [".into(), "no workflow"),
+            (pin, "@v6", "pin it by commit"),
+            (pin, commit, "say the version"),
+            ("\"$TITLE\"", "${{ github.head_ref }}", "into a script"),
+            ("permissions: {}\n", "", "without `permissions: {}`"),
+            (": {}\n", ": write-all\n", "without `permissions"),
+            ("concurrency: x\n", "", "no `concurrency`"),
+            ("    timeout-minutes: 5\n", "", "timeout-minutes"),
+            (rights, "", "which permissions"),
+            (on, "[push, pull_request]", "is self-hosted"),
+            (on, "\n  pull_request_target:\n", "a stranger's code"),
+            (ours, "", "is self-hosted"),
+            (keep, "fetch-depth: 0", "checks out without"),
+            (keep, unclean, "what earlier runs left"),
+            ("        if: ${{ !cancelled() }}\n", "", "loses its records"),
+            ("!cancelled()", "success()", "loses its records"),
+            ("jobs:", "jobs: [", "no workflow"),
         ];
         for (from, to, expected) in mistakes {
-            let text = FINE.replacen(&from, &to, 1);
+            let text = FINE.replacen(from, to, 1);
             assert_ne!(text, FINE, "{from}");
             let found = check("a.yml", &text).join("\n");
             assert!(found.contains(expected), "{expected}: {found:?}");
