@@ -40,27 +40,19 @@ pub fn lint(repo: &Repo) -> Result<bool> {
             return Ok(false);
         }
     };
-    let workflows = files(&repo.root, &[".github/workflows"], "yml")?;
-    let fleet = files(&repo.root, &["examples/fleet"], "yml")?;
-    let workflows: Vec<PathBuf> = workflows.into_iter().chain(fleet).collect();
+    let dirs = [".github/workflows", "examples/fleet"];
+    let workflows = files(&repo.root, &dirs, "yml")?;
+    let dependabot = repo.root.join(".github/dependabot.yml");
     passes(tools.actionlint().args(&workflows))?;
-    passes(
-        tools
-            .zizmor()
-            .args(&workflows)
-            .arg(repo.root.join(".github/dependabot.yml")),
-    )?;
-    let scripts = files(
-        &repo.root,
-        &[
-            ".github",
-            ".github/versions",
-            "examples/fleet",
-            "examples/rented-gpu",
-            "crates/provision/src/dist",
-        ],
-        "sh",
-    )?;
+    passes(tools.zizmor().args(&workflows).arg(dependabot))?;
+    let dirs = [
+        ".github",
+        ".github/versions",
+        "examples/fleet",
+        "examples/rented-gpu",
+        "crates/provision/src/dist",
+    ];
+    let scripts = files(&repo.root, &dirs, "sh")?;
     let others = [".ci/run", "examples/fleet/slurm.sbatch"];
     let others = others.map(|name| repo.root.join(name));
     passes(tools.shellcheck().args(&scripts).args(&others))?;

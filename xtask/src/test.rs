@@ -220,32 +220,30 @@ fn python_tests(repo: &Repo) -> Result<()> {
         eprintln!("   {limit}");
     }
     let mut dirs = vec![repo.root.join(".github/versions")];
-    for entry in std::fs::read_dir(repo.root.join("engines"))? {
-        dirs.push(entry?.path());
-    }
-    for dir in dirs {
-        let is_test = |name: &str| name.starts_with("test_") && name.ends_with(".py");
-        let has_tests = dir.is_dir()
-            && std::fs::read_dir(&dir)?
-                .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-                .any(|name| is_test(&name));
-        if has_tests {
-            let engines = registry.engines.iter().flat_map(Engine::builds);
-            let micro_programs = micro.programs.iter().map(|program| &program.build);
-            let python = python_of(repo, engines.chain(micro_programs), &dir);
-            if cmd!(shell, "{python} --version").output().is_err() {
-                eprintln!("   skipped: no python3 on this machine");
-                return Ok(());
-            }
-            let _dir = shell.push_dir(&dir);
-            cmd!(
-                shell,
-                "{python} -m unittest discover --start-directory {dir}"
-            )
-            .envs(limits.iter().map(|limit| (&limit.variable, &limit.value)))
-            .quiet()
-            .run()?;
+    dirs.extend(shell.read_dir(repo.root.join("engines"))?);
+    for dir in dirs.into_iter().filter(|dir| dir.is_dir()) {
+        let is_test = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("test_") && name.ends_with(".py")
+        };
+        if !shell.read_dir(&dir)?.iter().any(is_test) {
+            continue;
         }
+        let engines = registry.engines.iter().flat_map(Engine::builds);
+        let micro_programs = micro.programs.iter().map(|program| &program.build);
+        let python = python_of(repo, engines.chain(micro_programs), &dir);
+        if cmd!(shell, "{python} --version").output().is_err() {
+            eprintln!("   skipped: no python3 on this machine");
+            return Ok(());
+        }
+        let _dir = shell.push_dir(&dir);
+        cmd!(
+            shell,
+            "{python} -m unittest discover --start-directory {dir}"
+        )
+        .envs(limits.iter().map(|limit| (&limit.variable, &limit.value)))
+        .quiet()
+        .run()?;
     }
     Ok(())
 }
@@ -310,17 +308,12 @@ fn collect(top: &Path, dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Re
 /// runs at idle priority, so that it disturbs no measurement.
 fn browser(repo: &Repo, pages: &Path) -> Result<()> {
     let dir = repo.root.join("site/tests/browser");
-    let found = ["chromium", "node", "npm"].map(|tool| (tool, is_on_path(tool)));
-    let missing: Vec<&str> = found
-        .iter()
-        .filter(|(_, path)| !path)
-        .map(|(tool, _)| *tool)
-        .collect();
+    let mut missing = vec!["chromium", "node", "npm"];
+    missing.retain(|tool| !is_on_path(tool));
     if !missing.is_empty() {
-        if std::env::var_os("CI").is_some() {
-            bail!("CI has no {}", missing.join(", "));
-        }
-        eprintln!("   skipped: no {} on this machine", missing.join(", "));
+        let missing = missing.join(", ");
+        ensure!(std::env::var_os("CI").is_none(), "CI has no {missing}");
+        eprintln!("   skipped: no {missing} on this machine");
         return Ok(());
     }
     let shell = Shell::new()?;
