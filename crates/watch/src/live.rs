@@ -1,7 +1,7 @@
 //! The samples of the running part: the last ones, their median, and the rate of work. Pure, and
 //! bounded: a launch that runs for hours takes no more memory or time to draw than a short one.
 
-use super::event::{METERS_MAX, Meters, Reading, Sample};
+use super::event::{METERS_MAX, Reading, Sample};
 use stats::ci::{MedianInterval, median_interval_of_sorted};
 use std::collections::VecDeque;
 
@@ -11,10 +11,8 @@ pub const SAMPLES_MAX: usize = 4096;
 const RATE_NS: u64 = 5_000_000_000;
 
 /// The samples of a part, as they come in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Live {
-    /// The meaning of the samples' values.
-    pub meters: &'static Meters,
     /// Number of timed samples seen.
     pub timed: u64,
     /// Number of untimed samples seen.
@@ -24,17 +22,6 @@ pub struct Live {
 }
 
 impl Live {
-    /// Create a part's state without any samples.
-    pub fn new(meters: &'static Meters) -> Self {
-        Self {
-            meters,
-            timed: 0,
-            untimed: 0,
-            last: VecDeque::new(),
-            work: VecDeque::new(),
-        }
-    }
-
     /// Add a sample.
     pub fn push(&mut self, sample: Sample) {
         self.work.push_back((sample.t_ns, sample.work));
@@ -137,7 +124,6 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::REQUEST_METERS;
 
     fn sample(t_s: f64, value: f64, timed: bool) -> Sample {
         Sample {
@@ -150,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_median_is_of_timed_samples_and_the_rate_of_all_work() {
-        let mut live = Live::new(&REQUEST_METERS);
+        let mut live = Live::default();
         assert_eq!((live.median(0), live.work_per_s()), (None, None));
         live.push(sample(1.0, 99.0, false));
         assert_eq!(live.work_per_s(), None, "one says nothing of a rate");
@@ -169,7 +155,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut live = Live::new(&REQUEST_METERS);
+        let mut live = Live::default();
         for i in 0..10_000 {
             live.push(sample(f64::from(i) / 1e3, f64::from(i), true));
         }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 const LOG_LINES_MAX: usize = 1000;
 
 /// Everything on the screen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct State {
     /// The command, such as `cargo xtask bench`.
     pub command: String,
@@ -149,27 +149,10 @@ impl State {
     pub fn new(command: impl Into<String>, now_ns: u64) -> Self {
         Self {
             command: command.into(),
-            title: String::new(),
-            stage: None,
             began_ns: now_ns,
             now_ns,
-            tree: Tree::default(),
-            running: None,
-            resting: Vec::new(),
-            later: Vec::new(),
-            machine: Machine::default(),
-            log: VecDeque::new(),
-            alerts: VecDeque::new(),
-            alerts_raised: 0,
-            wish: Wish::default(),
-            paused: false,
-            over: false,
-            left: false,
-            meter: 0,
-            plan_top: None,
-            log_back: 0,
             plan_rows: 1,
-            medians: BTreeMap::new(),
+            ..Self::default()
         }
     }
 
@@ -196,7 +179,7 @@ impl State {
                 self.tree.begin(self.stage, &begin.group, &begin.item);
                 self.rest(t_ns);
                 self.running = Some(Running {
-                    live: Live::new(begin.meters),
+                    live: Live::default(),
                     begin,
                     began_ns: t_ns,
                     took_ns: 0,
@@ -213,7 +196,7 @@ impl State {
                 if let Some(running) = &mut self.running {
                     running.part = Some(name);
                     running.samples = samples;
-                    running.live = Live::new(running.begin.meters);
+                    running.live = Live::default();
                 }
             }
             Event::Sample(sample) => {
