@@ -34,7 +34,6 @@ pub use control::Control;
 
 use anyhow::Result;
 use base::names;
-use base::repo::Repo;
 use base::say;
 use event::{Alert, Begin, Event, Mark, NO_METERS, Severity, Stage};
 use plain::Plain;
@@ -103,32 +102,9 @@ fn alert(severity: Severity, text: String) {
     // The text may quote a program's output, whose escape sequences must not reach a terminal.
     let text = base::text::without_escapes(&text);
     let alert = Alert { severity, text };
-    keep(&alert);
+    error_log::keep(&alert);
     log::alert(&alert);
     emit(Event::Alert(alert));
-}
-
-/// Append an alert to the user's log of errors, if there is one. A failure to append is printed
-/// once. It is no alert itself, because that would have to be appended too.
-fn keep(alert: &Alert) {
-    static FAILED: Mutex<bool> = Mutex::new(false);
-    let build_dir = || match Repo::find() {
-        Ok(repo) => repo.build_dir,
-        Err(_) => "target".into(),
-    };
-    let Some(path) = error_log::path(|name| std::env::var_os(name), build_dir) else {
-        return;
-    };
-    let result = error_log::append(&path, &verb(), alert);
-    let mut failed = FAILED.lock().unwrap_or_else(|lock| lock.into_inner());
-    if let (Err(error), false) = (result, *failed) {
-        *failed = true;
-        let path = path.display();
-        say::always(
-            cfg!(test),
-            format_args!("{path} can't be appended to: {error}\n"),
-        );
-    }
 }
 
 /// The command's verb, as the user gave it.
@@ -212,7 +188,7 @@ pub fn conclude(result: Result<ExitCode>) -> ExitCode {
 pub fn usage(said: &clap::Error) -> ExitCode {
     if said.use_stderr() {
         let text = said.render().to_string();
-        keep(&Alert {
+        error_log::keep(&Alert {
             severity: Severity::Error,
             text: text.trim_start_matches("error: ").to_owned(),
         });
