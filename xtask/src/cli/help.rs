@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 pub(super) use clap_complete::Shell;
 
-/// The verbs by purpose. A verb that is missing here is shown after the others.
+/// The verbs by purpose. A test checks that none is missing.
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Run",
@@ -55,48 +55,25 @@ const GROUPS: [(&str, &[&str]); 4] = [
 pub(super) fn template() -> String {
     let styles = Styles::styled();
     let header = styles.get_header();
-    let verbs = groups(&Verb::augment_subcommands(Command::new("xtask")));
+    let command = Verb::augment_subcommands(Command::new("xtask"));
+    let names = GROUPS.iter().flat_map(|(_, verbs)| *verbs);
+    let width = names.map(|name| name.len()).max().unwrap_or(0);
+    let row = |name: &&str| {
+        let verb = command.find_subcommand(name);
+        let about = verb.and_then(Command::get_about).map(ToString::to_string);
+        let about = about.unwrap_or_default();
+        let first = about.split(". ").next().unwrap_or_default();
+        [format!("{name:<width$}"), first.to_owned()]
+    };
     let mut text = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
-    for (name, verbs) in verbs {
-        text += &format!("\n{header}{name}:{header:#}\n{verbs}");
+    for (name, verbs) in GROUPS {
+        text += &format!("\n{header}{name}:{header:#}\n");
+        let rows = fitted(verbs.iter().map(row), WIDTH_MAX - 2);
+        text.extend(rows.lines().map(|line| format!("  {line}\n")));
     }
     text + &format!(
         "\n{header}Options:{header:#}\n{{options}}\n\n`cargo xtask VERB --help` shows a verb's options and an example.\n"
     )
-}
-
-/// Return every group's name and its verbs, a line each.
-fn groups(command: &Command) -> Vec<(&'static str, String)> {
-    let shown: Vec<&Command> = command
-        .get_subcommands()
-        .filter(|verb| !verb.is_hide_set())
-        .collect();
-    let names = shown.iter().map(|verb| verb.get_name().len());
-    let width = names.max().unwrap_or(0);
-    let line = |verb: &&Command| {
-        let about = verb.get_about().map(ToString::to_string);
-        let about = about.unwrap_or_default();
-        let first = about.split(". ").next().unwrap_or_default();
-        [format!("{:<width$}", verb.get_name()), first.to_owned()]
-    };
-    let mut groups = Vec::new();
-    for (name, verbs) in GROUPS {
-        let known = |name: &&str| shown.iter().find(|verb| verb.get_name() == *name);
-        let rows: Vec<[String; 2]> = verbs.iter().filter_map(known).map(line).collect();
-        groups.push((name, indented(rows)));
-    }
-    let grouped = |name: &str| GROUPS.iter().any(|(_, verbs)| verbs.contains(&name));
-    let others = shown.iter().filter(|verb| !grouped(verb.get_name()));
-    let others: Vec<[String; 2]> = others.map(line).collect();
-    if !others.is_empty() {
-        groups.push(("Others", indented(others)));
-    }
-    groups
-}
-
-fn indented(rows: Vec<[String; 2]>) -> String {
-    let text = fitted(rows, WIDTH_MAX - 2);
-    text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
 /// Name of the command that is completed.
