@@ -63,10 +63,7 @@ fn can_load(loader: &Path, file: &Path, env: &[(String, String)]) -> Result<(), 
         .output()
         .map_err(|error| format!("its loader {} can't be started: {error}", loader.display()))?;
     let said = [output.stdout, output.stderr].concat();
-    match lacks(&String::from_utf8_lossy(&said)) {
-        None => Ok(()),
-        Some(lacks) => Err(lacks),
-    }
+    lacks(&String::from_utf8_lossy(&said)).map_or(Ok(()), Err)
 }
 
 /// What the loader did not find, by its own output; `None` where it found everything.

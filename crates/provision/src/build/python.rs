@@ -52,12 +52,8 @@ impl Environment {
     /// Whether the environment exists, made from these requirements by the Python that is here now,
     /// or named by the user.
     pub fn stands(&self) -> bool {
-        if let Some(own) = self.of_the_user() {
-            return own.is_ok();
-        }
-        // The environments of the flake's shell come with their own Python.
-        if let Some(shell) = shell() {
-            return given(&shell, &self.requirements).is_ok();
+        if let Some(given) = self.given() {
+            return given.is_ok();
         }
         let Ok(text) = std::fs::read(&self.requirements) else {
             return false;
@@ -69,11 +65,7 @@ impl Environment {
 
     /// The reason why the environment can't be had here, as far as that is known without making it.
     pub fn missing(&self) -> Option<String> {
-        if let Some(own) = self.of_the_user() {
-            return own.err().map(|failure| failure.reason);
-        }
-        if let Some(shell) = shell() {
-            let given = given(&shell, &self.requirements);
+        if let Some(given) = self.given() {
             return given.err().map(|failure| failure.reason);
         }
         if self.stands() {
@@ -85,19 +77,20 @@ impl Environment {
     /// The environment's directory: the user's, or the flake's inside its shell, else one that is
     /// made here.
     fn provide(&self) -> Result<PathBuf, EngineFailure> {
-        match (self.of_the_user(), shell()) {
-            (Some(own), _) => own?,
-            (None, Some(shell)) => return given(&shell, &self.requirements),
-            (None, None) => environment_at(&self.dir, &self.requirements)?,
+        if let Some(given) = self.given() {
+            return given;
         }
+        environment_at(&self.dir, &self.requirements)?;
         Ok(self.dir.clone())
     }
 
-    /// Whether the environment that the user names has a Python; `None` where none is named, or
-    /// where this is not the environment in `VENV`.
-    fn of_the_user(&self) -> Option<Result<(), EngineFailure>> {
-        let dir = named_environment::dir().filter(|_| self.name == VENV)?;
-        Some(named_environment::check(&dir))
+    /// The directory of an environment that isn't made here: the user names it, instead of the one
+    /// in `VENV`, or the flake's shell brings it, with a Python of its own.
+    fn given(&self) -> Option<Result<PathBuf, EngineFailure>> {
+        if let Some(dir) = named_environment::dir().filter(|_| self.name == VENV) {
+            return Some(named_environment::check(&dir).map(|()| dir));
+        }
+        Some(given(&shell()?, &self.requirements))
     }
 }
 

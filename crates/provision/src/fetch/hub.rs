@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A hub, the token to use there, and the directory of its cache.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Hub {
     /// URL of the hub, `https://host`; `None` = hf-hub's default.
     pub endpoint: Option<String>,

@@ -90,11 +90,7 @@ mod tests {
     #[test]
     fn what_a_broken_off_download_left_is_not_needed() {
         let dir = tempfile::tempdir().unwrap();
-        let hub = Hub {
-            endpoint: None,
-            token: None,
-            cache_dir: None,
-        };
+        let hub = Hub::default();
         let repo = dir.path().join(".hub/models--o--r");
         std::fs::create_dir_all(repo.join("blobs")).unwrap();
         let part = std::fs::File::create(repo.join("blobs/ab.part")).unwrap();
@@ -113,11 +109,7 @@ mod tests {
     #[test]
     fn what_is_here_or_cached_is_not_needed() {
         let dir = tempfile::tempdir().unwrap();
-        let mut hub = Hub {
-            endpoint: None,
-            token: None,
-            cache_dir: None,
-        };
+        let mut hub = Hub::default();
         let need = |hub: &Hub| super::need(&gated(), "m", dir.path(), hub).unwrap();
         let all = need(&hub);
         assert_eq!(all.files, ["config.json", "model.safetensors"]);
