@@ -60,7 +60,7 @@ impl Job {
     }
 
     /// Whether the job makes a Python environment. Only one of these is made at a time.
-    fn is_environment(&self) -> bool {
+    pub(super) fn is_environment(&self) -> bool {
         matches!(self.how, Build::Python { .. })
     }
 

@@ -13,6 +13,7 @@ use harness::programs::{Made, Programs};
 use schema::adoption::Built;
 use schema::budget::about;
 use schema::registry::{Build, Registry, Target};
+use std::collections::BTreeMap;
 use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 use watch::emit;
@@ -111,9 +112,9 @@ impl<'a> Stage<'a> {
     /// A few lines on what is to be built; empty where everything was built before. At most
     /// `names_max` programs are named.
     pub fn announcement(&self, names_max: usize) -> String {
-        let left = || self.jobs.iter().filter(|job| !job.is_there);
-        let is_python = |job: &&Job| matches!(job.how, Build::Python { .. });
-        let (downloads, builds): (Vec<&Job>, Vec<&Job>) = left().partition(is_python);
+        let left = self.jobs.iter().filter(|job| !job.is_there);
+        let (downloads, builds): (Vec<&Job>, Vec<&Job>) =
+            left.partition(|job| job.is_environment());
         let mut lines = String::new();
         if !builds.is_empty() {
             let names: Vec<&str> = builds.iter().map(|job| job.id.as_str()).collect();
@@ -143,7 +144,7 @@ impl<'a> Stage<'a> {
     pub fn run(mut self, mut soon: impl FnMut(&[String]) -> Result<()>) -> Result<Programs> {
         let mut progress = Progress::begin(&self.jobs);
         let (repo, registry) = (self.repo, self.registry);
-        let download = |job: &Job| matches!(job.how, Build::Python { .. }) && !job.is_there;
+        let download = |job: &Job| job.is_environment() && !job.is_there;
         let mut look_is_due = !self.first.is_empty();
         let mut first_took_s = 0.0;
         std::thread::scope(|scope| {
@@ -285,8 +286,8 @@ fn missing(repo: &Repo, how: &Build) -> Option<String> {
 
 /// The progress of the stage.
 struct Progress {
-    /// The programs to be built: id, and what is known of the work.
-    all: Vec<(String, Work)>,
+    /// What is known of the work on each program that is to be built, by its id.
+    all: BTreeMap<String, Work>,
 }
 
 impl Progress {
@@ -308,8 +309,8 @@ impl Progress {
         }));
         let work = |job: &Job| Work {
             // A download runs beside the compilation and adds no time.
-            expected_s: (!matches!(job.how, Build::Python { .. })).then_some(job.expected_s),
-            left: u32::from(!matches!(job.how, Build::Python { .. })),
+            expected_s: (!job.is_environment()).then_some(job.expected_s),
+            left: u32::from(!job.is_environment()),
             ..Work::default()
         };
         let left = jobs.iter().filter(|job| !job.is_there);
@@ -320,21 +321,18 @@ impl Progress {
 
     /// Print that a program is being built, unless it was built before or is a download.
     fn say(&self, job: &Job) {
-        if matches!(job.how, Build::Python { .. }) {
+        if job.is_environment() || job.is_there {
             return;
         }
-        let Some(at) = self.all.iter().position(|(id, _)| *id == job.id) else {
-            return;
-        };
-        let over = self.all.iter().filter(|(_, work)| work.done > 0).count();
-        let all: Vec<Work> = self.all.iter().map(|(_, work)| *work).collect();
+        let over = self.all.values().filter(|work| work.done > 0).count();
+        let all: Vec<Work> = self.all.values().copied().collect();
         let left = match eta::left_s(&all, eta::PROGRAMS_PRIOR_S) {
             Some(left_s) => format!("; all programs in about {}", about(left_s)),
             None => String::new(),
         };
         eprintln!(
             "Building {} ({} of {}), about {}{left}",
-            self.all[at].0,
+            job.id,
             over + 1,
             self.all.len(),
             about(job.expected_s)
@@ -343,8 +341,7 @@ impl Progress {
 
     /// Note that a program is made, and the time that it took (s); 0 for a download.
     fn took(&mut self, id: &str, took_s: f64) {
-        let mut all = self.all.iter_mut();
-        if let Some((_, work)) = all.find(|(known, _)| known == id) {
+        if let Some(work) = self.all.get_mut(id) {
             (work.left, work.done, work.took_s) = (0, 1, took_s);
         }
     }
