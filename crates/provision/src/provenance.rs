@@ -201,11 +201,9 @@ mod tests {
 
     /// Write a file, commit all, and return the revision.
     fn commit(dir: &Path, file: &str, text: &str) -> String {
-        let path = dir.join(file);
-        std::fs::create_dir_all(path.parent().expect("it is in dir")).unwrap();
-        std::fs::write(path, text).unwrap();
         let shell = Shell::new().unwrap();
         let _dir = shell.push_dir(dir);
+        shell.write_file(file, text).unwrap();
         cmd!(shell, "git add --all").quiet().run().unwrap();
         let who = ["-c", "user.name=x", "-c", "user.email=x@example.org"];
         cmd!(shell, "git {who...} commit --quiet --message {file}")
@@ -218,11 +216,8 @@ mod tests {
     #[test]
     fn every_lockfile_of_a_program_is_hashed_that_of_its_libtorch_too() {
         let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().expect("it is in dir")).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
+        let shell = Shell::new().unwrap();
+        let _dir = shell.push_dir(dir.path());
         let registry = r#"
 baseline = "p.cpu.f32"
 reference = "p.cpu.f32"
@@ -242,7 +237,7 @@ homepage = ""
 build = { kind = "cargo", package = "t", bin = "t", manifest = "engines/t/Cargo.toml", needs = ["libtorch"], libtorch = { requirements = "engines/t/requirements.lock", environment = "venv-t" } }
 target = [{ backend = "cpu", precision = "f32", weights = "w" }]
 "#;
-        write("engines.toml", registry);
+        shell.write_file("engines.toml", registry).unwrap();
         let registry = Registry::load(&dir.path().join("engines.toml")).unwrap();
         let files = [
             "Cargo.lock",
@@ -251,7 +246,7 @@ target = [{ backend = "cpu", precision = "f32", weights = "w" }]
             "engines/t/requirements.lock",
         ];
         for name in files {
-            write(name, name);
+            shell.write_file(name, name).unwrap();
         }
         let hashed = lockfiles(dir.path(), &registry);
         assert_eq!(hashed.keys().collect::<Vec<_>>(), files);

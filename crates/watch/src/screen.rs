@@ -10,7 +10,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, PipeReader, Write};
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -61,10 +61,11 @@ fn take_now(
 ) -> std::io::Result<(File, Readers)> {
     let err = std::io::stderr();
     let out = std::io::stdout();
-    let kept_err = kept(err.as_raw_fd())?;
+    // Copies that no child inherits.
+    let kept_err = err.as_fd().try_clone_to_owned()?;
     let mut tty = File::from(kept_err.try_clone()?);
     let kept_out = match out.is_terminal() {
-        true => Some(kept(out.as_raw_fd())?),
+        true => Some(out.as_fd().try_clone_to_owned()?),
         false => None,
     };
     let screen = Screen {
@@ -128,17 +129,6 @@ impl Readers {
             }
         }
     }
-}
-
-/// A copy of a descriptor that no child inherits.
-fn kept(fd: RawFd) -> std::io::Result<OwnedFd> {
-    // SAFETY: plain system call on an open descriptor.
-    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
-    if copy < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: it was just made, and no other code owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 fn mode(fd: RawFd) -> std::io::Result<libc::termios> {

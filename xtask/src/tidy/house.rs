@@ -165,10 +165,9 @@ mod tests {
 
     fn house(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
+        let shell = xshell::Shell::new().unwrap();
         for (name, text) in files {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
+            shell.write_file(dir.path().join(name), text).unwrap();
         }
         dir
     }

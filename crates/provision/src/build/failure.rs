@@ -98,11 +98,9 @@ fn last_error(said: &str, paths: &[&Path]) -> String {
     }
     parts.push(lines[last]);
     let after = &lines[last..];
-    let causes = after.iter().zip(after.iter().skip(1));
-    let causes = causes.filter(|(line, _)| **line == "Caused by:");
-    // The outermost and the innermost cause: those between say how one led to the other.
-    let causes: Vec<&str> = causes.map(|(_, cause)| cause.trim()).collect();
-    parts.extend(causes.last());
+    // The innermost cause: those between say how it led to the error.
+    let cause = after.windows(2).rfind(|pair| pair[0] == "Caused by:");
+    parts.extend(cause.map(|pair| pair[1].trim()));
     // The last line that a build script printed.
     let script = after.iter().position(|line| line.trim() == "--- stderr");
     let words = script.map(|at| &after[at + 1..]).unwrap_or_default();

@@ -202,9 +202,7 @@ fn environment_of(python: &str, venv: &Path, requirements: &Path) -> Result<(), 
     if is_current() {
         return Ok(());
     }
-    let mut lock_path = venv.as_os_str().to_owned();
-    lock_path.push(".lock");
-    let _alone = super::alone(Path::new(&lock_path))?;
+    let _alone = super::alone(&venv.with_added_extension("lock"))?;
     // Another process may have made it while this one waited.
     if is_current() {
         return Ok(());

@@ -127,14 +127,13 @@ mod tests {
     #[test]
     fn only_what_is_wanted_is_packed() {
         let dir = tempfile::tempdir().unwrap();
+        let shell = xshell::Shell::new().unwrap();
         for name in [
             "data/a.toml",
             "data/profiles/b.toml",
             "data/results/r/run.json",
         ] {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, name).unwrap();
+            shell.write_file(dir.path().join(name), name).unwrap();
         }
         let mut part = Part::new("x");
         let no_records = |path: &Path| !path.starts_with("data/results");
