@@ -198,16 +198,22 @@ impl Sources {
     fn libtorch(&self) -> Result<()> {
         for dir in WORKSPACES {
             let name = in_dir(dir, "Cargo.lock");
-            let crates = self.crates(&name)?;
-            for tch in crates.get(TCH).into_iter().flatten() {
-                let bound = TCH_BINDS.iter().find(|(version, _)| version == tch);
+            let lock = self.toml(&name)?;
+            let packages = lock.get("package").and_then(toml::Value::as_array);
+            let versions = |of: &str| -> Vec<&str> {
+                let all = packages.into_iter().flatten();
+                let of_name = all.filter(|package| word(package, "name") == Some(of));
+                of_name.filter_map(|p| word(p, "version")).collect()
+            };
+            for tch in versions(TCH) {
+                let bound = TCH_BINDS.iter().find(|(version, _)| *version == tch);
                 let Some((_, bound)) = bound else {
                     bail!(
                         "{name} has tch {tch}: say in xtask/src/versions.rs which libtorch it binds"
                     )
                 };
                 ensure!(
-                    crates.get(TORCH_SYS) == Some(&vec![tch.clone()]),
+                    versions(TORCH_SYS) == [tch],
                     "{name} has tch {tch} and another torch-sys"
                 );
                 let from = LIBTORCH_OF.iter().find(|(workspace, _)| *workspace == dir);
@@ -331,23 +337,11 @@ impl Sources {
         }
         Ok(())
     }
+}
 
-    /// Return each crate of a lockfile with its versions.
-    fn crates(&self, lock: &str) -> Result<BTreeMap<String, Vec<String>>> {
-        let table = self.toml(lock)?;
-        let mut crates: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let packages = table.get("package").and_then(toml::Value::as_array);
-        for package in packages.into_iter().flatten() {
-            let word = |key: &str| package.get(key).and_then(toml::Value::as_str);
-            if let (Some(name), Some(version)) = (word("name"), word("version")) {
-                crates
-                    .entry(name.into())
-                    .or_default()
-                    .push(version.to_owned());
-            }
-        }
-        Ok(crates)
-    }
+/// Return a string in a table.
+fn word<'a>(table: &'a toml::Value, key: &str) -> Option<&'a str> {
+    table.get(key).and_then(toml::Value::as_str)
 }
 
 fn in_dir(dir: &str, name: &str) -> String {

@@ -166,29 +166,21 @@ mod tests {
 
     #[test]
     fn a_benchmark_is_tested_with_the_smoke_profile_and_the_test_itself_is_not() {
-        assert_eq!(
-            as_tested("cargo xtask bench-all").as_deref(),
-            Some("cargo xtask bench-all --profile smoke")
-        );
-        assert_eq!(
-            as_tested("cargo xtask verify").as_deref(),
-            Some("cargo xtask verify --profile smoke")
-        );
+        let tested = |command: &str| as_tested(command).unwrap();
+        let all = tested("cargo xtask bench-all");
+        assert_eq!(all, "cargo xtask bench-all --profile smoke");
+        let verify = tested("cargo xtask verify");
+        assert_eq!(verify, "cargo xtask verify --profile smoke");
         assert_eq!(as_tested("cargo xtask test"), None);
         assert_eq!(as_tested("cargo xtask bench-all --model hf:a/b"), None);
-        let own = as_tested("cargo xtask bench-all --prompts mine.jsonl").unwrap();
+        let own = tested("cargo xtask bench-all --prompts mine.jsonl");
         assert!(own.starts_with("printf '{") && own.ends_with("mine.jsonl\" --profile smoke"));
-        assert_eq!(
-            as_tested("cargo xtask bench-all --model path/to/dir").as_deref(),
-            Some(
-                "cargo xtask bench-all --model \"${BENCH_MODELS_DIR:-models}/tiny-llama\" --profile smoke"
-            )
-        );
-        assert_eq!(
-            as_tested("cargo xtask doctor").as_deref(),
-            Some("cargo xtask doctor")
-        );
-        let calibrate = as_tested("cargo xtask calibrate").unwrap();
+        let own = tested("cargo xtask bench-all --model path/to/dir");
+        let dir = "\"${BENCH_MODELS_DIR:-models}/tiny-llama\"";
+        let wanted = format!("cargo xtask bench-all --model {dir} --profile smoke");
+        assert_eq!(own, wanted);
+        assert_eq!(tested("cargo xtask doctor"), "cargo xtask doctor");
+        let calibrate = tested("cargo xtask calibrate");
         assert!(calibrate.ends_with("|| test $? -eq 3"));
     }
 }

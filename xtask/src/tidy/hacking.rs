@@ -22,16 +22,9 @@ pub fn check(root: &Path, names: &[&str]) -> Vec<String> {
         .flat_map(|text| variables(&source::without_tests(&text), '"').collect::<Vec<_>>())
         .collect();
     let told: BTreeSet<String> = variables(&page, '`').collect();
-    for (lacking, what) in [
-        (
-            &read - &told,
-            "is read by the source and not in the table of variables",
-        ),
-        (
-            &told - &read,
-            "is in the table of variables, and nothing reads it",
-        ),
-    ] {
+    let untold = "is read by the source and not in the table of variables";
+    let unread = "is in the table of variables, and nothing reads it";
+    for (lacking, what) in [(&read - &told, untold), (&told - &read, unread)] {
         complaints.extend(lacking.iter().map(|name| format!("{PAGE}: {name} {what}")));
     }
     complaints
@@ -117,19 +110,13 @@ mod tests {
         let no_file = complaints(&ROW.replace("a.rs", "b.rs"));
         assert_eq!(no_file, ["HACKING.md: step 1: there is no b.rs"]);
         let no_function = complaints(&ROW.replace("`cut`", "`paste`"));
-        assert_eq!(
-            no_function,
-            ["HACKING.md: step 1: a.rs has no function paste"]
-        );
+        let wanted = "HACKING.md: step 1: a.rs has no function paste";
+        assert_eq!(no_function, [wanted]);
         let twice = complaints(&format!("{ROW}{ROW}"));
         assert_eq!(twice, ["HACKING.md: step 1 stands where 2 should"]);
-        let many: String = (1..18)
-            .map(|n| ROW.replace("| 1 |", &format!("| {n} |")))
-            .collect();
-        assert_eq!(
-            complaints(&many),
-            ["HACKING.md: 17 steps, and 16 are the most"]
-        );
+        let row = |n: u32| ROW.replace("| 1 |", &format!("| {n} |"));
+        let many = complaints(&(1..18).map(row).collect::<String>());
+        assert_eq!(many, ["HACKING.md: 17 steps, and 16 are the most"]);
     }
 
     #[test]

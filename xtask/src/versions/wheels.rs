@@ -1,7 +1,7 @@
 //! Checks that the flake installs what is locked: for each requirements.lock that a registry names,
 //! a file in `nix/wheels` has its wheels. `nix/wheels.py` makes these files.
 
-use super::{Sources, requirements};
+use super::{Sources, requirements, word};
 use anyhow::{Context, Result, bail, ensure};
 use schema::hash::sha256_hex;
 use std::collections::BTreeSet;
@@ -79,8 +79,7 @@ impl Sources {
         let table = self.toml(name)?;
         let wheels = table.get("wheel").and_then(toml::Value::as_array);
         for wheel in wheels.into_iter().flatten() {
-            let word = |key: &str| wheel.get(key).and_then(toml::Value::as_str);
-            let (Some(file), Some(sha256)) = (word("file"), word("sha256")) else {
+            let (Some(file), Some(sha256)) = (word(wheel, "file"), word(wheel, "sha256")) else {
                 bail!("{name} has a wheel without file or sha256")
             };
             let stem = file.strip_suffix(".whl").unwrap_or(file);
