@@ -43,7 +43,7 @@ pub fn install(loudness: Loudness) {
     let stderr = tracing_subscriber::fmt::layer()
         .without_time()
         .with_ansi(false)
-        .with_writer(|| Shown)
+        .with_writer(|| Lines(show))
         .with_filter(
             shown
                 .clone()
@@ -52,7 +52,7 @@ pub fn install(loudness: Loudness) {
         );
     let kept = tracing_subscriber::fmt::layer()
         .with_ansi(false)
-        .with_writer(|| Kept)
+        .with_writer(|| Lines(keep))
         .with_filter(LevelFilter::DEBUG);
     tracing_subscriber::registry()
         .with(stderr)
@@ -77,19 +77,24 @@ fn shown(verbose: u8, asked: Option<&str>) -> Result<Targets, String> {
     }
 }
 
-/// A writer that shows each line like any other progress: beside the bar or on the dashboard.
-struct Shown;
+/// A writer that hands each line on.
+struct Lines(fn(&[u8]));
 
-impl Write for Shown {
+impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(line);
-        emit(Event::Line(text.trim_end().to_owned()));
+        (self.0)(line);
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Show a line like any other progress: beside the bar or on the dashboard.
+fn show(line: &[u8]) {
+    let text = String::from_utf8_lossy(line);
+    emit(Event::Line(text.trim_end().to_owned()));
 }
 
 /// The log file beside the records, where there is a run.
@@ -99,20 +104,11 @@ fn file() -> MutexGuard<'static, Option<File>> {
     FILE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// A writer that appends each line to [`FILE`].
-struct Kept;
-
-impl Write for Kept {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if let Some(file) = file().as_mut() {
-            // A full disk is reported when records are written.
-            let _ = file.write_all(line);
-        }
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+/// Append a line to [`FILE`].
+fn keep(line: &[u8]) {
+    if let Some(file) = file().as_mut() {
+        // A full disk is reported when records are written.
+        let _ = file.write_all(line);
     }
 }
 

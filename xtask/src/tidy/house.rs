@@ -134,16 +134,14 @@ fn map(packages: &[Package]) -> String {
             package.dir
         ));
         for layer in layers.iter().rev() {
-            for line in lines(layer) {
-                text.push_str(&line);
-            }
+            text.push_str(&lines(layer));
         }
     }
     text + "```\n"
 }
 
 /// Break a layer's names into lines of readable length; continuation lines are indented.
-fn lines(layer: &[String]) -> Vec<String> {
+fn lines(layer: &[String]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for name in layer {
         match lines.last_mut() {
@@ -155,8 +153,7 @@ fn lines(layer: &[String]) -> Vec<String> {
             None => lines.push(format!("  {name}")),
         }
     }
-    lines.iter_mut().for_each(|line| line.push('\n'));
-    lines
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]
