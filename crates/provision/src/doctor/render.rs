@@ -61,15 +61,10 @@ fn machine(page: &mut Page, report: &Report) {
     page.heading("Machine");
     page.maybe("CPU", cpu.model.as_ref());
     let count = |n: Option<usize>| n.map_or(UNKNOWN.to_owned(), |n| n.to_string());
-    page.line(
-        "threads",
-        &format!(
-            "{} usable threads; {} cores, {} logical processors",
-            cpu.threads_usable,
-            count(cpu.cores),
-            count(cpu.logical)
-        ),
-    );
+    let (cores, logical) = (count(cpu.cores), count(cpu.logical));
+    let usable = cpu.threads_usable;
+    let threads = format!("{usable} usable threads; {cores} cores, {logical} logical processors");
+    page.line("threads", &threads);
     let flags = cpu.flags.join(" ");
     page.maybe("ISA", (!flags.is_empty()).then_some(flags));
     for (outcome, words) in [
@@ -94,33 +89,21 @@ fn machine(page: &mut Page, report: &Report) {
     page.maybe("caches", (!caches.is_empty()).then(|| caches.join(", ")));
     page.maybe("governor", cpu.governor.as_ref());
     let size = |bytes: Option<u64>| bytes.map_or(UNKNOWN.to_owned(), gigabytes);
-    page.line(
-        "memory",
-        &format!(
-            "{} ({} available, swap {})",
-            size(memory.total_bytes),
-            size(memory.available_bytes),
-            size(memory.swap_bytes)
-        ),
-    );
-    page.line(
-        "huge pages",
-        &format!(
-            "transparent: {}; reserved: {}",
-            memory.transparent_huge_pages.as_deref().unwrap_or(UNKNOWN),
-            size(memory.huge_pages_bytes)
-        ),
-    );
+    let (total, available) = (size(memory.total_bytes), size(memory.available_bytes));
+    let swap = size(memory.swap_bytes);
+    let sizes = format!("{total} ({available} available, swap {swap})");
+    page.line("memory", &sizes);
+    let transparent = memory.transparent_huge_pages.as_deref().unwrap_or(UNKNOWN);
+    let reserved = size(memory.huge_pages_bytes);
+    let huge = format!("transparent: {transparent}; reserved: {reserved}");
+    page.line("huge pages", &huge);
     page.maybe("OS", system.os.as_ref());
     page.maybe("kernel", system.kernel.as_ref());
-    let virtualised = match (&system.hypervisor, &system.container) {
-        (None, None) => "none seen".to_owned(),
-        (machine, container) => [machine, container]
-            .into_iter()
-            .flatten()
-            .cloned()
-            .collect::<Vec<_>>()
-            .join(", "),
+    let seen = [&system.hypervisor, &system.container];
+    let seen: Vec<&str> = seen.into_iter().flatten().map(String::as_str).collect();
+    let virtualised = match seen.is_empty() {
+        true => "none seen".to_owned(),
+        false => seen.join(", "),
     };
     page.line("virtualisation", &virtualised);
     page.maybe("load, 1 min", system.load_1_min);
@@ -149,14 +132,9 @@ fn gpu(page: &mut Page, gpu: &Gpu) {
             device.power_limit_mw.map(|mw| format!("{} W", mw / 1000)),
         );
         let clock = |mhz: Option<u32>| mhz.map_or(UNKNOWN.to_owned(), |mhz| format!("{mhz} MHz"));
-        page.line(
-            "  clocks",
-            &format!(
-                "SM up to {}, memory up to {}",
-                clock(device.sm_clock_mhz_max),
-                clock(device.memory_clock_mhz_max)
-            ),
-        );
+        let (sm, memory) = (device.sm_clock_mhz_max, device.memory_clock_mhz_max);
+        let clocks = format!("SM up to {}, memory up to {}", clock(sm), clock(memory));
+        page.line("  clocks", &clocks);
         if let Some(mig) = device.mig {
             page.line("  MIG", if mig { "on" } else { "off" });
         }
@@ -230,12 +208,8 @@ fn ceilings(page: &mut Page, ceilings: &Ceilings) {
             ),
         );
     };
-    rate(
-        "memory read",
-        &ceilings.memory_read_bytes_per_s,
-        1e9,
-        "GB/s",
-    );
+    let memory = &ceilings.memory_read_bytes_per_s;
+    rate("memory read", memory, 1e9, "GB/s");
     rate("", &ceilings.memory_read_1_thread_bytes_per_s, 1e9, "GB/s");
     rate("f32", &ceilings.flops_f32_per_s, 1e9, "GFLOP/s");
     match &ceilings.ops_int8_per_s {
