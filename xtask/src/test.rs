@@ -32,46 +32,30 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         steps += 1;
         Ok(())
     };
-    let cargo = |args: &[&str]| {
+    let cargo = |words: &str| {
         run(provision::build::cargo_command()
-            .args(args)
+            .args(words.split(' '))
             .envs(test_threads())
             .current_dir(&repo.root))
     };
-    // Through Cargo, not `current_exe`: the tests above build this very program again, so the file
-    // that this process was started from is gone.
-    let xtask = |args: &[&str]| cargo(&[&["xtask"], args].concat());
-
-    let test_packages = |arguments: &[&str], packages: &BTreeSet<String>| {
-        let named = packages
-            .iter()
-            .flat_map(|name| ["--package", name.as_str()]);
-        cargo(&arguments.iter().copied().chain(named).collect::<Vec<_>>())
+    let test_packages = |words: &str, packages: &BTreeSet<String>| {
+        let named = packages.iter().map(|name| format!(" --package {name}"));
+        cargo(&format!("{words}{}", named.collect::<String>()))
     };
 
     let readme = Readme::read(repo)?;
     step("tidy", &mut || crate::tidy::command(repo))?;
     step("format", &mut || {
-        cargo(&["fmt", "--all", "--check"])?;
+        cargo("fmt --all --check")?;
         for workspace in &versions::WORKSPACES[1..] {
             let manifest = format!("{workspace}/Cargo.toml");
-            cargo(&["fmt", "--manifest-path", &manifest, "--check"])?;
+            cargo(&format!("fmt --manifest-path {manifest} --check"))?;
         }
         Ok(())
     })?;
     step("lint", &mut || {
-        cargo(&[
-            "clippy",
-            "--all-targets",
-            // Features that aren't built by default are checked too.
-            "--features",
-            "xtask/parquet",
-            "--locked",
-            "--quiet",
-            "--",
-            "--deny",
-            "warnings",
-        ])
+        // Features that aren't built by default are checked too.
+        cargo("clippy --all-targets --features xtask/parquet --locked --quiet -- --deny warnings")
     })?;
     step("workflows and scripts", &mut || {
         crate::lint::lint(repo).map(drop)
@@ -81,14 +65,14 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         // the harness itself was built.
         let packages = provision::build::default_packages(repo)?.harness;
         build_what_tests_start(repo)?;
-        test_packages(&["test", "--locked", "--quiet"], &packages)?;
+        test_packages("test --locked --quiet", &packages)?;
         print_fault_matrix(repo)
     })?;
     if !quick {
         // In release, as they are measured: many of these tests compute a lot.
         step("the engines' own tests", &mut || {
             let packages = provision::build::default_packages(repo)?.engines;
-            test_packages(&["test", "--release", "--locked", "--quiet"], &packages)
+            test_packages("test --release --locked --quiet", &packages)
         })?;
     }
     if all_engines {
@@ -96,7 +80,9 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
             provision::build::test_engines(repo, &repo.registry()?)
         })?;
         step("the gate on every target that a CPU runs", &mut || {
-            xtask(&["verify", "--profile", "cpu-full"])
+            // Through Cargo, not `current_exe`: the tests above build this very program again, so
+            // the file that this process was started from is gone.
+            cargo("xtask verify --profile cpu-full")
         })?;
     }
     // Most of the time is spent starting Python, on one processor.
@@ -115,7 +101,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
     })?;
     if !quick {
         step("the gate sees every mutant", &mut || {
-            xtask(&["verify", "--mutants"])
+            cargo("xtask verify --mutants")
         })?;
         let pages = tempfile::tempdir_in(&repo.build_dir)?;
         step("two renders, equal bytes", &mut || {
