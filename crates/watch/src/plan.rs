@@ -2,6 +2,7 @@
 //! of it. Pure.
 
 use super::event::{Group, Item, Mark};
+use std::collections::BTreeMap;
 
 /// A launch that a run has planned.
 pub struct Planned {
@@ -25,23 +26,16 @@ pub enum Fate {
 
 /// Group planned launches by scenario and target.
 pub fn groups(planned: impl IntoIterator<Item = Planned>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+    // Items are sorted by name, because the plan's order is drawn anew in every block.
+    let mut groups: Vec<(String, BTreeMap<String, Item>)> = Vec::new();
     for launch in planned {
-        let at = groups.iter().position(|group| group.name == launch.group);
+        let at = groups.iter().position(|(name, _)| *name == launch.group);
         let at = at.unwrap_or_else(|| {
-            groups.push(Group {
-                name: launch.group,
-                items: Vec::new(),
-            });
+            groups.push((launch.group, BTreeMap::new()));
             groups.len() - 1
         });
-        let items = &mut groups[at].items;
-        let known = items.iter().position(|item| item.name == launch.item);
-        let item = known.unwrap_or_else(|| {
-            items.push(Item::waiting(&launch.item, 0));
-            items.len() - 1
-        });
-        let item = &mut items[item];
+        let new = Item::waiting(&launch.item, 0);
+        let item = groups[at].1.entry(launch.item).or_insert(new);
         match launch.fate {
             Fate::Left => {
                 item.total += 1;
@@ -60,16 +54,16 @@ pub fn groups(planned: impl IntoIterator<Item = Planned>) -> Vec<Group> {
             }
         }
     }
-    for item in groups.iter_mut().flat_map(|group| &mut group.items) {
+    for item in groups.iter_mut().flat_map(|(_, items)| items.values_mut()) {
         if item.total > 0 && item.done == item.total {
             item.mark = Mark::Done;
         }
     }
-    for group in &mut groups {
-        // Sorted, because the plan's order is drawn anew in every block.
-        group.items.sort_by(|a, b| a.name.cmp(&b.name));
-    }
-    groups
+    let groups = groups.into_iter().map(|(name, items)| Group {
+        name,
+        items: items.into_values().collect(),
+    });
+    groups.collect()
 }
 
 #[cfg(test)]
