@@ -224,6 +224,19 @@ pub struct Begin {
     pub skippable: bool,
 }
 
+impl Begin {
+    /// Create the beginning of work without samples, which can't be skipped.
+    pub fn plain(group: impl Into<String>, item: impl Into<String>) -> Self {
+        Self {
+            group: group.into(),
+            item: item.into(),
+            detail: String::new(),
+            meters: &NO_METERS,
+            skippable: false,
+        }
+    }
+}
+
 /// The meaning of the values of samples.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Meters {

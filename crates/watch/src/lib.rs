@@ -35,7 +35,7 @@ pub use control::Control;
 use anyhow::Result;
 use base::names;
 use base::say;
-use event::{Alert, Begin, Event, Mark, NO_METERS, Severity, Stage};
+use event::{Alert, Begin, Event, Mark, Severity, Stage};
 use plain::Plain;
 use protocol::clock::now_ns;
 use std::process::ExitCode;
@@ -117,13 +117,7 @@ fn verb() -> String {
 
 /// Report that a piece of work without samples begins.
 pub fn begin(group: impl Into<String>, item: impl Into<String>) {
-    emit(Event::Begin(Begin {
-        group: group.into(),
-        item: item.into(),
-        detail: String::new(),
-        meters: &NO_METERS,
-        skippable: false,
-    }));
+    emit(Event::Begin(Begin::plain(group, item)));
 }
 
 /// Report that the running piece of work is over. `failure` says why it failed, and is empty where

@@ -197,7 +197,7 @@ fn style() -> ProgressStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Begin, Group, Item, NO_METERS};
+    use crate::event::{Begin, Group, Item};
 
     #[test]
     fn the_gate_says_whom_it_asks_what() {
@@ -213,13 +213,7 @@ mod tests {
                 name: group.into(),
                 items: vec![Item::waiting("a.cpu.f32", 1), Item::waiting("b.cpu.f32", 1)],
             }),
-            Event::Begin(Begin {
-                group: group.into(),
-                item: "a.cpu.f32".into(),
-                detail: String::new(),
-                meters: &NO_METERS,
-                skippable: true,
-            }),
+            Event::Begin(Begin::plain(group, "a.cpu.f32")),
         ];
         for event in events {
             plain.see(0, event);

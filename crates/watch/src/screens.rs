@@ -3,8 +3,7 @@
 //! `BENCH_BLESS=1 cargo test -p watch screens` draws them anew.
 
 use super::event::{
-    Alert, Begin, Event, Group, Item, Mark, NO_METERS, REQUEST_METERS, Reading, Sample, Severity,
-    Stage,
+    Alert, Begin, Event, Group, Item, Mark, REQUEST_METERS, Reading, Sample, Severity, Stage,
 };
 use super::state::{Key, State};
 use super::view;
@@ -130,21 +129,17 @@ fn group(name: &str, items: &[&str], total: u32) -> Event {
 
 fn begin(group: &str, item: &str) -> Event {
     Event::Begin(Begin {
-        group: group.into(),
-        item: item.into(),
-        detail: String::new(),
-        meters: &NO_METERS,
         skippable: true,
+        ..Begin::plain(group, item)
     })
 }
 
 fn launch(group: &str, item: &str) -> Event {
     Event::Begin(Begin {
-        group: group.into(),
-        item: item.into(),
         detail: "block 1".into(),
         meters: &REQUEST_METERS,
         skippable: true,
+        ..Begin::plain(group, item)
     })
 }
 

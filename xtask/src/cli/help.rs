@@ -207,11 +207,8 @@ mod tests {
         let ends = [" #", " > ", " | "].map(|end| command.find(end));
         let end = ends.into_iter().flatten().min().unwrap_or(command.len());
         let words = command[..end].split_whitespace();
-        Some(
-            words
-                .map(|word| word.trim_matches('\'').to_owned())
-                .collect(),
-        )
+        let words = words.map(|word| word.trim_matches('\'').to_owned());
+        Some(words.collect())
     }
 
     #[test]

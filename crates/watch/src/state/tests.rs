@@ -1,15 +1,14 @@
 //! Tests of the state with events and keys made by hand.
 
 use super::*;
-use crate::event::{Group, Item, NO_METERS, REQUEST_METERS, Sample, Severity};
+use crate::event::{Group, Item, REQUEST_METERS, Sample, Severity};
 
 fn begin(item: &str, skippable: bool) -> Event {
     Event::Begin(Begin {
-        group: "s".into(),
-        item: item.into(),
         detail: "block 1".into(),
         meters: &REQUEST_METERS,
         skippable,
+        ..Begin::plain("s", item)
     })
 }
 
@@ -184,13 +183,7 @@ fn the_plan_follows_what_runs_until_it_is_scrolled() {
         name: "s".into(),
         items: items.collect(),
     };
-    let begin = Event::Begin(Begin {
-        group: "s".into(),
-        item: "t30".into(),
-        detail: String::new(),
-        meters: &NO_METERS,
-        skippable: false,
-    });
+    let begin = Event::Begin(Begin::plain("s", "t30"));
     let mut state = state([(0, Event::Group(group)), (1, begin)]);
     state.plan_rows = 10;
     assert_eq!(state.plan_top(), 31 - 5);
