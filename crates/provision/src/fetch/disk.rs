@@ -26,6 +26,12 @@ pub fn free_bytes(path: &Path) -> Option<u64> {
     Some((stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
 }
 
+/// Where `needed` bytes don't fit into what is free at `path`: both, in words.
+pub fn shortage(path: &Path, needed: u64) -> Option<(String, String)> {
+    let free = free_bytes(path).filter(|free| *free < needed)?;
+    Some((human_bytes(needed), human_bytes(free)))
+}
+
 /// Format bytes with one decimal in the unit that fits: `2.5 GB`.
 pub fn human_bytes(bytes: u64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];

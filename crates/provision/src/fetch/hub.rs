@@ -206,19 +206,13 @@ impl<'a> Session<'a> {
 
     /// Refuse a download that there is no room for, before its first byte.
     fn check_space(&self, part: &Path, size: u64, have: u64) -> Result<()> {
-        let needed = size.saturating_sub(have);
-        let Some(free) = disk::free_bytes(part) else {
-            return Ok(());
-        };
-        if free >= needed {
-            return Ok(());
+        if let Some((needed, free)) = disk::shortage(part, size.saturating_sub(have)) {
+            bail!(
+                "not enough disk space: {needed} more are needed under {}, {free} are free; free some space, or point HF_HOME at a larger disk",
+                self.cache.path().display()
+            )
         }
-        bail!(
-            "not enough disk space: {} more are needed under {}, {} are free; free some space, or point HF_HOME at a larger disk",
-            disk::human_bytes(needed),
-            self.cache.path().display(),
-            disk::human_bytes(free)
-        )
+        Ok(())
     }
 }
 

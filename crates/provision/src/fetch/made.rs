@@ -108,14 +108,9 @@ fn one(
     progress: &mut Progress,
 ) -> Result<FetchedFile> {
     let (id, name) = (files.model, file.name());
-    let needed = conversion.bytes(file);
-    if let Some(free) = disk::free_bytes(files.dir)
-        && free < needed
-    {
+    if let Some((needed, free)) = disk::shortage(files.dir, conversion.bytes(file)) {
         bail!(
-            "not enough disk space to make {id}/{name}: it has {}, and {} are free in {}; free some space, or point BENCH_MODELS_DIR at a larger disk",
-            disk::human_bytes(needed),
-            disk::human_bytes(free),
+            "not enough disk space to make {id}/{name}: it has {needed}, and {free} are free in {}; free some space, or point BENCH_MODELS_DIR at a larger disk",
             files.dir.display()
         );
     }

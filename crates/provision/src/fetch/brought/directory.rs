@@ -4,7 +4,8 @@
 
 use super::check::{OPTIONAL, shape, shards, unusable};
 use super::{Checked, id_of, megabytes, whole};
-use crate::fetch::{Progress, free_bytes, human_bytes, sha256_of_file};
+use crate::fetch::disk::shortage;
+use crate::fetch::{Progress, sha256_of_file};
 use anyhow::Result;
 use base::names::Refused;
 use base::shelf::{self, Brought, INDEX, WEIGHTS};
@@ -116,17 +117,15 @@ fn lacks(what: &str, name: &str) -> Refused {
 /// Refuse a copy that there is no room for, before it begins. Where the file system shares blocks a
 /// copy would take less, but that can't be known beforehand.
 fn check_room(bytes: u64, models_dir: &Path, what: &str) -> Result<(), Refused> {
-    match free_bytes(models_dir) {
-        Some(free) if free < bytes => Err(unusable(
+    match shortage(models_dir, bytes) {
+        None => Ok(()),
+        Some((needed, free)) => Err(unusable(
             what,
             format!(
-                "not enough disk space: its {} are to be copied into {}, where {} are free; free some space, or point BENCH_MODELS_DIR at a larger disk",
-                human_bytes(bytes),
-                models_dir.display(),
-                human_bytes(free)
+                "not enough disk space: its {needed} are to be copied into {}, where {free} are free; free some space, or point BENCH_MODELS_DIR at a larger disk",
+                models_dir.display()
             ),
         )),
-        _ => Ok(()),
     }
 }
 

@@ -3,8 +3,9 @@
 
 use super::check::{OPTIONAL, shape, shards, unusable};
 use super::{Checked, Places, id_of, megabytes, whole};
+use crate::fetch::disk::shortage;
 use crate::fetch::hub::{cached_bytes, partial_bytes};
-use crate::fetch::{Options, Progress, Repository, Session, free_bytes, human_bytes};
+use crate::fetch::{Options, Progress, Repository, Session};
 use anyhow::Result;
 use base::names::Refused;
 use base::shelf::{Brought, INDEX, WEIGHTS};
@@ -153,17 +154,15 @@ fn check_room(
     let whole: u64 = missing.iter().map(|file| sizes[file.path.as_str()]).sum();
     // A download goes on after what an earlier one left.
     let needed = whole.saturating_sub(partial_bytes(room, missing));
-    match free_bytes(room) {
-        Some(free) if free < needed => Err(unusable(
+    match shortage(room, needed) {
+        None => Ok(()),
+        Some((needed, free)) => Err(unusable(
             what,
             format!(
-                "not enough disk space: {} are to be downloaded into {}, where {} are free; free some space, or point HF_HOME at a larger disk",
-                human_bytes(needed),
-                room.display(),
-                human_bytes(free)
+                "not enough disk space: {needed} are to be downloaded into {}, where {free} are free; free some space, or point HF_HOME at a larger disk",
+                room.display()
             ),
         )),
-        _ => Ok(()),
     }
 }
 
