@@ -23,6 +23,7 @@ use schema::bundle;
 use schema::bundle::Bundle;
 use schema::hash::sha256_hex;
 use schema::registry::{Build, Registry, Target};
+use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -106,12 +107,8 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
 
 /// The common beginning of the archives' names, and the directory that they unpack into.
 fn name(version: &str, cuda: bool) -> String {
-    format!(
-        "llm-engine-bench-{version}-{}-{}{}",
-        std::env::consts::ARCH,
-        std::env::consts::OS,
-        if cuda { "-cuda" } else { "" }
-    )
+    let cuda = if cuda { "-cuda" } else { "" };
+    format!("llm-engine-bench-{version}-{ARCH}-{OS}{cuda}")
 }
 
 /// Whether a target's program is a file to pack. A script goes into the base as it is, and its
@@ -214,15 +211,11 @@ pub fn table(rows: &[Row]) -> String {
 /// A line for each archive that is larger than `max` bytes.
 pub fn too_large(rows: &[Row], max: u64) -> Vec<String> {
     let over = rows.iter().filter(|row| row.packed_bytes > max);
-    over.map(|row| {
-        format!(
-            "{}: {} packed, and an archive may have {}",
-            row.part,
-            mebibytes(row.packed_bytes),
-            mebibytes(max)
-        )
-    })
-    .collect()
+    let complaints = over.map(|row| {
+        let (packed, max) = (mebibytes(row.packed_bytes), mebibytes(max));
+        format!("{}: {packed} packed, and an archive may have {max}", row.part)
+    });
+    complaints.collect()
 }
 
 fn mebibytes(bytes: u64) -> String {

@@ -202,13 +202,11 @@ fn noise_findings(cpu: &Cpu, memory: &Memory, system: &System) -> Vec<Finding> {
         });
     };
     // This process adds 1 to the load. A finished build fades from the average within minutes.
-    let busy = 1.0 + cpu.threads_usable as f64 / 4.0;
+    let threads = cpu.threads_usable;
+    let busy = 1.0 + threads as f64 / 4.0;
     if let Some(load) = system.load_1_min.filter(|&load| load > busy) {
         note(
-            format!(
-                "the machine is busy: load {load} on {} threads",
-                cpu.threads_usable
-            ),
+            format!("the machine is busy: load {load} on {threads} threads"),
             "whatever is measured now comes out too low, the ceilings too",
             Some("uptime  # wait until the first number is near 0"),
         );
