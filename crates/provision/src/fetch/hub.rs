@@ -383,9 +383,9 @@ fn obtain(
         // revision must be changed, and gigabytes need not be downloaded again.
         if !intact || declared.is_none() {
             session.evict(file, &path);
-        }
-        if how == How::Cached && (!intact || declared.is_none()) {
-            continue;
+            if how == How::Cached {
+                continue;
+            }
         }
         match expected {
             Some(expected) if intact => bail!(

@@ -56,28 +56,26 @@ pub fn make(
     let mut lock = LockFile::open(&keep::lock_of(repo, id))?;
     let parts = keep::safetensors_files(&dir)?;
     let source = source(id, &parts, &lock)?;
-    let mut files = ModelFiles::open(id, &dir, &mut lock, options.verify)?;
-    let mut made = Vec::new();
-    let mut conversion = None;
+    let files = &mut ModelFiles::open(id, &dir, &mut lock, options.verify)?;
+    let (mut made, mut missing) = (Vec::new(), Vec::new());
     for file in to_make {
-        if let Some(present) = files.good(file.name(), &source, progress)? {
-            made.push(present);
-            continue;
+        match files.good(file.name(), &source, progress)? {
+            Some(present) => made.push(present),
+            None => missing.push(file),
         }
-        if conversion.is_none() {
-            match Conversion::open(&dir, &parts, &model.name) {
-                Ok(opened) => conversion = Some(opened),
-                Err(error) => {
-                    progress.warn(&format!("no GGUF file is made of {id}: {error:#}"));
-                    break;
-                }
-            }
+    }
+    if missing.is_empty() {
+        return Ok(made);
+    }
+    let conversion = match Conversion::open(&dir, &parts, &model.name) {
+        Ok(conversion) => conversion,
+        Err(error) => {
+            progress.warn(&format!("no GGUF file is made of {id}: {error:#}"));
+            return Ok(made);
         }
-        if let Some(conversion) = &conversion {
-            made.push(one(
-                &mut files, conversion, file, &source, options, progress,
-            )?);
-        }
+    };
+    for file in missing {
+        made.push(one(files, &conversion, file, &source, options, progress)?);
     }
     Ok(made)
 }

@@ -91,8 +91,7 @@ pub fn sha256_of_file(path: &Path, progress: &mut Progress) -> Result<String> {
     let what = || format!("can't read {}", path.display());
     let mut file = std::fs::File::open(path).with_context(what)?;
     let size = file.metadata().with_context(what)?.len();
-    let shown = size >= WORTH_A_BAR_BYTES;
-    if shown {
+    if size >= WORTH_A_BAR_BYTES {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         progress.begin(&format!("verifying {name}"), size);
     }
@@ -104,19 +103,12 @@ pub fn sha256_of_file(path: &Path, progress: &mut Progress) -> Result<String> {
         if read == 0 {
             break;
         }
-        if let Err(interrupted) = base::interrupt::check() {
-            progress.end();
-            return Err(interrupted);
-        }
+        base::interrupt::check().inspect_err(|_| progress.end())?;
         hasher.update(&buffer[..read]);
         done += read as u64;
-        if shown {
-            progress.at(done);
-        }
+        progress.at(done);
     }
-    if shown {
-        progress.end();
-    }
+    progress.end();
     Ok(hasher.hex())
 }
 
