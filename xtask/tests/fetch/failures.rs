@@ -3,7 +3,7 @@
 
 use crate::hub::{COMMIT, Fault};
 use crate::world::{WEIGHTS, World, child, fetch_into, list, listing, models, weights};
-use provision::fetch::{How, Options, Progress, Verify, fetch};
+use provision::fetch::{How, Options, Progress, fetch};
 use schema::model::Source;
 use std::time::Duration;
 
@@ -210,7 +210,7 @@ fn damage_on_disk_is_found_moved_away_and_mended() {
     std::fs::write(world.path(WEIGHTS), &bytes).unwrap();
     // Hash everything, because the clock may not have moved since.
     let full = Options {
-        verify: Verify::Full,
+        full: true,
         ..world.options.clone()
     };
     let error = format!(

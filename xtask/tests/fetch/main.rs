@@ -7,7 +7,7 @@ mod hub;
 mod world;
 
 use hub::Fault;
-use provision::fetch::{How, Options, Verify, missing};
+use provision::fetch::{How, Options, missing};
 use std::path::Path;
 use world::{WEIGHTS, World, child, fetch_into, models, weights};
 
@@ -34,7 +34,7 @@ fn files_arrive_are_recorded_and_asked_for_once() {
     let again = world.fetch().unwrap();
     assert!(again.iter().all(|file| file.how == How::Present));
     let full = Options {
-        verify: Verify::Full,
+        full: true,
         ..world.options.clone()
     };
     fetch_into(world.dir.path(), &full, &models()).unwrap();

@@ -3,7 +3,7 @@
 
 use crate::hub::{COMMIT, FakeHub, File};
 use base::repo::Repo;
-use provision::fetch::{FetchedFile, Hub, Options, Progress, Verify, fetch};
+use provision::fetch::{FetchedFile, Hub, Options, Progress, fetch};
 use schema::model::{HubFile, Model, Models, Source};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,7 +83,7 @@ impl World {
 /// Options that ask `hub`, and keep its cache in `dir`.
 pub fn options(hub: &FakeHub, dir: &Path) -> Options {
     Options {
-        verify: Verify::Stamp,
+        full: false,
         hub: Hub {
             endpoint: Some(hub.url.clone()),
             token: None,

@@ -1,7 +1,7 @@
 //! `cargo xtask fetch`, and the same work for stages that need a model.
 
 use super::brought;
-use super::{How, Progress, Verify, fetch, make};
+use super::{How, Progress, fetch, make};
 use anyhow::Result;
 use base::repo::Repo;
 use models::ModelSpec;
@@ -25,10 +25,10 @@ pub struct Options {
 pub fn command(repo: &Repo, options: &Options) -> Result<()> {
     let named = brought::ids(repo, &options.models)?;
     let ids = ModelSpec::named_or_small(&named);
-    let mut fetching = super::Options::from_env();
-    if options.full {
-        fetching.verify = Verify::Full;
-    }
+    let fetching = super::Options {
+        full: options.full,
+        ..super::Options::from_env()
+    };
     let files = fetch(repo, &ids, &fetching, &mut Progress::stderr())?;
     if options.json {
         println!("{}", serde_json::to_string_pretty(&files)?);

@@ -9,7 +9,7 @@
 
 use super::progress::Progress;
 use super::stamp::{Stamps, sha256_of_file};
-use super::{FetchedFile, How, Verify};
+use super::{FetchedFile, How};
 use anyhow::{Context, Result};
 use base::files::write_whole;
 use schema::model::ModelsLock;
@@ -81,7 +81,8 @@ pub(crate) struct ModelFiles<'a> {
     pub dir: &'a Path,
     pub stamps: Stamps,
     pub lock: &'a mut LockFile,
-    pub verify: Verify,
+    /// Whether every byte of files that are here is hashed again.
+    pub full: bool,
 }
 
 /// The state of a file in place.
@@ -97,19 +98,14 @@ pub(crate) enum Found {
 
 impl<'a> ModelFiles<'a> {
     /// Open a model's directory, which is made where needed.
-    pub fn open(
-        model: &'a str,
-        dir: &'a Path,
-        lock: &'a mut LockFile,
-        verify: Verify,
-    ) -> Result<Self> {
+    pub fn open(model: &'a str, dir: &'a Path, lock: &'a mut LockFile, full: bool) -> Result<Self> {
         std::fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
         Ok(Self {
             model,
             dir,
             stamps: Stamps::load(dir),
             lock,
-            verify,
+            full,
         })
     }
 
@@ -132,12 +128,9 @@ impl<'a> ModelFiles<'a> {
             None if expected.is_none() => return Ok(Found::Nothing),
             _ => {}
         }
-        let stamped = match self.verify {
-            Verify::Stamp => self.stamps.current(name, &path).map(|s| s.sha256.clone()),
-            Verify::Full => None,
-        };
-        let found = match stamped {
-            Some(sha256) => sha256,
+        let stamp = self.stamps.current(name, &path).filter(|_| !self.full);
+        let found = match stamp {
+            Some(stamp) => stamp.sha256.clone(),
             None => sha256_of_file(&path, progress)?,
         };
         match expected {

@@ -56,7 +56,7 @@ pub fn make(
     let mut lock = LockFile::open(&keep::lock_of(repo, id))?;
     let parts = keep::safetensors_files(&dir)?;
     let source = source(id, &parts, &lock)?;
-    let files = &mut ModelFiles::open(id, &dir, &mut lock, options.verify)?;
+    let files = &mut ModelFiles::open(id, &dir, &mut lock, options.full)?;
     let (mut made, mut missing) = (Vec::new(), Vec::new());
     for file in to_make {
         match files.good(file.name(), &source, progress)? {

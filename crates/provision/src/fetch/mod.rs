@@ -49,8 +49,9 @@ use std::time::Duration;
 /// The options of a fetch.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How thoroughly to verify files that are already here.
-    pub verify: Verify,
+    /// Whether every byte of files that are already here is hashed again. Otherwise an earlier hash
+    /// is trusted while size and modification time are unchanged.
+    pub full: bool,
     /// The hub that hub models come from.
     pub hub: Hub,
     /// How often a download that broke off is resumed.
@@ -70,7 +71,7 @@ impl Options {
     /// user interrupts.
     pub fn from_env() -> Self {
         Self {
-            verify: Verify::Stamp,
+            full: false,
             hub: Hub::from_env(),
             retries: 4,
             backoff: Duration::from_secs(1),
@@ -78,15 +79,6 @@ impl Options {
             small: false,
         }
     }
-}
-
-/// How thoroughly to verify files that are already here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verify {
-    /// Trust an earlier hash while size and modification time are unchanged.
-    Stamp,
-    /// Hash every byte again.
-    Full,
 }
 
 /// A file of a fetched model.
@@ -155,7 +147,7 @@ pub fn fetch(
         let own = shelf::get(models_dir, id)?;
         let mut lock = LockFile::open(&keep::lock_of(repo, id))?;
         let what = || format!("model {id} is not complete");
-        let here = ModelFiles::open(id, &dir, &mut lock, options.verify);
+        let here = ModelFiles::open(id, &dir, &mut lock, options.full);
         let here = &mut here.with_context(what)?;
         let of_model = match &model.source {
             Source::Embedded => made::fetch(here, None, options, progress),
