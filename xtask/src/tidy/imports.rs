@@ -76,7 +76,8 @@ impl Modules {
     /// Return the crate's own modules in layers, each using only modules of earlier layers; `None`
     /// where there is a cycle.
     pub fn layers(&self) -> Option<Vec<Vec<String>>> {
-        layers(self.levels().remove(&Vec::new()).unwrap_or_default()).ok()
+        let own = self.levels().remove(&Vec::new());
+        layers(own.unwrap_or_default()).ok()
     }
 }
 
@@ -169,7 +170,7 @@ fn layers(mut left: Level) -> Result<Vec<Vec<String>>, Vec<String>> {
         let layer: Vec<String> = free.cloned().collect();
         if layer.is_empty() {
             // Each of these uses another one of them: follow them until one comes again.
-            let mut path = Vec::new();
+            let mut path: Vec<&String> = Vec::new();
             let mut next = left.keys().next();
             while let Some(name) = next.filter(|name| !path.contains(name)) {
                 path.push(name);
