@@ -17,7 +17,7 @@ use schema::provenance::Provenance;
 use schema::registry::{Build, Registry};
 use std::collections::BTreeMap;
 use std::path::Path;
-use xshell::{Shell, cmd};
+use xshell::{Cmd, Shell, cmd};
 
 /// Collect everything for a plan.
 pub fn provenance(
@@ -118,20 +118,13 @@ pub fn git(root: &Path) -> (Option<String>, Option<bool>) {
         return (None, None);
     };
     let _dir = shell.push_dir(root);
-    let revision = cmd!(shell, "git rev-parse HEAD")
-        .quiet()
-        .ignore_stderr()
-        .read()
-        .ok();
+    let read = |command: Cmd| command.quiet().ignore_stderr().read().ok();
+    let revision = read(cmd!(shell, "git rev-parse HEAD"));
     // Results are the output of a run, so they don't make the next one dirty.
-    let status = cmd!(
+    let status = read(cmd!(
         shell,
         "git status --porcelain --untracked-files=no -- . :(exclude)data/results"
-    )
-    .quiet()
-    .ignore_stderr()
-    .read()
-    .ok();
+    ));
     (revision, status.map(|text| !text.is_empty()))
 }
 

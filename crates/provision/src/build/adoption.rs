@@ -24,13 +24,11 @@ pub fn adoption(repo: &Repo, programs: &Programs) -> BTreeMap<String, Adoption> 
         return known;
     }
     let made = programs.made.iter();
-    made.filter_map(|(id, made)| {
-        Some((
-            id.clone(),
-            of_program(repo, id, programs, made.as_ref().ok()?),
-        ))
-    })
-    .collect()
+    let costs = made.filter_map(|(id, made)| {
+        let cost = of_program(repo, id, programs, made.as_ref().ok()?);
+        Some((id.clone(), cost))
+    });
+    costs.collect()
 }
 
 fn of_program(repo: &Repo, id: &str, programs: &Programs, made: &Made) -> Adoption {

@@ -212,8 +212,8 @@ pub fn table(rows: &[Row]) -> String {
 pub fn too_large(rows: &[Row], max: u64) -> Vec<String> {
     let over = rows.iter().filter(|row| row.packed_bytes > max);
     let complaints = over.map(|row| {
-        let (packed, max) = (mebibytes(row.packed_bytes), mebibytes(max));
-        format!("{}: {packed} packed, and an archive may have {max}", row.part)
+        let (part, packed, max) = (&row.part, mebibytes(row.packed_bytes), mebibytes(max));
+        format!("{part}: {packed} packed, and an archive may have {max}")
     });
     complaints.collect()
 }
