@@ -10,7 +10,7 @@ use super::lock::{Found, LockFile, ModelFiles};
 use super::progress::Progress;
 use super::stamp::sha256_of_file;
 use super::{FetchedFile, How, Options};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use base::files::write_json;
 use base::names::Refused;
 use base::repo::Repo;
@@ -154,20 +154,17 @@ fn copy(
             )
         })
         .and_then(|_| sha256_of_file(&partial, progress))
-        .and_then(|found| match found == expected {
-            true => Ok(found),
-            false => bail!(
+        .and_then(|found| {
+            ensure!(
+                found == expected,
                 "{} is no longer the file that was brought as {id} (it was sha256 {expected}, it is {found}): name its directory with --model again, to bring it as another model",
                 original.display()
-            ),
-        })
-        .and_then(|found| {
+            );
             std::fs::rename(&partial, files.path(name))
-                .with_context(|| format!("can't put {name} into {}", files.dir.display()))?;
-            Ok(found)
+                .with_context(|| format!("can't put {name} into {}", files.dir.display()))
         });
     match copied {
-        Ok(found) => files.accept(name, &found, SOURCE, How::Copied),
+        Ok(()) => files.accept(name, &expected, SOURCE, How::Copied),
         Err(error) => {
             std::fs::remove_file(&partial).ok();
             Err(error)
