@@ -247,11 +247,8 @@ fn check_knows_no_engine(name: &str, text: &str, engines: &[String]) -> Vec<Stri
 fn check_links(root: &Path, name: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let of_a_page = name.starts_with("site/pages/");
-    for target in text
-        .split("](")
-        .skip(1)
-        .filter_map(|rest| rest.split(')').next())
-    {
+    let links = text.split("](").skip(1);
+    for target in links.filter_map(|rest| rest.split(')').next()) {
         let path = target.split('#').next().unwrap_or(target);
         let rendered = of_a_page && path.ends_with(".html");
         if path.is_empty() || path.contains("://") || path.starts_with("mailto:") || rendered {

@@ -34,12 +34,11 @@ pub fn check(root: &Path, names: &[&str]) -> Vec<String> {
 /// and about too many rows.
 fn steps(page: &str, text: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let mut complaints = Vec::new();
+    let mut complain = |what: String| complaints.push(format!("{PAGE}: {what}"));
     let mut count = 0;
     for line in page.lines() {
-        let cells: Vec<&str> = line
-            .split('|')
-            .map(|cell| cell.trim().trim_matches('`'))
-            .collect();
+        let cells = line.split('|').map(|cell| cell.trim().trim_matches('`'));
+        let cells: Vec<&str> = cells.collect();
         let [_, number, _, file, function, _] = cells[..] else {
             continue;
         };
@@ -48,26 +47,22 @@ fn steps(page: &str, text: impl Fn(&str) -> Option<String>) -> Vec<String> {
         };
         count += 1;
         if number != count {
-            complaints.push(format!("{PAGE}: step {number} stands where {count} should"));
+            complain(format!("step {number} stands where {count} should"));
         }
         let defined = |code: &str| {
             let tokens = source::tokens(code);
             tokens.windows(2).any(|pair| pair == ["fn", function])
         };
         match text(file).map(|text| source::code(&text)) {
-            None => complaints.push(format!("{PAGE}: step {number}: there is no {file}")),
+            None => complain(format!("step {number}: there is no {file}")),
             Some(code) if !defined(&code) => {
-                complaints.push(format!(
-                    "{PAGE}: step {number}: {file} has no function {function}"
-                ));
+                complain(format!("step {number}: {file} has no function {function}"));
             }
             Some(_) => {}
         }
     }
     if count > STEPS_MAX {
-        complaints.push(format!(
-            "{PAGE}: {count} steps, and {STEPS_MAX} are the most"
-        ));
+        complain(format!("{count} steps, and {STEPS_MAX} are the most"));
     }
     complaints
 }

@@ -121,18 +121,16 @@ fn map(packages: &[Package]) -> String {
         text.push('\n');
     }
     for package in packages {
+        let dir = &package.dir;
         let shown = SHOWN.iter().any(|place| match place.strip_suffix('/') {
-            Some(_) => package.dir.starts_with(place),
-            None => package.dir == *place,
+            Some(_) => dir.starts_with(place),
+            None => dir == place,
         });
         let layers = package.modules.layers().unwrap_or_default();
         if !shown || layers.len() < 2 {
             continue;
         }
-        text.push_str(&format!(
-            "\nmodules of {}, each using lower lines only\n",
-            package.dir
-        ));
+        text += &format!("\nmodules of {dir}, each using lower lines only\n");
         for layer in layers.iter().rev() {
             text.push_str(&lines(layer));
         }
