@@ -71,23 +71,16 @@ impl Live {
 /// The load of the machine, from the last reading and the growth since the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machine {
-    last: Reading,
+    /// The last reading.
+    pub last: Reading,
     /// Number of CPUs' worth of time that the engine's processes take.
     pub cpus: Option<f64>,
     /// Share of the CPUs that are busy, for any process (%).
     pub host_percent: Option<f64>,
-    /// Resident memory of the engine's processes (bytes).
-    pub rss_bytes: Option<u64>,
     /// Power of the processor packages (W).
     pub package_w: Option<f64>,
-    /// Share of time in which a kernel ran on the GPU (%).
-    pub gpu_percent: Option<f64>,
-    /// GPU memory in use (bytes).
-    pub gpu_memory_bytes: Option<u64>,
     /// Power of the GPU's board (W).
     pub gpu_w: Option<f64>,
-    /// Temperature of the GPU's die (°C).
-    pub gpu_celsius: Option<u32>,
 }
 
 impl Machine {
@@ -109,14 +102,10 @@ impl Machine {
             last: now,
             cpus: per_ns(grew(now.cpu_ns, then.cpu_ns)),
             host_percent: host.map(|(busy, idle)| 100.0 * busy / (busy + idle)),
-            rss_bytes: now.rss_bytes,
             // A µJ per ns is a kW.
             package_w: per_ns(grew(now.package_energy_uj, then.package_energy_uj))
                 .map(|kw| kw * 1e3),
-            gpu_percent: now.gpu_percent,
-            gpu_memory_bytes: now.gpu_memory_bytes,
             gpu_w: now.gpu_power_mw.map(|mw| mw as f64 / 1e3),
-            gpu_celsius: now.gpu_celsius,
         };
     }
 }

@@ -214,13 +214,14 @@ fn running_lines(state: &State, running: &Running) -> Vec<Line<'static>> {
 
 fn draw_machine(frame: &mut Frame, area: Rect, state: &State) {
     let machine = &state.machine;
+    let last = &machine.last;
     // A value that the machine can't read is a dash, never a zero.
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
     let lines = vec![
         Line::from(format!(
             "CPU {} · RSS {}",
             or_dash(machine.cpus.map(|n| format!("{n:.2} cores"))),
-            or_dash(machine.rss_bytes.map(mib)),
+            or_dash(last.rss_bytes.map(mib)),
         )),
         Line::from(format!(
             "machine {} · {}",
@@ -229,10 +230,10 @@ fn draw_machine(frame: &mut Frame, area: Rect, state: &State) {
         )),
         Line::from(format!(
             "GPU {} · {} · {} · {}",
-            or_dash(machine.gpu_percent.map(|p| format!("{p:.0} %"))),
-            or_dash(machine.gpu_memory_bytes.map(mib)),
+            or_dash(last.gpu_percent.map(|p| format!("{p:.0} %"))),
+            or_dash(last.gpu_memory_bytes.map(mib)),
             or_dash(machine.gpu_w.map(|w| format!("{w:.0} W"))),
-            or_dash(machine.gpu_celsius.map(|c| format!("{c} °C"))),
+            or_dash(last.gpu_celsius.map(|c| format!("{c} °C"))),
         )),
     ];
     let block = Block::bordered().title(" machine ");
