@@ -7,7 +7,7 @@ use anyhow::Result;
 use base::repo::Repo;
 use base::text::{WIDTH_MAX, few, fitted};
 use clap::ValueEnum;
-use rows::Row;
+use rows::Listing;
 use runs::results::Results;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -61,15 +61,15 @@ impl Kind {
 pub fn command(repo: &Repo, options: &Options) -> Result<()> {
     let runs = Results::new(repo, options.out.as_deref());
     match (options.kind, options.json) {
-        (Some(kind), true) => print_json(&Listing::new(repo, &runs, kind)?.json),
+        (Some(kind), true) => print_json(&listing(repo, &runs, kind)?.json),
         (Some(kind), false) => {
-            print!("{}", Listing::new(repo, &runs, kind)?.text());
+            print!("{}", listing(repo, &runs, kind)?.text());
             Ok(())
         }
         (None, true) => {
             let mut all = Map::new();
             for kind in Kind::value_variants() {
-                all.insert(kind.id(), Listing::new(repo, &runs, *kind)?.json);
+                all.insert(kind.id(), listing(repo, &runs, *kind)?.json);
             }
             print_json(&Value::Object(all))
         }
@@ -98,7 +98,7 @@ fn print_json(value: &Value) -> Result<()> {
 fn overview(repo: &Repo, runs: &Results) -> Result<String> {
     let mut rows = Vec::new();
     for kind in Kind::value_variants() {
-        let listing = Listing::new(repo, runs, *kind)?;
+        let listing = listing(repo, runs, *kind)?;
         let ids: Vec<&str> = listing.rows.iter().map(|row| row[0].as_str()).collect();
         let named = few(&ids, NAMES_MAX, ", ");
         rows.push([kind.id(), ids.len().to_string(), named]);
@@ -106,49 +106,16 @@ fn overview(repo: &Repo, runs: &Results) -> Result<String> {
     Ok(fitted(rows, WIDTH_MAX))
 }
 
-/// Everything of one kind.
-struct Listing {
-    head: Vec<String>,
-    /// Rows that aren't hidden; the first cell is the id.
-    rows: Vec<Vec<String>>,
-    hidden: usize,
-    json: Value,
-}
-
-impl Listing {
-    fn new(repo: &Repo, runs: &Results, kind: Kind) -> Result<Self> {
-        match kind {
-            Kind::Engines => Self::from_rows(&rows::engines(repo)?),
-            Kind::Targets => Self::from_rows(&rows::targets(repo)?),
-            Kind::Scenarios => Self::from_rows(&rows::scenarios(repo)?),
-            Kind::Profiles => Self::from_rows(&rows::profiles(repo)?),
-            Kind::Models => Self::from_rows(&rows::models(repo)?),
-            Kind::Runs => Self::from_rows(&rows::runs(runs)),
-            Kind::Metrics => Self::from_rows(&rows::metrics()),
-        }
-    }
-
-    fn from_rows<R: Row>(all: &[R]) -> Result<Self> {
-        let shown = all.iter().filter(|row| !row.is_hidden());
-        let rows: Vec<Vec<String>> = shown.map(Row::cells).collect();
-        Ok(Self {
-            head: R::HEAD.iter().map(|name| (*name).to_owned()).collect(),
-            hidden: all.len() - rows.len(),
-            rows,
-            json: serde_json::to_value(all)?,
-        })
-    }
-
-    fn text(&self) -> String {
-        if self.rows.is_empty() {
-            return "There is none\n".into();
-        }
-        let all = std::iter::once(&self.head).chain(&self.rows);
-        let hidden = match self.hidden {
-            0 => String::new(),
-            n => format!("\n{n} more are hidden, to be chosen only by name: --json has them\n"),
-        };
-        fitted(all, WIDTH_MAX) + &hidden
+/// List everything of one kind.
+fn listing(repo: &Repo, runs: &Results, kind: Kind) -> Result<Listing> {
+    match kind {
+        Kind::Engines => rows::engines(repo),
+        Kind::Targets => rows::targets(repo),
+        Kind::Scenarios => rows::scenarios(repo),
+        Kind::Profiles => rows::profiles(repo),
+        Kind::Models => rows::models(repo),
+        Kind::Runs => Ok(rows::runs(runs)),
+        Kind::Metrics => Ok(rows::metrics()),
     }
 }
 
@@ -161,7 +128,7 @@ mod tests {
         let runs = Results::new(&repo, None);
         let kinds = Kind::value_variants().iter();
         kinds
-            .map(|kind| Listing::new(&repo, &runs, *kind).unwrap())
+            .map(|kind| listing(&repo, &runs, *kind).unwrap())
             .collect()
     }
 
@@ -202,7 +169,7 @@ mod tests {
 
     #[test]
     fn where_there_is_nothing_that_is_said() {
-        let listing = Listing::from_rows(&rows::runs(&Results::at("/nowhere".as_ref()))).unwrap();
+        let listing = rows::runs(&Results::at("/nowhere".as_ref()));
         assert_eq!(listing.text(), "There is none\n");
         assert_eq!(listing.json, serde_json::json!([]));
     }

@@ -1,91 +1,164 @@
-//! The items of each kind: their fields in JSON, whose names are stable, and their cells in a
-//! table.
+//! The items of each kind: their cells in a table, and their fields in JSON, whose names are
+//! stable.
 
 use anyhow::Result;
 use base::repo::Repo;
+use base::text::{WIDTH_MAX, fitted};
 use harness::plan::profile_targets;
 use provision::fetch;
 use runs::results::Results;
+use schema::budget::about;
 use schema::micro::scenario_id;
 use schema::model::Source;
-use schema::registry::{self, Device};
+use schema::profile::Profile;
+use schema::registry::Device;
 use schema::run::RunHeader;
-use serde::Serialize;
+use serde_json::{Value, json};
 use stats::analysis::MetricId;
 use stats::metrics::Better;
 
 /// An item of a listing.
-pub(super) trait Row: Serialize {
-    /// The headings of the table's columns.
-    const HEAD: &'static [&'static str];
-    /// Return the item's cells in a table, the id first.
-    fn cells(&self) -> Vec<String>;
-    /// Tell whether it can be chosen only by name, and so is left out of tables.
-    fn is_hidden(&self) -> bool {
-        false
-    }
-}
-
-#[derive(Serialize)]
-pub(super) struct Engine {
-    id: String,
-    name: String,
-    about: String,
-    homepage: String,
-    /// Architectures of models that it runs; `*` means any.
-    architectures: Vec<String>,
-    /// Ids of the engine's targets, hidden ones included.
-    targets: Vec<String>,
-    #[serde(skip)]
-    shown_targets: usize,
+struct Row<const COLUMNS: usize> {
+    /// Its cells in a table, the id first.
+    cells: [String; COLUMNS],
+    /// Whether it can be chosen only by name, and so is left out of tables.
     hidden: bool,
+    json: Value,
 }
 
-impl Row for Engine {
-    const HEAD: &'static [&'static str] = &["engine", "targets", "architectures", "about"];
+/// Everything of one kind.
+pub(super) struct Listing {
+    pub(super) head: Vec<String>,
+    /// Rows that aren't hidden; the first cell is the id.
+    pub(super) rows: Vec<Vec<String>>,
+    pub(super) hidden: usize,
+    pub(super) json: Value,
+}
 
-    fn cells(&self) -> Vec<String> {
-        let targets = self.shown_targets.to_string();
-        let architectures = self.architectures.join(", ");
-        vec![self.id.clone(), targets, architectures, self.about.clone()]
+impl Listing {
+    fn new<const COLUMNS: usize>(
+        head: [&str; COLUMNS],
+        all: impl IntoIterator<Item = Row<COLUMNS>>,
+    ) -> Self {
+        let (mut rows, mut hidden, mut items) = (Vec::new(), 0, Vec::new());
+        for row in all {
+            match row.hidden {
+                true => hidden += 1,
+                false => rows.push(Vec::from(row.cells)),
+            }
+            items.push(row.json);
+        }
+        Self {
+            head: head.map(str::to_owned).into(),
+            rows,
+            hidden,
+            json: Value::Array(items),
+        }
     }
 
-    fn is_hidden(&self) -> bool {
-        self.hidden
+    /// Format the rows as a table.
+    pub(super) fn text(&self) -> String {
+        if self.rows.is_empty() {
+            return "There is none\n".into();
+        }
+        let all = std::iter::once(&self.head).chain(&self.rows);
+        let hidden = match self.hidden {
+            0 => String::new(),
+            n => format!("\n{n} more are hidden, to be chosen only by name: --json has them\n"),
+        };
+        fitted(all, WIDTH_MAX) + &hidden
     }
 }
 
-pub(super) fn engines(repo: &Repo) -> Result<Vec<Engine>> {
+pub(super) fn engines(repo: &Repo) -> Result<Listing> {
     let registry = repo.registry()?;
     let targets = registry.targets();
-    let engines = registry.engines.iter().map(|engine| {
+    let rows = registry.engines.iter().map(|engine| {
         let own = || targets.iter().filter(|target| target.engine == engine.id);
-        Engine {
-            id: engine.id.clone(),
-            name: engine.name.clone(),
-            about: engine.about.clone(),
-            homepage: engine.homepage.clone(),
-            architectures: engine.architectures.clone(),
-            targets: own().map(|target| target.id.clone()).collect(),
-            shown_targets: own().filter(|target| !target.hidden).count(),
+        let ids: Vec<&str> = own().map(|target| target.id.as_str()).collect();
+        let shown = own().filter(|target| !target.hidden).count();
+        Row {
+            cells: [
+                engine.id.clone(),
+                shown.to_string(),
+                engine.architectures.join(", "),
+                engine.about.clone(),
+            ],
             hidden: engine.hidden,
+            json: json!({
+                "id": engine.id,
+                "name": engine.name,
+                "about": engine.about,
+                "homepage": engine.homepage,
+                // Of models that it runs; `*` means any.
+                "architectures": engine.architectures,
+                // Hidden ones included.
+                "targets": ids,
+                "hidden": engine.hidden,
+            }),
         }
     });
-    Ok(engines.collect())
+    let head = ["engine", "targets", "architectures", "about"];
+    Ok(Listing::new(head, rows))
 }
 
-#[derive(Serialize)]
-pub(super) struct Target {
-    #[serde(flatten)]
-    target: registry::Target,
-    /// Devices of which it needs one; empty for a processor.
-    devices: Vec<Device>,
-    /// Ids of the profiles that run it.
-    profiles: Vec<String>,
+/// A profile, and the ids of what it runs.
+struct Contents {
+    profile: Profile,
+    targets: Vec<String>,
+    /// Ids of its scenarios and micro suites.
+    scenarios: Vec<String>,
 }
 
-impl Row for Target {
-    const HEAD: &'static [&'static str] = &[
+fn contents(repo: &Repo) -> Result<Vec<Contents>> {
+    let all = repo.registry()?.targets();
+    let contents = repo.profiles()?.into_iter().map(|profile| {
+        // A bundle may lack all targets of the profile; then none are listed.
+        let targets = profile_targets(&profile, &all, &[]).unwrap_or_default();
+        let suites = profile.micro.iter().flat_map(|micro| micro.suites.keys());
+        let suites = suites.map(|suite| scenario_id(suite));
+        Contents {
+            targets: targets.into_iter().map(|target| target.id).collect(),
+            scenarios: profile.scenarios.keys().cloned().chain(suites).collect(),
+            profile,
+        }
+    });
+    Ok(contents.collect())
+}
+
+/// Return the ids of the profiles that run something.
+fn profiles_with(all: &[Contents], runs: impl Fn(&Contents) -> bool) -> Vec<&str> {
+    let with = all.iter().filter(|contents| runs(contents));
+    with.map(|contents| contents.profile.id.as_str()).collect()
+}
+
+pub(super) fn targets(repo: &Repo) -> Result<Listing> {
+    let registry = repo.registry()?;
+    let contents = contents(repo)?;
+    let mut rows = Vec::new();
+    for target in registry.targets() {
+        // It needs one of these; none for a processor.
+        let devices = registry.backends.get(&target.backend);
+        let devices = devices.map_or(&[][..], Vec::as_slice);
+        let profiles = profiles_with(&contents, |of| of.targets.contains(&target.id));
+        let mut json = serde_json::to_value(&target)?;
+        json["devices"] = json!(devices);
+        json["profiles"] = json!(profiles);
+        let devices: Vec<&str> = devices.iter().map(device).collect();
+        rows.push(Row {
+            cells: [
+                target.id,
+                target.engine,
+                target.backend,
+                target.precision,
+                joined(&devices, " or ", "CPU"),
+                joined(&profiles, ", ", "-"),
+            ],
+            hidden: target.hidden,
+            json,
+        });
+    }
+    let head = [
         "target",
         "engine",
         "backend",
@@ -93,245 +166,126 @@ impl Row for Target {
         "device",
         "profiles",
     ];
+    Ok(Listing::new(head, rows))
+}
 
-    fn cells(&self) -> Vec<String> {
-        let device = |device: &Device| match device {
-            Device::VulkanDevice => "Vulkan",
-            Device::CudaDriver => "NVIDIA",
-            Device::Metal => "Metal",
-        };
-        let devices: Vec<&str> = self.devices.iter().map(device).collect();
-        let devices = match devices.as_slice() {
-            [] => "CPU".to_owned(),
-            devices => devices.join(" or "),
-        };
-        let own = &self.target;
-        let known = [&own.id, &own.engine, &own.backend, &own.precision].map(String::clone);
-        [known.as_slice(), &[devices, or_dash(&self.profiles)]].concat()
-    }
-
-    fn is_hidden(&self) -> bool {
-        self.target.hidden
+fn device(device: &Device) -> &'static str {
+    match device {
+        Device::VulkanDevice => "Vulkan",
+        Device::CudaDriver => "NVIDIA",
+        Device::Metal => "Metal",
     }
 }
 
-fn or_dash(names: &[String]) -> String {
-    match names {
-        [] => "-".into(),
-        names => names.join(", "),
+/// Join the words, or return `none` where there are none.
+fn joined(words: &[&str], between: &str, none: &str) -> String {
+    match words {
+        [] => none.to_owned(),
+        words => words.join(between),
     }
 }
 
-pub(super) fn targets(repo: &Repo) -> Result<Vec<Target>> {
-    let registry = repo.registry()?;
-    let profiles = profiles(repo)?;
-    let targets = registry.targets().into_iter().map(|target| Target {
-        devices: registry
-            .backends
-            .get(&target.backend)
-            .cloned()
-            .unwrap_or_default(),
-        profiles: profiles
-            .iter()
-            .filter(|profile| profile.targets.contains(&target.id))
-            .map(|profile| profile.id.clone())
-            .collect(),
-        target,
-    });
-    Ok(targets.collect())
-}
-
-#[derive(Serialize)]
-pub(super) struct Scenario {
-    id: String,
-    version: u32,
-    title: String,
-    question: String,
-    /// Whether this is a micro suite.
-    micro: bool,
-    /// Ids of the profiles that give it a size.
-    profiles: Vec<String>,
-}
-
-impl Row for Scenario {
-    const HEAD: &'static [&'static str] = &["scenario", "question"];
-
-    fn cells(&self) -> Vec<String> {
-        vec![self.id.clone(), self.question.clone()]
-    }
-}
-
-pub(super) fn scenarios(repo: &Repo) -> Result<Vec<Scenario>> {
-    let profiles = profiles(repo)?;
-    let sized_by = |id: &String| -> Vec<String> {
-        let sizing = profiles
-            .iter()
-            .filter(|profile| profile.scenarios.contains(id));
-        sizing.map(|profile| profile.id.clone()).collect()
+pub(super) fn scenarios(repo: &Repo) -> Result<Listing> {
+    let contents = contents(repo)?;
+    let row = |id: String, version: u32, title: String, question: String, micro: bool| {
+        let profiles = profiles_with(&contents, |of| of.scenarios.contains(&id));
+        let json = json!({
+            "id": id,
+            "version": version,
+            "title": title,
+            "question": question,
+            "micro": micro,
+            // The profiles that give it a size.
+            "profiles": profiles,
+        });
+        Row {
+            cells: [id, question],
+            hidden: false,
+            json,
+        }
     };
-    let scenarios = repo.scenarios()?.into_iter().map(|scenario| Scenario {
-        profiles: sized_by(&scenario.id),
-        id: scenario.id,
-        version: scenario.version,
-        title: scenario.title,
-        question: scenario.question,
-        micro: false,
-    });
-    let suites = repo.suites()?.into_iter().map(|suite| Scenario {
-        profiles: sized_by(&scenario_id(&suite.id)),
-        id: scenario_id(&suite.id),
-        version: suite.version,
-        title: suite.title,
-        question: suite.question,
-        micro: true,
-    });
-    Ok(scenarios.chain(suites).collect())
+    let scenarios = repo.scenarios()?.into_iter();
+    let scenarios = scenarios.map(|s| row(s.id, s.version, s.title, s.question, false));
+    let suites = repo.suites()?.into_iter();
+    let suites = suites.map(|s| row(scenario_id(&s.id), s.version, s.title, s.question, true));
+    Ok(Listing::new(["scenario", "question"], scenarios.chain(suites)))
 }
 
-#[derive(Serialize)]
-pub(super) struct Profile {
-    id: String,
-    about: String,
-    publishable: bool,
-    model: String,
-    /// About how long measuring takes on two cores (min); 0 = unknown.
-    measure_min: f64,
-    /// Longest time that it may take (s); 0 = unlimited.
-    budget_s: f64,
-    invocations: u32,
-    /// Ids of the targets that it runs.
-    targets: Vec<String>,
-    /// Ids of its scenarios and micro suites.
-    scenarios: Vec<String>,
-}
-
-impl Row for Profile {
-    const HEAD: &'static [&'static str] = &["profile", "model", "targets", "time", "about"];
-
-    fn cells(&self) -> Vec<String> {
-        let time = match (self.measure_min, self.budget_s) {
-            (min, _) if min > 0.0 => schema::budget::about(60.0 * min),
-            (_, budget_s) if budget_s > 0.0 => format!("≤ {}", schema::budget::about(budget_s)),
+pub(super) fn profiles(repo: &Repo) -> Result<Listing> {
+    let rows = contents(repo)?.into_iter().map(|contents| {
+        let profile = contents.profile;
+        let time = match (profile.measure_min, profile.budget_s) {
+            (min, _) if min > 0.0 => about(60.0 * min),
+            (_, budget_s) if budget_s > 0.0 => format!("≤ {}", about(budget_s)),
             _ => "-".into(),
         };
-        let targets = self.targets.len().to_string();
-        let (id, model, about) = (self.id.clone(), self.model.clone(), self.about.clone());
-        vec![id, model, targets, time, about]
-    }
-}
-
-pub(super) fn profiles(repo: &Repo) -> Result<Vec<Profile>> {
-    let all = repo.registry()?.targets();
-    let profiles = repo.profiles()?.into_iter().map(|profile| {
-        // A bundle may lack all targets of the profile; then none are listed.
-        let targets = profile_targets(&profile, &all, &[]).unwrap_or_default();
-        let suites = profile.micro.iter().flat_map(|micro| micro.suites.keys());
-        let suites = suites.map(|suite| scenario_id(suite));
-        Profile {
-            targets: targets.into_iter().map(|target| target.id).collect(),
-            scenarios: profile.scenarios.keys().cloned().chain(suites).collect(),
-            id: profile.id,
-            about: profile.about,
-            publishable: profile.publishable,
-            model: profile.model,
-            measure_min: profile.measure_min,
-            budget_s: profile.budget_s,
-            invocations: profile.invocations,
+        let json = json!({
+            "id": profile.id,
+            "about": profile.about,
+            "publishable": profile.publishable,
+            "model": profile.model,
+            // About how long measuring takes on two cores (min); 0 = unknown.
+            "measure_min": profile.measure_min,
+            // Longest time that it may take (s); 0 = unlimited.
+            "budget_s": profile.budget_s,
+            "invocations": profile.invocations,
+            "targets": contents.targets,
+            "scenarios": contents.scenarios,
+        });
+        let targets = contents.targets.len().to_string();
+        Row {
+            cells: [profile.id, profile.model, targets, time, profile.about],
+            hidden: false,
+            json,
         }
     });
-    Ok(profiles.collect())
+    let head = ["profile", "model", "targets", "time", "about"];
+    Ok(Listing::new(head, rows))
 }
 
-#[derive(Serialize)]
-pub(super) struct Model {
-    id: String,
-    name: String,
-    about: String,
-    parameters: u64,
-    /// Approximate size of all of its files together (MB); 0 = unknown.
-    size_mb: u64,
-    /// Whether its hub may ask users to accept its terms first, which takes a token.
-    gated: bool,
-    /// Whether it is made on this machine instead of downloaded.
-    made_here: bool,
-    /// Whether it was copied from a directory that the user named.
-    #[serde(skip)]
-    copied: bool,
-    /// Whether all of its files are here. `fetch` checks that they are the right ones.
-    present: bool,
-}
-
-impl Row for Model {
-    const HEAD: &'static [&'static str] = &["model", "parameters", "size", "here", "from"];
-
-    fn cells(&self) -> Vec<String> {
-        let size = match self.size_mb {
+pub(super) fn models(repo: &Repo) -> Result<Listing> {
+    let all = repo.models()?;
+    let mut rows = Vec::new();
+    for model in &all.models {
+        // `fetch` checks that the files that are here are the right ones.
+        let present = fetch::missing(&all, &model.id, &repo.models_dir)?.is_empty();
+        let size = match model.size_mb {
             0 => "-".into(),
             mb => fetch::about_size(mb),
         };
-        let from = match (self.made_here, self.copied, self.gated) {
-            (true, ..) => "made here",
-            (_, true, _) => "copied",
-            (.., false) => "downloaded",
-            (.., true) => "downloaded, may take a token in HF_TOKEN",
+        let made_here = matches!(model.source, Source::Embedded | Source::Trained { .. });
+        let from = match (&model.source, model.gated) {
+            (Source::Embedded | Source::Trained { .. }, _) => "made here",
+            (Source::Directory { .. }, _) => "copied",
+            (Source::Hub { .. }, false) => "downloaded",
+            (Source::Hub { .. }, true) => "downloaded, may take a token in HF_TOKEN",
         };
-        let here = if self.present { "yes" } else { "no" };
-        let parameters = format!("{:.1} M", self.parameters as f64 / 1e6);
-        vec![self.id.clone(), parameters, size, here.into(), from.into()]
+        let here = if present { "yes" } else { "no" };
+        let parameters = format!("{:.1} M", model.parameters as f64 / 1e6);
+        rows.push(Row {
+            cells: [model.id.clone(), parameters, size, here.into(), from.into()],
+            hidden: false,
+            json: json!({
+                "id": model.id,
+                "name": model.name,
+                "about": model.about.trim().replace('\n', " "),
+                "parameters": model.parameters,
+                // Approximate size of all of its files together; 0 = unknown.
+                "size_mb": model.size_mb,
+                // Whether its hub may ask users to accept its terms first, which takes a token.
+                "gated": model.gated,
+                "made_here": made_here,
+                "present": present,
+            }),
+        });
     }
-}
-
-pub(super) fn models(repo: &Repo) -> Result<Vec<Model>> {
-    let all = repo.models()?;
-    let models = all.models.iter().map(|model| -> Result<Model> {
-        let missing = fetch::missing(&all, &model.id, &repo.models_dir)?;
-        Ok(Model {
-            id: model.id.clone(),
-            name: model.name.clone(),
-            about: model.about.trim().replace('\n', " "),
-            parameters: model.parameters,
-            size_mb: model.size_mb,
-            gated: model.gated,
-            made_here: matches!(model.source, Source::Embedded | Source::Trained { .. }),
-            copied: matches!(model.source, Source::Directory { .. }),
-            present: missing.is_empty(),
-        })
-    });
-    models.collect()
-}
-
-#[derive(Serialize)]
-pub(super) struct Run {
-    id: String,
-    started: String,
-    profile: String,
-    model: String,
-    /// Ids of the run's targets.
-    targets: Vec<String>,
-    /// The part of a plan that it measured, e.g. `1/2`; null for a whole run.
-    shard: Option<String>,
-    /// Whether its profile's numbers may be published, and it is a whole run from a clean checkout.
-    publishable: bool,
-}
-
-impl Row for Run {
-    const HEAD: &'static [&'static str] = &["run", "profile", "targets", "started", "publishable"];
-
-    fn cells(&self) -> Vec<String> {
-        let publishable = match (self.publishable, &self.shard) {
-            (true, _) => "yes".into(),
-            (false, None) => "no".into(),
-            (false, Some(shard)) => format!("no, shard {shard}"),
-        };
-        let targets = self.targets.len().to_string();
-        let (id, profile, started) = (self.id.clone(), self.profile.clone(), self.started.clone());
-        vec![id, profile, targets, started, publishable]
-    }
+    let head = ["model", "parameters", "size", "here", "from"];
+    Ok(Listing::new(head, rows))
 }
 
 /// List the runs, newest first. A run whose header can't be read causes a warning and is left out.
-pub(super) fn runs(results: &Results) -> Vec<Run> {
-    let mut runs = Vec::new();
+pub(super) fn runs(results: &Results) -> Listing {
+    let mut rows = Vec::new();
     for (id, place) in results.places().into_iter().rev() {
         let header = match RunHeader::load(&place) {
             Ok(header) => header,
@@ -340,52 +294,58 @@ pub(super) fn runs(results: &Results) -> Vec<Run> {
                 continue;
             }
         };
-        let shard = header.origin.shard.map(|shard| shard.to_string());
+        let (plan, shard) = (header.plan, header.origin.shard);
         let is_clean = header.provenance.git_dirty == Some(false);
-        runs.push(Run {
-            id,
-            started: header.started,
-            profile: header.plan.profile,
-            model: header.plan.model,
-            publishable: header.plan.publishable && is_clean && shard.is_none(),
-            targets: header.plan.targets.into_iter().map(|t| t.id).collect(),
-            shard,
+        let publishable = plan.publishable && is_clean && shard.is_none();
+        let in_words = match (publishable, shard) {
+            (true, _) => "yes".into(),
+            (false, None) => "no".into(),
+            (false, Some(shard)) => format!("no, shard {shard}"),
+        };
+        let targets: Vec<&str> = plan.targets.iter().map(|t| t.id.as_str()).collect();
+        let json = json!({
+            "id": id,
+            "started": header.started,
+            "profile": plan.profile,
+            "model": plan.model,
+            "targets": targets,
+            // The part of a plan that it measured, e.g. `1/2`; null for a whole run.
+            "shard": shard.map(|shard| shard.to_string()),
+            // Whether its profile's numbers may be published, and it is a whole run from a clean
+            // checkout.
+            "publishable": publishable,
+        });
+        let targets = targets.len().to_string();
+        rows.push(Row {
+            cells: [id, plan.profile, targets, header.started, in_words],
+            hidden: false,
+            json,
         });
     }
-    runs
+    let head = ["run", "profile", "targets", "started", "publishable"];
+    Listing::new(head, rows)
 }
 
-#[derive(Serialize)]
-pub(super) struct Metric {
-    id: &'static str,
-    unit: &'static str,
-    title: &'static str,
-    /// `lower`, `higher` or `neither`.
-    better: &'static str,
-    definition: &'static str,
-}
-
-impl Row for Metric {
-    const HEAD: &'static [&'static str] = &["metric", "better", "definition"];
-
-    fn cells(&self) -> Vec<String> {
-        let definition = format!("{}. {}", self.title, self.definition);
-        vec![self.id.into(), self.better.into(), definition]
-    }
-}
-
-pub(super) fn metrics() -> Vec<Metric> {
+pub(super) fn metrics() -> Listing {
     let all = MetricId::ALL.into_iter().map(MetricId::describe);
-    all.map(|metric| Metric {
-        id: metric.name,
-        unit: metric.unit,
-        title: metric.title,
-        better: match metric.better {
+    let rows = all.map(|metric| {
+        let better = match metric.better {
             Better::Lower => "lower",
             Better::Higher => "higher",
             Better::Neither => "neither",
-        },
-        definition: metric.definition,
-    })
-    .collect()
+        };
+        let definition = format!("{}. {}", metric.title, metric.definition);
+        Row {
+            cells: [metric.name.into(), better.into(), definition],
+            hidden: false,
+            json: json!({
+                "id": metric.name,
+                "unit": metric.unit,
+                "title": metric.title,
+                "better": better,
+                "definition": metric.definition,
+            }),
+        }
+    });
+    Listing::new(["metric", "better", "definition"], rows)
 }
