@@ -11,8 +11,8 @@ mod load;
 use crate::job;
 use crate::trial::Trial;
 use anyhow::{Context, Result, bail};
-use base::exclusive;
 use base::repo::Repo;
+use base::{exclusive, exit_code};
 use harness::verify::setup::threads;
 use load::{Load, cores};
 use proofs::calibrate::Options;
@@ -69,10 +69,7 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
             "this was too short to tell: the load must run beside some cases and rest beside others",
         );
     }
-    Ok(match found.has_both() && found.is_within_limits() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(3),
-    })
+    Ok(exit_code(found.has_both() && found.is_within_limits(), 3))
 }
 
 /// A case of a launch: when its timed requests were in flight (ns), and why it is flagged.

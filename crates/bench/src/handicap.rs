@@ -8,8 +8,8 @@
 use crate::job;
 use crate::trial::{SCENARIO, Trial};
 use anyhow::{Result, bail};
-use base::exclusive;
 use base::repo::Repo;
+use base::{exclusive, exit_code};
 use proofs::calibrate::Options;
 use schema::registry::{Handicap, Registry};
 use schema::run::Run;
@@ -66,10 +66,7 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
         }
     }
     eprintln!("Records: {}", opened.run_dir.display());
-    Ok(match findings.iter().all(Finding::is_found) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(3),
-    })
+    Ok(exit_code(findings.iter().all(Finding::is_found), 3))
 }
 
 /// Return the largest difference (percent) that may count as too small to matter, where a

@@ -10,9 +10,9 @@
 
 use crate::job;
 use anyhow::{Context, Result, bail, ensure};
-use base::exclusive;
 use base::names::{self, UnknownName};
 use base::repo::Repo;
+use base::{exclusive, exit_code};
 use harness::devices::Named;
 use harness::environment::{self, Difference, Kind};
 use harness::prompts::Prompts;
@@ -114,10 +114,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
             (differ, _) => format!("Not reproduced: {differ} cells differ"),
         }
     );
-    Ok(match differ {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    })
+    Ok(exit_code(differ == 0, 1))
 }
 
 /// Load the run to be repeated, with its records where they exist, and make the origin by which the

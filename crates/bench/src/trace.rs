@@ -2,9 +2,9 @@
 
 use crate::job::{Purpose, reopen};
 use anyhow::Result;
-use base::exclusive;
 use base::names::{self, UnknownName};
 use base::repo::Repo;
+use base::{exclusive, exit_code};
 use harness::run::Stage;
 use harness::run::trace::{self, here, targets};
 use provision::build;
@@ -39,8 +39,6 @@ pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCo
         verify: &run.verify,
         control: &opened.control,
     };
-    match trace::of_run(&stage, &run, engines, true, || build::tracer(repo))? {
-        true => Ok(ExitCode::SUCCESS),
-        false => Ok(ExitCode::from(3)),
-    }
+    let traced = trace::of_run(&stage, &run, engines, true, || build::tracer(repo))?;
+    Ok(exit_code(traced, 3))
 }

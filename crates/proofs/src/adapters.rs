@@ -5,10 +5,10 @@
 //! the adapter is compared with that too.
 
 use anyhow::{Context, Result, bail};
-use base::exclusive;
 use base::files::{is_on_path, write_json};
 use base::names::{self, Kind};
 use base::repo::Repo;
+use base::{exclusive, exit_code};
 use harness::devices::Named;
 use harness::engine::Program;
 use harness::engine::start::launch;
@@ -169,15 +169,13 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         }
         write_json(&repo.adapters_path(), &costs)?;
     }
-    Ok(if is_too_slow {
+    if is_too_slow {
         watch::error(format!(
             "an adapter costs more than {:.0} % of its engine",
             100.0 * (1.0 - RATIO_MIN)
         ));
-        ExitCode::from(3)
-    } else {
-        ExitCode::SUCCESS
-    })
+    }
+    Ok(exit_code(!is_too_slow, 3))
 }
 
 /// Build both programs of an engine; warn and return `None` where one can't be built.

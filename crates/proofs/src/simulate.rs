@@ -6,6 +6,7 @@ mod percentiles;
 mod table;
 
 use anyhow::Result;
+use base::exit_code;
 use base::files::write_whole;
 use base::repo::Repo;
 use schema::profile::Profile;
@@ -84,10 +85,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     tables.push('\n');
     print!("{}", if options.json { text } else { tables });
-    Ok(match broken.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(3),
-    })
+    Ok(exit_code(broken.is_empty(), 3))
 }
 
 /// Map from (invocations, requests per launch) to the profiles that have cells of that size.

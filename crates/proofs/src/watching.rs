@@ -9,8 +9,8 @@
 //! time of the thread that reads, by the kernel's clock of that thread.
 
 use anyhow::{Context, Result, bail};
-use base::exclusive;
 use base::repo::Repo;
+use base::{exclusive, exit_code};
 use harness::devices::Named;
 use harness::engine::Program;
 use harness::engine::load::load_request;
@@ -100,10 +100,8 @@ pub fn command(repo: &Repo, processes: u32, json: bool) -> Result<ExitCode> {
             core.high
         ),
     }
-    Ok(match low > PERCENT_MAX || core.low > CORE_PERCENT_MAX {
-        true => ExitCode::from(3),
-        false => ExitCode::SUCCESS,
-    })
+    let costs_too_much = low > PERCENT_MAX || core.low > CORE_PERCENT_MAX;
+    Ok(exit_code(!costs_too_much, 3))
 }
 
 /// Return the mean time of a commit (ns).

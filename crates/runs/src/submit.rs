@@ -13,6 +13,7 @@ use crate::publish;
 use crate::results::Results;
 use crate::summary::{Analysed, Summary};
 use anyhow::{Context, Result};
+use base::exit_code;
 use base::files::write_whole;
 use base::repo::Repo;
 use base::text::{aligned, line};
@@ -25,8 +26,6 @@ use site::words::plural;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Exit status where a check fails.
-const REFUSED: u8 = 3;
 /// Maximum number of characters of a finding that is printed.
 const FINDING_CHARS_MAX: usize = 600;
 
@@ -93,10 +92,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     if proposal.is_some() {
         publish::warn_of_prompts(&run.header);
     }
-    Ok(match passes {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(REFUSED),
-    })
+    Ok(exit_code(passes, 3))
 }
 
 /// Format each check as a line, and the verdict after them.

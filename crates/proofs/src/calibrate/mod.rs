@@ -10,9 +10,9 @@
 mod levels;
 
 use anyhow::{Context, Result, bail};
-use base::exclusive;
 use base::files::write_json;
 use base::repo::Repo;
+use base::{exclusive, exit_code};
 use harness::devices::Named;
 use harness::engine::Program;
 use provision::build;
@@ -100,10 +100,7 @@ pub fn instrument(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
         true => println!("{}", serde_json::to_string_pretty(&calibration)?),
         false => print!("{}", table(&calibration)),
     }
-    Ok(match calibration.failures.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(3),
-    })
+    Ok(exit_code(calibration.failures.is_empty(), 3))
 }
 
 /// Calibrate in short form, and write the result into the run's directory. A limit that is exceeded

@@ -12,8 +12,8 @@ mod tests;
 
 use crate::results::Results;
 use anyhow::Result;
-use base::names;
 use base::repo::Repo;
+use base::{exit_code, names};
 use harness::environment::{self, Difference};
 use schema::run::Run;
 use schema::scenario::Scenario;
@@ -81,10 +81,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         false => options.format,
     };
     print!("{}", comparison.print(format, options.all)?);
-    Ok(match comparison.count().regressions {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    })
+    Ok(exit_code(comparison.count().regressions == 0, 1))
 }
 
 /// The description of one of the compared runs.

@@ -13,6 +13,7 @@ mod write;
 use crate::results::{Results, check_run_id};
 use crate::summary::{Places, Summary};
 use anyhow::Result;
+use base::exit_code;
 use base::repo::Repo;
 use ceilings::Ceilings;
 use schema::hash::sha256_hex;
@@ -101,11 +102,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         report: None,
     };
     print!("{}", summary.screen(&places));
-    Ok(if summary.has_faults() {
-        ExitCode::from(3)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(exit_code(!summary.has_faults(), 3))
 }
 
 /// Merge parts that agree; return the directory of the new run.
