@@ -9,6 +9,7 @@ mod workflows;
 
 use crate::versions;
 use anyhow::{Result, bail};
+use base::exit_code;
 use base::repo::Repo;
 use std::path::Path;
 use std::process::ExitCode;
@@ -67,10 +68,7 @@ pub fn command(repo: &Repo) -> Result<()> {
 pub fn as_json(repo: &Repo) -> Result<ExitCode> {
     let complaints = tidy(&repo.root)?;
     println!("{}", serde_json::to_string_pretty(&complaints)?);
-    Ok(match complaints.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    Ok(exit_code(complaints.is_empty(), 1))
 }
 
 /// Redraw the map of ARCHITECTURE.md.

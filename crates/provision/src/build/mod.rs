@@ -39,8 +39,8 @@ pub use tracer::{tracer, tracer_file};
 
 use crate::waiting_lock;
 use anyhow::{Result, bail};
-use base::names;
 use base::repo::Repo;
+use base::{exit_code, names};
 use harness::devices::Named;
 use harness::engine::{EngineFailure, Program, isa};
 use harness::programs::Programs;
@@ -139,10 +139,7 @@ pub fn command(repo: &Repo, names: &[String], cuda: bool, json: bool) -> Result<
         }
     }
     // A failure was reported when it happened.
-    Ok(match programs.made.values().all(Result::is_ok) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(3),
-    })
+    Ok(exit_code(programs.made.values().all(Result::is_ok), 3))
 }
 
 /// Choose the targets to build: of the engines named (or of all that aren't hidden), those on the

@@ -13,6 +13,7 @@ mod part;
 mod program;
 
 use crate::{build, provenance};
+use ::base::exit_code;
 use ::base::files::write_whole;
 use ::base::repo::Repo;
 use ::base::text::aligned;
@@ -99,10 +100,8 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         bail!("{}", too_large.join("; "));
     }
     // A failure was reported when it happened.
-    Ok(match chosen.iter().all(|target| programs.has(target)) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(3),
-    })
+    let are_packed = chosen.iter().all(|target| programs.has(target));
+    Ok(exit_code(are_packed, 3))
 }
 
 /// The common beginning of the archives' names, and the directory that they unpack into.

@@ -15,6 +15,7 @@ pub use provision::Provision;
 
 use crate::fetch::free_bytes;
 use anyhow::Result;
+use base::exit_code;
 use base::repo::Repo;
 use ceilings::Ceilings;
 use harness::devices;
@@ -75,10 +76,7 @@ pub fn command(repo: &Repo, json: bool, quick: bool) -> Result<ExitCode> {
     };
     println!("{text}");
     let is_needed = |finding: &Finding| finding.severity == Severity::Needed;
-    Ok(match report.findings.iter().any(is_needed) {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    })
+    Ok(exit_code(!report.findings.iter().any(is_needed), 1))
 }
 
 /// Look at this machine. With `measure` the ceilings are measured too, which loads all cores for
