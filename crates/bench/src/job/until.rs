@@ -20,18 +20,6 @@ use stats::analysis::{Cell, Comparison, MetricId};
 use stats::metrics::leading_of;
 use std::collections::BTreeSet;
 
-/// The widest of the intervals that must become narrow.
-struct Widest {
-    /// The pair or cell that the interval belongs to, in words.
-    of: String,
-    /// Half its width, in percent of the value; infinite where there is no interval.
-    percent: f64,
-    /// Number of intervals that are still too wide.
-    open: usize,
-    /// Number of all these intervals.
-    all: usize,
-}
-
 /// Add a block to the plan of `opened` and of `run` where one is needed; return whether it was
 /// added. A run that reproduces another has the other's blocks and no more.
 pub(super) fn go_on(
@@ -44,17 +32,13 @@ pub(super) fn go_on(
         return Ok(false);
     };
     let blocks = opened.header.plan.invocations;
-    let Some(widest) = widest(repo, registry, run, until)? else {
+    let widths = widths_of_run(repo, registry, run)?;
+    let Some((of, percent)) = widths.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
         eprintln!("--until adds no block: no cell has an interval");
         return Ok(false);
     };
-    let Widest {
-        of,
-        percent,
-        open,
-        all,
-    } = widest;
-    let (wanted, percent) = (until.percent, width(percent));
+    let (wanted, percent, all) = (until.percent, width(*percent), widths.len());
+    let open = widths.iter().filter(|(_, p)| *p > wanted).count();
     if open == 0 {
         eprintln!(
             "After {blocks} blocks no interval is wider than ±{wanted} %: the widest is {percent} ({of})"
@@ -86,8 +70,8 @@ pub(super) fn allowed(header: &RunHeader) -> Option<Until> {
     header.origin.reproduces.is_none().then_some(until)
 }
 
-/// Find the widest of the intervals that must become narrow; `None` where there are none.
-fn widest(repo: &Repo, registry: &Registry, run: &Run, until: Until) -> Result<Option<Widest>> {
+/// Return the half-widths of the intervals that must become narrow, as [`widths`] does.
+fn widths_of_run(repo: &Repo, registry: &Registry, run: &Run) -> Result<Vec<(String, f64)>> {
     let scenarios = repo.scenarios()?;
     let baseline = registry.baseline_of(&run.header.plan.targets);
     let analysis = stats::analyse(run, &scenarios, baseline);
@@ -95,20 +79,12 @@ fn widest(repo: &Repo, registry: &Registry, run: &Run, until: Until) -> Result<O
         let planned = run.header.plan.scenario(scenario);
         planned.and_then(|planned| leading_of(planned, &scenarios))
     };
-    let widths = widths(&analysis.comparisons, &analysis.cells, leading);
-    let open = widths.iter().filter(|(_, p)| *p > until.percent).count();
-    let all = widths.len();
-    let widest = widths.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    Ok(widest.map(|(of, percent)| Widest {
-        of,
-        percent,
-        open,
-        all,
-    }))
+    let (comparisons, cells) = (&analysis.comparisons, &analysis.cells);
+    Ok(widths(comparisons, cells, leading))
 }
 
 /// Return the half-width, in percent, of every pair's ratio and of the value of each cell that is
-/// in no pair; infinite where there is no interval yet.
+/// in no pair, with the pair or cell in words; infinite where there is no interval yet.
 fn widths(
     comparisons: &[Comparison],
     cells: &[Cell],
