@@ -1,10 +1,10 @@
 //! `cargo xtask merge DIR…`: merges the shards of one plan into one run.
 //!
-//! `agree` checks that they may be merged, `combine` combines their judgements, `write` copies the
-//! records. The inputs are never written to; their records are copied byte for byte, and whatever
-//! else they hold is kept under `sources/<id>/`. Two things are deliberately not supported: pooling
-//! different machines into one cell (there is no flag for it), and adding a second run of the same
-//! blocks to the first (use `compare` for that).
+//! `agree` checks that they may be merged, `combine` combines their judgements, `write` writes these
+//! and copies the records. The inputs are never written to; their records are copied byte for byte,
+//! and whatever else they hold is kept under `sources/<id>/`. Two things are deliberately not
+//! supported: pooling different machines into one cell (there is no flag for it), and adding a
+//! second run of the same blocks to the first (use `compare` for that).
 
 mod agree;
 mod combine;
@@ -123,13 +123,7 @@ fn merge(parts: &[Part], out: &Path) -> Result<PathBuf> {
             ..Origin::default()
         },
     };
-    let judgements = write::Judgements {
-        verify: combine::verify(&runs),
-        budget: combine::budget(&runs),
-        checks: combine::checks(&runs)?,
-        capacities: combine::capacities(&runs),
-    };
-    write::write(parts, &header, &judgements, out)
+    write::write(parts, &header, out)
 }
 
 /// Make the merged run's id of the newest part's time, so that `latest` finds it, and of a hash of

@@ -1,34 +1,21 @@
 //! Writes the merged run to disk. It is made beside its final place and renamed when complete, so
 //! that an interrupted merge leaves no run behind.
 
-use super::Part;
+use super::{Part, combine};
 use anyhow::{Context, Result, ensure};
 use base::files::{Appender, write_json};
-use schema::budget::Budget;
-use schema::capacity::Capacity;
 use schema::kernels::TRACES_DIR;
 use schema::key::original;
-use schema::record::{CheckRecord, VerifyRecord};
-use schema::run::RunHeader;
+use schema::run::{Run, RunHeader};
 use serde::Serialize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The combined judgements of all parts.
-pub(super) struct Judgements {
-    pub(super) verify: Vec<VerifyRecord>,
-    pub(super) budget: Option<Budget>,
-    pub(super) checks: Vec<CheckRecord>,
-    pub(super) capacities: Vec<Capacity>,
-}
-
-/// Write the whole run; return its directory in `out`.
-pub(super) fn write(
-    parts: &[Part],
-    header: &RunHeader,
-    judgements: &Judgements,
-    out: &Path,
-) -> Result<PathBuf> {
+/// Write the whole run, with the parts' judgements combined; return its directory in `out`.
+pub(super) fn write(parts: &[Part], header: &RunHeader, out: &Path) -> Result<PathBuf> {
+    let runs: Vec<&Run> = parts.iter().map(|part| &part.run).collect();
+    // It fails where the parts' limits differ, and then nothing may be made.
+    let checks = combine::checks(&runs)?;
     let place = out.join(&header.id);
     ensure!(
         !place.exists(),
@@ -44,11 +31,11 @@ pub(super) fn write(
     for part in parts {
         copy(part, root)?;
     }
-    lines(&root.join("verify.jsonl"), &judgements.verify)?;
-    lines(&root.join("check.jsonl"), &judgements.checks)?;
-    lines(&root.join("capacity.jsonl"), &judgements.capacities)?;
-    if let Some(budget) = &judgements.budget {
-        write_json(&root.join("budget.json"), budget)?;
+    lines(&root.join("verify.jsonl"), &combine::verify(&runs))?;
+    lines(&root.join("check.jsonl"), &checks)?;
+    lines(&root.join("capacity.jsonl"), &combine::capacities(&runs))?;
+    if let Some(budget) = combine::budget(&runs) {
+        write_json(&root.join("budget.json"), &budget)?;
     }
     write_json(&root.join("run.json"), header)?;
     // A temporary directory is readable by its owner only; a run is readable by everyone.
