@@ -17,7 +17,7 @@ pub(crate) fn measure(threads: usize) -> Measured {
 }
 
 fn measure_steps(threads: usize, steps: usize) -> Measured {
-    let (kernel, lanes) = kernel();
+    let (kernel, lanes, run) = kernel();
     let seconds = parallel::time(threads, REPETITIONS, |_| {
         black_box(run(black_box(steps)));
     });
@@ -25,42 +25,26 @@ fn measure_steps(threads: usize, steps: usize) -> Measured {
     Measured::new(operations, &seconds, threads, kernel)
 }
 
-/// The name of the kernel that [`run`] uses, and the number of f32 lanes of its vectors.
-fn kernel() -> (&'static str, usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            return ("avx512f fma", 16);
-        }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            return ("avx2 fma", 8);
-        }
-    }
-    if cfg!(target_arch = "aarch64") {
-        ("neon fma", 4)
-    } else {
-        ("portable multiply and add", 4)
-    }
-}
-
-fn run(steps: usize) -> f32 {
+/// The kernel for this CPU: its name, the number of f32 lanes of its vectors, and the function that
+/// runs a number of its steps.
+fn kernel() -> (&'static str, usize, fn(usize) -> f32) {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: the feature was just detected.
-            return unsafe { x86::avx512(steps) };
+            return ("avx512f fma", 16, |steps| unsafe { x86::avx512(steps) });
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: both features were just detected.
-            return unsafe { x86::avx2(steps) };
+            return ("avx2 fma", 8, |steps| unsafe { x86::avx2(steps) });
         }
     }
     #[cfg(target_arch = "aarch64")]
     {
-        arm::neon(steps)
+        ("neon fma", 4, arm::neon)
     }
     #[cfg(not(target_arch = "aarch64"))]
-    portable(steps)
+    ("portable multiply and add", 4, portable)
 }
 
 /// The factor in `x ← x·A + B`, which converges to 1: no overflow, no denormals, any step count.
@@ -141,7 +125,7 @@ mod tests {
 
     #[test]
     fn every_lane_of_every_chain_works() {
-        let (_, lanes) = kernel();
+        let (_, lanes, run) = kernel();
         // 1 − 2⁻³ after three steps, in every lane.
         assert_eq!(run(3), 0.875 * (CHAINS * lanes) as f32);
         assert_eq!(portable(3), 0.875 * (CHAINS * 4) as f32);

@@ -24,8 +24,8 @@ pub(crate) fn measure(threads: usize) -> Option<Measured> {
 pub(crate) fn work(steps: usize) {
     #[cfg(target_arch = "x86_64")]
     {
-        if x86::kernel().is_some() {
-            black_box(x86::run(black_box(steps)));
+        if let Some((_, _, run)) = x86::kernel() {
+            black_box(run(black_box(steps)));
             return;
         }
     }
@@ -53,7 +53,7 @@ mod x86 {
     const CHAINS: usize = 12;
 
     pub(crate) fn measure(threads: usize, steps: usize) -> Option<Measured> {
-        let (kernel, bytes) = kernel()?;
+        let (kernel, bytes, run) = kernel()?;
         let seconds = parallel::time(threads, REPETITIONS, |_| {
             black_box(run(black_box(steps)));
         });
@@ -61,33 +61,25 @@ mod x86 {
         Some(Measured::new(operations, &seconds, threads, kernel))
     }
 
-    /// The name of the kernel that [`run`] uses, and the number of bytes of its vectors.
-    pub(crate) fn kernel() -> Option<(&'static str, usize)> {
-        if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512f") {
-            Some(("avx512_vnni vpdpbusd", 64))
-        } else if is_x86_feature_detected!("avxvnni") {
-            Some(("avx_vnni vpdpbusd", 32))
-        } else if is_x86_feature_detected!("avx2") {
-            Some(("avx2 vpmaddubsw, vpmaddwd, vpaddd", 32))
-        } else {
-            None
-        }
-    }
-
-    /// Run `steps` dot products of ones in every chain, and return the sum of all lanes.
-    pub(crate) fn run(steps: usize) -> i64 {
+    /// The kernel for this CPU: its name, the number of bytes of its vectors, and the function that
+    /// runs a number of dot products of ones in every chain and returns the sum of all lanes.
+    pub(crate) fn kernel() -> Option<(&'static str, usize, fn(usize) -> i64)> {
         if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512f") {
             // SAFETY: both features were just detected.
-            unsafe { avx512_vnni(steps) }
-        } else if is_x86_feature_detected!("avxvnni") {
-            // SAFETY: the feature was just detected; it implies AVX2.
-            unsafe { avx_vnni(steps) }
-        } else if is_x86_feature_detected!("avx2") {
-            // SAFETY: the feature was just detected.
-            unsafe { avx2(steps) }
-        } else {
-            0
+            let run = |steps| unsafe { avx512_vnni(steps) };
+            return Some(("avx512_vnni vpdpbusd", 64, run));
         }
+        if is_x86_feature_detected!("avxvnni") {
+            // SAFETY: the feature was just detected; it implies AVX2.
+            let run = |steps| unsafe { avx_vnni(steps) };
+            return Some(("avx_vnni vpdpbusd", 32, run));
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the feature was just detected.
+            let run = |steps| unsafe { avx2(steps) };
+            return Some(("avx2 vpmaddubsw, vpmaddwd, vpaddd", 32, run));
+        }
+        None
     }
 
     #[target_feature(enable = "avx512f,avx512vnni")]
@@ -145,7 +137,7 @@ mod x86 {
 
         #[test]
         fn every_byte_of_every_chain_works() {
-            if let Some((_, bytes)) = kernel() {
+            if let Some((_, bytes, run)) = kernel() {
                 assert_eq!(run(3), (3 * CHAINS * bytes) as i64);
             }
             if is_x86_feature_detected!("avx2") {

@@ -36,7 +36,8 @@ pub(crate) fn measure(bytes: usize, threads: usize) -> Measured {
         black_box(sum(buffers[thread].touched()));
     });
     let read = (share * 8 * threads) as f64;
-    Measured::new(read, &seconds, threads, kernel())
+    let (kernel, _) = kernel();
+    Measured::new(read, &seconds, threads, kernel)
 }
 
 /// An allocated buffer, in huge pages where the kernel gives them on request.
@@ -98,33 +99,28 @@ impl Drop for Buffer {
     }
 }
 
-fn kernel() -> &'static str {
+/// The kernel for this CPU: its name, and the function that sums.
+fn kernel() -> (&'static str, fn(&[u64]) -> u64) {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
-            return "avx512f, 4 streams, prefetch";
+            // SAFETY: the feature was just detected.
+            let sum = |data: &[u64]| unsafe { sum_avx512(data) };
+            return ("avx512f, 4 streams, prefetch", sum);
         }
         if is_x86_feature_detected!("avx2") {
-            return "avx2, 4 streams, prefetch";
+            // SAFETY: the feature was just detected.
+            let sum = |data: &[u64]| unsafe { sum_avx2(data) };
+            return ("avx2, 4 streams, prefetch", sum);
         }
     }
-    "portable, 4 streams"
+    ("portable, 4 streams", sum_streams)
 }
 
 /// The sum of all elements, read in whole cache lines.
 pub(crate) fn sum(data: &[u64]) -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the feature was just detected.
-            return unsafe { sum_avx512(data) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the feature was just detected.
-            return unsafe { sum_avx2(data) };
-        }
-    }
-    sum_streams(data)
+    let (_, sum) = kernel();
+    sum(data)
 }
 
 #[cfg(target_arch = "x86_64")]
