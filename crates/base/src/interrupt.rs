@@ -61,9 +61,6 @@ pub fn requested() -> bool {
 
 /// Return an error where a stop was requested. Stages call this between pieces of work.
 pub fn check() -> anyhow::Result<()> {
-    if requested() {
-        Err(anyhow::anyhow!("interrupted"))
-    } else {
-        Ok(())
-    }
+    anyhow::ensure!(!requested(), "interrupted");
+    Ok(())
 }

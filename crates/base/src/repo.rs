@@ -56,19 +56,16 @@ impl Repo {
 
     /// The checkout at `root`. `CARGO_TARGET_DIR` and `BENCH_MODELS_DIR` are honoured.
     pub fn at(root: PathBuf) -> Self {
-        let from_env = |name: &str| {
-            std::env::var_os(name)
-                .filter(|v| !v.is_empty())
-                .map(|v| root.join(v))
-        };
-        let build_dir = from_env("CARGO_TARGET_DIR");
-        let models_dir = from_env("BENCH_MODELS_DIR");
-        let usual = Self::under(root);
-        Self {
-            root: usual.root,
-            build_dir: build_dir.unwrap_or(usual.build_dir),
-            models_dir: models_dir.unwrap_or(usual.models_dir),
+        let mut repo = Self::under(root);
+        for (name, dir) in [
+            ("CARGO_TARGET_DIR", &mut repo.build_dir),
+            ("BENCH_MODELS_DIR", &mut repo.models_dir),
+        ] {
+            if let Some(named) = std::env::var_os(name).filter(|named| !named.is_empty()) {
+                *dir = repo.root.join(named);
+            }
         }
+        repo
     }
 
     /// The checkout at `root`, with its directories inside it whatever the environment says.
@@ -156,9 +153,8 @@ impl Repo {
     pub fn shipped(&self) -> Result<Vec<Shipped>> {
         let models = self.listed_models()?.models;
         let dirs = models.iter().filter_map(|model| model.source.trained_dir());
-        let found = dirs.map(Shipped::load);
-        let found: Vec<Option<Shipped>> = found.collect::<Result<_, _>>()?;
-        Ok(found.into_iter().flatten().collect())
+        let found = dirs.filter_map(|dir| Shipped::load(dir).transpose());
+        Ok(found.collect::<Result<_, _>>()?)
     }
 
     /// Load `data/models.lock`, with the locks of the models that the user brought.

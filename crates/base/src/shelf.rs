@@ -39,9 +39,8 @@ pub fn brought(models_dir: &Path) -> Result<Vec<Model>> {
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
     ids.sort();
-    let found = ids.iter().map(|id| get(models_dir, id));
-    let found: Vec<Option<Brought>> = found.collect::<Result<_>>()?;
-    Ok(found.into_iter().flatten().map(|b| b.model).collect())
+    let found = ids.iter().filter_map(|id| get(models_dir, id).transpose());
+    found.map(|brought| Ok(brought?.model)).collect()
 }
 
 /// Load the brought model of that id; `None` where there is none.

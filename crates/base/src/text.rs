@@ -76,15 +76,7 @@ pub fn markdown_code(text: &str, chars_max: usize) -> String {
 /// Format rows as a table: columns as wide as their widest cell, two spaces apart. A cell is one
 /// line.
 pub fn aligned<const COLUMNS: usize>(rows: impl IntoIterator<Item = [String; COLUMNS]>) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).add_rows(rows);
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    match table.row_count() {
-        0 => String::new(),
-        _ => table.trim_fmt() + "\n",
-    }
+    fitted(rows, u16::MAX)
 }
 
 /// Widest line of what is printed (columns).
