@@ -153,12 +153,9 @@ struct Batch {
     token_ns: Vec<u64>,
 }
 
-/// The times at which the instrument emitted each request's tokens.
+/// The times at which the instrument emitted each request's tokens, by its prompt.
 #[derive(Debug)]
-pub struct Truth {
-    batches: Vec<Vec<u64>>,
-    by_prompt: BTreeMap<Vec<u32>, usize>,
-}
+pub struct Truth(BTreeMap<Vec<u32>, Vec<u64>>);
 
 impl Truth {
     /// Read the instrument's file. Of equal prompts only the last is kept, so prompts must differ.
@@ -173,24 +170,18 @@ impl Truth {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let mut truth = Self {
-            batches: Vec::new(),
-            by_prompt: BTreeMap::new(),
-        };
+        let mut truth = BTreeMap::new();
         for line in text.lines() {
             let batch: Batch = serde_json::from_str(line)?;
-            let index = truth.batches.len();
-            truth.batches.push(batch.token_ns);
-            let prompts = batch.prompt_ids.into_iter().map(|ids| (ids, index));
-            truth.by_prompt.extend(prompts);
+            let prompts = batch.prompt_ids.into_iter();
+            truth.extend(prompts.map(|ids| (ids, batch.token_ns.clone())));
         }
-        Ok(truth)
+        Ok(Self(truth))
     }
 
     /// Return when each token of the request with that prompt was emitted (ns).
     pub fn token_ns(&self, prompt_ids: &[u32]) -> Option<&[u64]> {
-        let index = self.by_prompt.get(prompt_ids)?;
-        Some(&self.batches[*index])
+        self.0.get(prompt_ids).map(Vec::as_slice)
     }
 }
 

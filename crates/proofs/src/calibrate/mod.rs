@@ -185,15 +185,12 @@ pub fn table(calibration: &Calibration) -> String {
         "delivery p50, p99"
     );
     for level in &calibration.levels {
-        for (what, error) in [("TTFT", &level.ttft), ("ITL", &level.itl)] {
-            let delivery = match what {
-                "TTFT" => format!(
-                    "{}, {}",
-                    us(level.delivery_ns_p50),
-                    us(level.delivery_ns_p99)
-                ),
-                _ => String::new(),
-            };
+        let (p50, p99) = (us(level.delivery_ns_p50), us(level.delivery_ns_p99));
+        let delivery = format!("{p50}, {p99}");
+        for (what, error, delivery) in [
+            ("TTFT", &level.ttft, delivery.as_str()),
+            ("ITL", &level.itl, ""),
+        ] {
             text.push_str(&format!(
                 "{:>9} {:>8}  {what:4} {} {delivery:>20}\n",
                 level.concurrency,

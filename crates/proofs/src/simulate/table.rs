@@ -5,6 +5,16 @@ use schema::simulation::{Outcome, Simulation, UntilRow};
 /// Print a simulation as tables of plain text.
 pub(super) fn table(result: &Simulation) -> String {
     let percent = |share: f64| format!("{:.1}", 100.0 * share);
+    let verdicts = |f: &Outcome| {
+        format!(
+            "{:>8}  {:>11}  {:>7}  {:>11}  {:>7}",
+            percent(f.coverage),
+            percent(f.false_positive_test),
+            percent(f.false_positive),
+            percent(f.power_test),
+            percent(f.power)
+        )
+    };
     let mut text = format!(
         "{} experiments a row, seed {}: log-normal samples (σ of the logarithm {}), lag-1 \
          autocorrelation {}. Shares in %; a true difference of {} %.\n\n\
@@ -16,16 +26,9 @@ pub(super) fn table(result: &Simulation) -> String {
         100.0 * result.difference
     );
     for row in &result.rows {
-        let shares = match row.found {
+        let shares = match &row.found {
             None => "  one launch gives neither interval nor verdict      ".into(),
-            Some(f) => format!(
-                "{:>8}  {:>11}  {:>7}  {:>11}  {:>7}",
-                percent(f.coverage),
-                percent(f.false_positive_test),
-                percent(f.false_positive),
-                percent(f.power_test),
-                percent(f.power)
-            ),
+            Some(found) => verdicts(found),
         };
         text.push_str(&format!(
             "{:>8} {:>8}  {:>3}  {shares}  {}\n",
@@ -36,16 +39,8 @@ pub(super) fn table(result: &Simulation) -> String {
         ));
     }
     let line = |f: &Outcome| {
-        format!(
-            "{:>8}  {:>11}  {:>7}  {:>11}  {:>7}  {:>5}  {:>7}",
-            percent(f.coverage),
-            percent(f.false_positive_test),
-            percent(f.false_positive),
-            percent(f.power_test),
-            percent(f.power),
-            percent(f.equal),
-            percent(f.false_equal)
-        )
+        let (equal, wrongly) = (percent(f.equal), percent(f.false_equal));
+        format!("{}  {equal:>5}  {wrongly:>7}", verdicts(f))
     };
     let columns = "coverage  false: test  verdict  found: test  verdict  equal  wrongly";
     text.push_str(&format!("\nlaunches  CV of launches  {columns}\n"));
