@@ -32,7 +32,7 @@ use proofs::calibrate;
 use provision::build;
 use runs::results::Results;
 use runs::summary::{Places, Summary};
-use runs::{page, results, shard};
+use runs::{page, shard};
 use schema::key::original;
 use schema::origin::Shard;
 use schema::plan::Until;
@@ -147,8 +147,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     let registry = repo.registry()?;
     if let Some(name) = &options.save {
-        let ids: Vec<String> = results.places().into_keys().collect();
-        results::check_name(results.dir(), &ids, name)?;
+        results.check_name(name)?;
     }
     let asked = match &options.resume {
         Some(run) => Asked::Earlier(results.find(run)?),
@@ -191,10 +190,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         format!("the run stopped (what was measured is kept; `{go_on}` continues it)")
     })?;
     if let Some(name) = &options.save {
-        println!(
-            "{}",
-            results::save_name(results.dir(), name, &opened.header.id)?
-        );
+        println!("{}", results.save_name(name, &opened.header.id)?);
     }
     Ok(code)
 }

@@ -51,7 +51,7 @@ impl Results {
 
     /// Find a run by id, by the name that it was given, by path, or as `latest`; return its path.
     pub fn find(&self, run: &str) -> Result<PathBuf> {
-        let run = resolve(self.dir(), run)?;
+        let run = self.resolve(run)?;
         let run = run.as_str();
         let mut places = self.places();
         if run == "latest" {
@@ -59,7 +59,7 @@ impl Results {
                 Some((_, place)) => Ok(place),
                 None => bail!(
                     "there is no latest run: no run is in {}: make one with `cargo xtask bench-all`",
-                    self.in_words(" or ")
+                    self.in_words()
                 ),
             };
         }
@@ -72,7 +72,7 @@ impl Results {
         }
         // Newest first: where no known name is similar, the error lists the first ones.
         let mut known: Vec<String> = places.into_keys().rev().collect();
-        known.extend(names(self.dir())?);
+        known.extend(self.names()?.into_keys());
         let list = match self.dirs.as_slice() {
             [one] => format!("cargo xtask list runs --out {}", one.display()),
             _ => "cargo xtask list runs".into(),
@@ -106,36 +106,53 @@ impl Results {
         places
     }
 
-    fn in_words(&self, between: &str) -> String {
+    fn in_words(&self) -> String {
         let dirs: Vec<String> = self.dirs.iter().map(|d| d.display().to_string()).collect();
-        dirs.join(between)
+        dirs.join(" or ")
     }
-}
 
-/// Map from the names that the user gave to the ids of the runs.
-type Names = BTreeMap<String, String>;
-
-fn file(results_dir: &Path) -> PathBuf {
-    results_dir.join("names.toml")
-}
-
-fn table(results_dir: &Path) -> Result<Names> {
-    let file = file(results_dir);
-    match file.exists() {
-        true => Ok(schema::error::read_toml(&file)?),
-        false => Ok(Names::new()),
+    fn names_file(&self) -> PathBuf {
+        self.dir().join("names.toml")
     }
-}
 
-/// Return the id of the run with that name; a text that is no name is returned unchanged.
-pub fn resolve(results_dir: &Path, run: &str) -> Result<String> {
-    let named = table(results_dir)?.remove(run);
-    Ok(named.unwrap_or_else(|| run.to_owned()))
-}
+    /// Return the names that users gave to runs, each with the run's id.
+    fn names(&self) -> Result<BTreeMap<String, String>> {
+        let file = self.names_file();
+        match file.exists() {
+            true => Ok(schema::error::read_toml(&file)?),
+            false => Ok(BTreeMap::new()),
+        }
+    }
 
-/// Return all names that users gave to runs.
-pub fn names(results_dir: &Path) -> Result<Vec<String>> {
-    Ok(table(results_dir)?.into_keys().collect())
+    /// Return the id of the run with that name; a text that is no name is returned unchanged.
+    fn resolve(&self, run: &str) -> Result<String> {
+        let named = self.names()?.remove(run);
+        Ok(named.unwrap_or_else(|| run.to_owned()))
+    }
+
+    /// Refuse a name that can't be given to a run. Called before anything is measured.
+    pub fn check_name(&self, name: &str) -> Result<()> {
+        check_id(&self.names_file(), "--save", name)?;
+        ensure!(
+            name != "latest" && !self.places().contains_key(name),
+            "--save {name}: this names a run already; take another word"
+        );
+        self.names().map(drop)
+    }
+
+    /// Give a run a name; return a sentence that says what was done.
+    pub fn save_name(&self, name: &str, id: &str) -> Result<String> {
+        let mut names = self.names()?;
+        let before = names.insert(name.to_owned(), id.to_owned());
+        write_whole(&self.names_file(), toml::to_string(&names)?)?;
+        let instead = match before.filter(|before| before != id) {
+            Some(before) => format!(" (before: {before})"),
+            None => String::new(),
+        };
+        Ok(format!(
+            "Saved {id} as {name}{instead}: `cargo xtask compare {name}` compares the newest run with it"
+        ))
+    }
 }
 
 /// Refuse a run's id that no command could read again, because its profile's name is too long.
@@ -145,30 +162,6 @@ pub fn check_run_id(profile: &str, id: &str) -> Result<()> {
             "profile {profile:?} has too long a name: the ids of its runs contain it, and would be longer than an id may be"
         )
     })
-}
-
-/// Refuse a name that can't be given to a run. Called before anything is measured.
-pub fn check_name(results_dir: &Path, ids: &[String], name: &str) -> Result<()> {
-    check_id(&file(results_dir), "--save", name)?;
-    ensure!(
-        name != "latest" && !ids.iter().any(|id| id == name),
-        "--save {name}: this names a run already; take another word"
-    );
-    table(results_dir).map(drop)
-}
-
-/// Give a run a name; return a sentence that says what was done.
-pub fn save_name(results_dir: &Path, name: &str, id: &str) -> Result<String> {
-    let mut names = table(results_dir)?;
-    let before = names.insert(name.to_owned(), id.to_owned());
-    write_whole(&file(results_dir), toml::to_string(&names)?)?;
-    let instead = match before.filter(|before| before != id) {
-        Some(before) => format!(" (before: {before})"),
-        None => String::new(),
-    };
-    Ok(format!(
-        "Saved {id} as {name}{instead}: `cargo xtask compare {name}` compares the newest run with it"
-    ))
 }
 
 #[cfg(test)]
@@ -233,21 +226,22 @@ mod tests {
     #[test]
     fn a_name_is_kept_given_anew_and_found() {
         let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path();
-        assert_eq!(resolve(dir, "main").unwrap(), "main");
-        assert!(names(dir).unwrap().is_empty());
-        let said = save_name(dir, "main", "20260101-a").unwrap();
+        let results = Results::at(dir.path());
+        let resolve = |run: &str| results.resolve(run).unwrap();
+        assert_eq!(resolve("main"), "main");
+        assert!(results.names().unwrap().is_empty());
+        let said = results.save_name("main", "20260101-a").unwrap();
         assert!(said.starts_with("Saved 20260101-a as main: "), "{said}");
-        save_name(dir, "v1.2", "20260102-b").unwrap();
-        let said = save_name(dir, "main", "20260103-c").unwrap();
+        results.save_name("v1.2", "20260102-b").unwrap();
+        let said = results.save_name("main", "20260103-c").unwrap();
         assert!(
             said.starts_with("Saved 20260103-c as main (before: 20260101-a): "),
             "{said}"
         );
-        assert_eq!(resolve(dir, "main").unwrap(), "20260103-c");
-        assert_eq!(resolve(dir, "v1.2").unwrap(), "20260102-b");
-        assert_eq!(resolve(dir, "20260101-a").unwrap(), "20260101-a");
-        assert_eq!(names(dir).unwrap(), ["main", "v1.2"]);
+        assert_eq!(resolve("main"), "20260103-c");
+        assert_eq!(resolve("v1.2"), "20260102-b");
+        assert_eq!(resolve("20260101-a"), "20260101-a");
+        assert!(results.names().unwrap().keys().eq(["main", "v1.2"]));
     }
 
     #[test]
@@ -261,13 +255,14 @@ mod tests {
     #[test]
     fn what_is_no_name_or_names_a_run_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let ids = ["20260101-a".to_owned()];
-        let check = |name: &str| check_name(dir.path(), &ids, name);
+        make(dir.path(), "20260101-a");
+        let results = Results::at(dir.path());
+        let check = |name: &str| results.check_name(name);
         check("before").unwrap();
         for name in ["", "../x", "A", "a b", ".a", "latest", "20260101-a"] {
             assert!(check(name).is_err(), "{name:?}");
         }
-        std::fs::write(file(dir.path()), "main = 1\n").unwrap();
+        std::fs::write(results.names_file(), "main = 1\n").unwrap();
         let broken = check("before").unwrap_err().to_string();
         assert!(broken.contains("names.toml:1"), "{broken}");
     }
