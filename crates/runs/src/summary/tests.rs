@@ -1,6 +1,7 @@
 //! Tests of the summary on made-up runs, and of its parts.
 
 use super::*;
+use schema::key::CellKey;
 use stats::analysis::{Comparison, MetricId, Verdict};
 
 fn lead(scenario: &str, targets: &[&str], ratio: Option<f64>) -> Lead {
@@ -141,21 +142,10 @@ fn what_the_machine_lacks_is_no_fault_and_what_broke_is() {
 
 fn cell(target: &str, case: &str, status: Status, reason: &str) -> Cell {
     Cell {
-        target: target.into(),
-        scenario: "s".into(),
-        case: case.into(),
-        axis_value: 0,
         status,
         reason: reason.into(),
-        requests: 0,
-        invocations: 0,
-        blocks: vec![],
-        metrics: vec![],
         rank: (status == Status::Ok && target != "slow").then_some(1),
-        disturbances: vec![],
-        unwatched: 0,
-        unseen: 0,
-        audit: None,
+        ..Cell::new(CellKey::new(target, "s", case), 0)
     }
 }
 
@@ -232,11 +222,7 @@ fn the_leader_is_that_of_the_case_that_most_had_time_for() {
             cell("slow", "p99", Status::OverBudget, ""),
         ],
         comparisons: vec![comparison("other", 2.0), comparison("quick", 2.5)],
-        scalings: vec![],
-        noise: vec![],
-        exceeded: vec![],
-        unfelt: vec![],
-        matters: 1.02,
+        ..Analysis::default()
     };
     let all = [scenario];
     let wanted = Lead {
