@@ -19,7 +19,7 @@ use proofs::calibrate::Options;
 use schema::record::Status;
 use schema::run::Run;
 use site::words::plural;
-use stats::analysis::{Analysis, Cell, MetricId};
+use stats::analysis::{Analysis, MetricId};
 use stats::describe::median;
 use std::ops::Range;
 use std::process::ExitCode;
@@ -92,16 +92,12 @@ impl Case {
 fn cases(run: &Run, analysis: &Analysis) -> Result<Vec<Case>> {
     // Only complete and correct cases were judged for disturbances.
     if let Some(cell) = analysis.cells.iter().find(|cell| cell.status != Status::Ok) {
-        let Cell {
-            target,
-            case,
-            status,
-            reason,
-            ..
-        } = cell;
         bail!(
-            "{target}, {case}: {}, so whether it was disturbed isn't known: {reason}",
-            status.id()
+            "{}, {}: {}, so whether it was disturbed isn't known: {}",
+            cell.target,
+            cell.case,
+            cell.status.id(),
+            cell.reason
         );
     }
     let ends = run.launches.iter().flat_map(|log| {

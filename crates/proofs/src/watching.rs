@@ -24,6 +24,8 @@ use protocol::witness::{Ring, Witness};
 use provision::{build, fetch};
 use schema::registry::Target;
 use serde_json::json;
+use stats::ci::mean_interval;
+use stats::describe::{mean, median};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -56,20 +58,16 @@ pub fn command(repo: &Repo, processes: u32, json: bool) -> Result<ExitCode> {
     let program = programs.get(&target).map_err(Clone::clone)?;
     let asked = Asked::new(repo, &target, program)?;
     let commit_ns = commit_ns()?;
-    let mut logs = Vec::new();
-    let mut request_ns = Vec::new();
-    let mut core_percents = Vec::new();
+    let mut measured = Vec::new();
     for n in 0..processes {
         base::interrupt::check()?;
-        let measured = asked.measure(u64::from(n))?;
-        logs.push(measured.log_ratio);
-        request_ns.push(measured.request_ns);
-        core_percents.push(measured.core_percent);
+        measured.push(asked.measure(u64::from(n))?);
     }
-    let interval = stats::ci::mean_interval(&logs).context("the ratios are no numbers")?;
-    let core = stats::ci::mean_interval(&core_percents);
+    let all = |of: fn(&Measured) -> f64| -> Vec<f64> { measured.iter().map(of).collect() };
+    let interval = mean_interval(&all(|m| m.log_ratio)).context("the ratios are no numbers")?;
+    let core = mean_interval(&all(|m| m.core_percent));
     let core = core.context("the thread's CPU times are no numbers")?;
-    let request_ns = stats::describe::median(&request_ns).context("the requests took no time")?;
+    let request_ns = median(&all(|m| m.request_ns)).context("the requests took no time")?;
     let commits = 100.0 * f64::from(NEW_TOKENS) * commit_ns / request_ns;
     let percent = |log: f64| 100.0 * log.exp_m1() + commits;
     let (value, low, high) = (
@@ -187,12 +185,10 @@ impl<'a> Asked<'a> {
             }
         }
         session.close()?;
-        let log_ratio = stats::describe::median(&logs).context("the requests took no time")?;
-        let core_percent = stats::describe::mean(&core_percents);
         Ok(Measured {
-            log_ratio,
+            log_ratio: median(&logs).context("the requests took no time")?,
             request_ns: total_ns / TURNS as f64,
-            core_percent: core_percent.context("nothing was watched")?,
+            core_percent: mean(&core_percents).context("nothing was watched")?,
         })
     }
 

@@ -337,19 +337,14 @@ mod tests {
 
     #[test]
     fn a_scenario_without_ranks_does_not_put_a_tiny_model_s_run_first() {
-        let models = vec![
-            Model {
-                id: "tiny".into(),
-                parameters: 1,
-                ..Model::default()
-            },
-            Model {
-                id: "large".into(),
-                parameters: 2,
-                ..Model::default()
-            },
-        ];
-        let models = Models { models };
+        let models = [("tiny", 1), ("large", 2)].map(|(id, parameters)| Model {
+            id: id.into(),
+            parameters,
+            ..Model::default()
+        });
+        let models = Models {
+            models: models.into(),
+        };
         let of = |model: &str, axes: &[Axis]| {
             let mut run = Run::default();
             run.header.plan.model = model.into();

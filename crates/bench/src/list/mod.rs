@@ -82,11 +82,8 @@ pub fn command(repo: &Repo, options: &Options) -> Result<()> {
 }
 
 fn words() -> String {
-    let kinds: Vec<String> = Kind::value_variants()
-        .iter()
-        .map(|kind| kind.id())
-        .collect();
-    kinds.join("|")
+    let kinds = Kind::value_variants().iter().map(|kind| kind.id());
+    kinds.collect::<Vec<_>>().join("|")
 }
 
 fn print_json(value: &Value) -> Result<()> {

@@ -17,18 +17,11 @@ use stats::analysis::Verdict;
 use stats::between::Change;
 
 pub(super) fn text(comparison: &Comparison, all: bool) -> String {
-    let Comparison {
-        a,
-        b,
-        changes,
-        environment,
-        ..
-    } = comparison;
     let mut text = format!("{}\n", verdict(comparison));
-    for (name, run) in [("A", a), ("B", b)] {
+    for (name, run) in [("A", &comparison.a), ("B", &comparison.b)] {
         text += &format!("{name}  {}\n", line(&run.line, LINE_CHARS));
     }
-    let changes = shown(changes, all).into_iter();
+    let changes = shown(&comparison.changes, all).into_iter();
     let rows: Vec<_> = changes.map(|change| row(change, line, ":")).collect();
     if !rows.is_empty() {
         let head = HEAD.map(str::to_owned);
@@ -43,11 +36,11 @@ pub(super) fn text(comparison: &Comparison, all: bool) -> String {
             text += "`cargo xtask compare --all` lists them.\n";
         }
     }
-    text += match environment.is_empty() {
+    text += match comparison.environment.is_empty() {
         true => "\nNothing recorded of the environment differs.\n",
         false => "\nWhat differs around them, A → B:\n",
     };
-    for difference in around(environment, all) {
+    for difference in around(&comparison.environment, all) {
         text += &format!("  {difference}\n");
     }
     let notes = notes(comparison);

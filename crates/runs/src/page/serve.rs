@@ -204,6 +204,12 @@ mod tests {
         dir
     }
 
+    /// Ask for a page of the seventh rendering.
+    fn get(dir: &tempfile::TempDir, target: &str) -> (&'static str, &'static str, Vec<u8>) {
+        let line = format!("GET {target} HTTP/1.1");
+        respond(&line, &dir.path().join("site"), 7)
+    }
+
     #[test]
     fn every_kind_of_source_is_looked_at() {
         let dir = tempfile::tempdir().unwrap();
@@ -235,13 +241,7 @@ mod tests {
     #[test]
     fn pages_reload_themselves_and_other_files_are_left_alone() {
         let dir = site();
-        let get = |target: &str| {
-            respond(
-                &format!("GET {target} HTTP/1.1"),
-                &dir.path().join("site"),
-                7,
-            )
-        };
+        let get = |target: &str| get(&dir, target);
         let (status, kind, body) = get("/?x");
         assert_eq!((status, kind), ("200 OK", "text/html; charset=utf-8"));
         let body = String::from_utf8(body).unwrap();
@@ -265,11 +265,7 @@ mod tests {
             "secret",
             "/assets",
         ] {
-            let (status, ..) = respond(
-                &format!("GET {target} HTTP/1.1"),
-                &dir.path().join("site"),
-                1,
-            );
+            let (status, ..) = get(&dir, target);
             assert_eq!(status, "404 Not Found", "{target}");
         }
         assert_eq!(
