@@ -132,34 +132,20 @@ mod tests {
             ..Options::default()
         };
         assert!(is_wanted(&all()));
-        let others = [
-            Options::default(),
-            Options {
-                engines: vec!["a".into()],
-                ..all()
-            },
-            Options {
-                model: Some("m".into()),
-                ..all()
-            },
-            Options {
-                invocations: Some(9),
-                ..all()
-            },
-            Options {
-                prompts: Some("mine.jsonl".into()),
-                ..all()
-            },
-            Options {
-                budget_from: Some("latest".into()),
-                ..all()
-            },
-            Options {
-                stop_after: Some(1),
-                ..all()
-            },
+        let changes: [fn(&mut Options); 7] = [
+            |options| options.site = false,
+            |options| options.engines = vec!["a".into()],
+            |options| options.model = Some("m".into()),
+            |options| options.invocations = Some(9),
+            |options| options.prompts = Some("mine.jsonl".into()),
+            |options| options.budget_from = Some("latest".into()),
+            |options| options.stop_after = Some(1),
         ];
-        assert!(others.iter().all(|options| !is_wanted(options)));
+        for change in changes {
+            let mut options = all();
+            change(&mut options);
+            assert!(!is_wanted(&options), "{options:?}");
+        }
     }
 
     #[test]

@@ -29,19 +29,12 @@ fn judge(
     verify: &BTreeMap<String, VerifyRecord>,
     programs: &Programs,
 ) -> Option<Target> {
-    let candidates = judges::candidates(registry).into_iter().flatten();
-    let mut usable = candidates.filter(|target| is_usable(target, verify, programs));
-    usable.next()
-}
-
-/// Tell whether a target may judge: its program is built, and the gate did not reject it.
-fn is_usable(
-    target: &Target,
-    verify: &BTreeMap<String, VerifyRecord>,
-    programs: &Programs,
-) -> bool {
-    let known = verify.get(&target.id);
-    known.is_none_or(|record| record.status == Status::Ok) && programs.has(target)
+    let mut candidates = judges::candidates(registry).into_iter().flatten();
+    // Its program must be built, and the gate must not have rejected it.
+    candidates.find(|target| {
+        let known = verify.get(&target.id);
+        known.is_none_or(|record| record.status == Status::Ok) && programs.has(target)
+    })
 }
 
 /// Have the chosen judge check the timed outputs of every cell without a judgement that stands.

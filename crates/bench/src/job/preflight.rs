@@ -12,6 +12,7 @@ use provision::{build, fetch};
 use schema::golden::{POSITIONS, USUAL_POSITIONS};
 use schema::plan::Plan;
 use schema::registry::{Registry, Target};
+use site::words::join;
 
 /// The results of all checks.
 pub(super) struct Checks {
@@ -225,10 +226,7 @@ fn of_gate(plan: &Plan, outliers: Option<&str>) -> String {
 /// Format numbers as `1, 4 and 8`.
 fn listed(numbers: &[u32]) -> String {
     let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
-    match words.as_slice() {
-        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
-        _ => words.concat(),
-    }
+    join(&words)
 }
 
 #[cfg(test)]
