@@ -270,21 +270,23 @@ fn false_verdicts(place: &str, found: &Outcome) -> Vec<String> {
 mod tests {
     use super::*;
     use schema::error::read_json;
-    use schema::simulation::{PercentileOutcome, PercentileRow, UntilOutcome};
+    use schema::simulation::PercentileRow;
+
+    /// What to do where the file differs.
+    const AGAIN: &str = "run `cargo xtask simulate --write`";
 
     #[test]
     fn the_committed_file_is_of_todays_profiles_and_statistics() {
         let repo = Repo::find().unwrap();
         let file: Simulation = read_json(&repo.simulation_path()).unwrap();
-        let again = "run `cargo xtask simulate --write`";
         let today = sizes(&repo.profiles().unwrap());
-        assert_eq!((file.experiments, file.seed), (2000, SEED), "{again}");
+        assert_eq!((file.experiments, file.seed), (2000, SEED), "{AGAIN}");
         assert_eq!(
             (file.log_stddev, file.lag1, file.difference),
             (LOG_STDDEV, LAG1, DIFFERENCE),
-            "{again}"
+            "{AGAIN}"
         );
-        assert_eq!(file.shapes_difference, SHAPES_DIFFERENCE, "{again}");
+        assert_eq!(file.shapes_difference, SHAPES_DIFFERENCE, "{AGAIN}");
         let expected = today
             .iter()
             .flat_map(|(size, of)| ICCS.map(|icc| (*size, icc, of)));
@@ -292,78 +294,46 @@ mod tests {
             .rows
             .iter()
             .map(|row| ((row.invocations, row.requests), row.icc, &row.profiles));
-        assert!(expected.eq(found), "{again}");
+        assert!(expected.eq(found), "{AGAIN}");
         // Simulate the smallest size in full, and the power at its number of launches.
         let smallest = today.iter().find(|(size, _)| size.0 > 1).unwrap();
         let small = Sizes::from([(*smallest.0, smallest.1.clone())]);
         let rerun = run(&small, file.experiments);
-        for row in &rerun.rows {
-            let same = |old: &&SimulationRow| {
-                SimulationRow {
-                    found: None,
-                    ..(*old).clone()
-                } == SimulationRow {
-                    found: None,
-                    ..row.clone()
-                }
-            };
-            let old = file.rows.iter().find(same).expect("it is listed");
-            assert!(
-                near(row.found.unwrap(), old.found.unwrap()),
-                "{row:?} {old:?}: {again}"
-            );
-        }
-        for row in &rerun.power {
-            let same = |old: &&PowerRow| {
-                (old.invocations, old.launch_log_stddev) == (row.invocations, row.launch_log_stddev)
-            };
-            let old = file.power.iter().find(same).expect(again);
-            assert!(near(row.found, old.found), "{row:?} {old:?}: {again}");
-        }
-        for row in &rerun.shapes {
-            let same =
-                |old: &&ShapeRow| (old.invocations, &old.shape) == (row.invocations, &row.shape);
-            let old = file.shapes.iter().find(same).expect(again);
-            assert!(near(row.found, old.found), "{row:?} {old:?}: {again}");
-        }
-        for row in &rerun.until {
-            let same = |old: &&UntilRow| {
-                UntilRow {
-                    found: row.found,
-                    ..(*old).clone()
-                } == *row
-            };
-            let old = file.until.iter().find(same).expect(again);
-            let shares = |of: UntilOutcome| {
-                let [wrong, power] = [of.false_positive, of.power].map(|of| of.unwrap_or(0.0));
-                let blocks = of.blocks / f64::from(BLOCKS_MAX);
-                let (all, widest) = (of.coverage, of.coverage_widest);
-                [blocks, of.gave_up, all, widest, wrong, power]
-            };
-            let mut pairs = shares(row.found).into_iter().zip(shares(old.found));
-            let near = pairs.all(|(a, b)| (a - b).abs() <= 0.002);
-            assert!(near, "{row:?} {old:?}: {again}");
-        }
-        assert_eq!(file.percentiles_icc, PERCENTILES_ICC, "{again}");
+        let key = |row: &SimulationRow| SimulationRow {
+            found: None,
+            ..row.clone()
+        };
+        has_all(&file.rows, &rerun.rows, key, |row| {
+            shares(row.found.unwrap())
+        });
+        let key = |row: &PowerRow| (row.invocations, row.launch_log_stddev);
+        has_all(&file.power, &rerun.power, key, |row| shares(row.found));
+        let key = |row: &ShapeRow| (row.invocations, row.shape.clone());
+        has_all(&file.shapes, &rerun.shapes, key, |row| shares(row.found));
+        let any = file.until[0].found;
+        let key = |row: &UntilRow| UntilRow {
+            found: any,
+            ..row.clone()
+        };
+        has_all(&file.until, &rerun.until, key, |row| {
+            let of = row.found;
+            let [wrong, power] = [of.false_positive, of.power].map(|of| of.unwrap_or(0.0));
+            let blocks = of.blocks / f64::from(BLOCKS_MAX);
+            let (all, widest) = (of.coverage, of.coverage_widest);
+            [blocks, of.gave_up, all, widest, wrong, power]
+        });
+        assert_eq!(file.percentiles_icc, PERCENTILES_ICC, "{AGAIN}");
         let rerun = percentiles::simulate(today.keys(), file.experiments, SEED);
-        assert_eq!(rerun.len(), file.percentiles.len(), "{again}");
-        for (row, old) in rerun.iter().zip(&file.percentiles) {
-            // As shares of all experiments.
-            let shares = |of: PercentileOutcome| {
+        let key = |row: &PercentileRow| (row.invocations, row.requests, row.slow, row.percentile);
+        let listed = file.percentiles.iter().map(key);
+        assert!(rerun.iter().map(key).eq(listed), "{AGAIN}");
+        has_all(&file.percentiles, &rerun, key, |row| {
+            // As shares of all experiments. Where nothing was found, nothing else is near.
+            row.found.map_or([-1.0; 3], |of| {
                 let half_width = of.half_width_percent / 100.0;
                 [of.given, of.given * of.coverage, half_width]
-            };
-            let near = match (row.found, old.found) {
-                (Some(a), Some(b)) => {
-                    let mut pairs = shares(a).into_iter().zip(shares(b));
-                    pairs.all(|(a, b)| (a - b).abs() <= 0.002)
-                }
-                (a, b) => a == b,
-            };
-            let size = |of: &PercentileRow| (of.invocations, of.requests, of.slow, of.percentile);
-            let near = near && size(row) == size(old);
-            assert!(near, "{row:?} {old:?}: {again}");
-        }
+            })
+        });
     }
 
     #[test]
@@ -381,22 +351,33 @@ mod tests {
         assert!(broken[0].ends_with("6.0 % of equal targets are called different"));
     }
 
-    /// Another math library may give a logarithm with another last bit, which changes an experiment
-    /// that was a borderline case.
-    fn near(a: Outcome, b: Outcome) -> bool {
-        let shares = |f: Outcome| {
-            [
-                f.coverage,
-                f.false_positive_test,
-                f.false_positive,
-                f.power_test,
-                f.power,
-                f.equal,
-                f.false_equal,
-            ]
-        };
-        let pairs = shares(a).into_iter().zip(shares(b));
-        pairs.into_iter().all(|(a, b)| (a - b).abs() <= 0.002)
+    fn shares(of: Outcome) -> [f64; 7] {
+        [
+            of.coverage,
+            of.false_positive_test,
+            of.false_positive,
+            of.power_test,
+            of.power,
+            of.equal,
+            of.false_equal,
+        ]
+    }
+
+    /// Check that the file has each row of a rerun, with nearly the same shares. Another math
+    /// library may give a logarithm with another last bit, which changes an experiment that was a
+    /// borderline case.
+    fn has_all<Row: std::fmt::Debug, Key: PartialEq, const SHARES: usize>(
+        file: &[Row],
+        rerun: &[Row],
+        key: impl Fn(&Row) -> Key,
+        shares: impl Fn(&Row) -> [f64; SHARES],
+    ) {
+        for row in rerun {
+            let old = file.iter().find(|old| key(old) == key(row)).expect(AGAIN);
+            let mut pairs = shares(row).into_iter().zip(shares(old));
+            let near = pairs.all(|(a, b)| (a - b).abs() <= 0.002);
+            assert!(near, "{row:?} {old:?}: {AGAIN}");
+        }
     }
 
     #[test]
