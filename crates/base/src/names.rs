@@ -45,11 +45,6 @@ impl Kind {
             Self::Metric => "metric",
         }
     }
-
-    /// The command that lists all things of this kind.
-    fn list(self) -> String {
-        format!("cargo xtask list {}s", self.word())
-    }
 }
 
 /// The error of a name that doesn't exist.
@@ -73,7 +68,7 @@ impl UnknownName {
             name: name.to_owned(),
             known,
             place: "",
-            list: kind.list(),
+            list: format!("cargo xtask list {}s", kind.word()),
         }
     }
 
@@ -109,11 +104,6 @@ impl std::fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-/// Whether a command failed because of an unknown name.
-pub fn is_unknown(error: &anyhow::Error) -> bool {
-    error.is::<UnknownName>()
-}
-
 /// A request that can't be met here, such as a model that the user brought and that can't be used.
 /// It is refused before anything is fetched, built or written.
 #[derive(Debug, PartialEq, Eq)]
@@ -130,7 +120,7 @@ impl std::error::Error for Refused {}
 /// Whether a command failed because of its request: an unknown name, or something that can't be
 /// had.
 pub fn is_refused(error: &anyhow::Error) -> bool {
-    is_unknown(error) || error.is::<Refused>()
+    error.is::<UnknownName>() || error.is::<Refused>()
 }
 
 /// Refuse the first of `names` that isn't `known`.
@@ -252,8 +242,8 @@ mod tests {
         use anyhow::Context;
         let unknown = Err::<(), _>(UnknownName::new(Kind::Run, "x", vec![]));
         let error = unknown.context("a model").context("a run").unwrap_err();
-        assert!(is_unknown(&error), "{error:?}");
-        assert!(!is_unknown(&anyhow::anyhow!("no run \"x\"")));
+        assert!(is_refused(&error), "{error:?}");
+        assert!(!is_refused(&anyhow::anyhow!("no run \"x\"")));
     }
 
     #[test]

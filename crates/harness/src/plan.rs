@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(ids(&["a+mutant.cpu.f32"]).unwrap(), ["a+mutant.cpu.f32"]);
         assert_eq!(ids(&["b.cuda.f32"]).unwrap(), ["b.cuda.f32"]);
         let unknown = ids(&["c"]).unwrap_err();
-        assert!(names::is_unknown(&unknown), "{unknown}");
+        assert!(unknown.is::<names::UnknownName>(), "{unknown}");
         assert!(unknown.to_string().contains("there are a, b"), "{unknown}");
     }
 
