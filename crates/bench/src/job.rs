@@ -19,8 +19,8 @@ pub(crate) use reopening::{Purpose, reopen};
 
 use anyhow::{Context, Result};
 use asked::ModelAsked;
-use base::exclusive;
 use base::repo::Repo;
+use base::{exclusive, exit_code};
 use harness::programs::Programs;
 use harness::prompts::Prompts;
 use harness::run::pending;
@@ -269,9 +269,8 @@ fn to_the_end(
     }
     if summary.has_faults() {
         eprintln!("The exit status is 3: cells failed; see \"Without numbers\", faults first");
-        return Ok(ExitCode::from(3));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(exit_code(!summary.has_faults(), 3))
 }
 
 /// [`measure`] a run, then add and measure blocks as long as its `--until` requires. A cell is

@@ -1,20 +1,21 @@
 //! `cargo xtask verify`: puts targets through the gate on demand, outside a run.
 
-use harness::verify::golden::Maker;
-use harness::verify::goldens::Goldens;
-use harness::verify::subject::Subject;
-use harness::verify::{architecture, goldens, judges};
 mod mutants;
+
 use anyhow::{Result, bail};
+use base::exit_code;
 use base::files::write_whole;
 use base::repo::Repo;
 use harness::devices::Named;
 use harness::engine::session::Timeouts;
 use harness::plan::profile_targets;
 use harness::programs::Programs;
+use harness::verify::golden::Maker;
+use harness::verify::goldens::Goldens;
 use harness::verify::setup::{BATCHES, GateSetup, Outliers, default_timeouts, limit, threads};
+use harness::verify::subject::Subject;
 use harness::verify::target::{not_verified, verify};
-use harness::verify::{golden, told};
+use harness::verify::{architecture, golden, goldens, judges, told};
 use models::ModelSpec;
 use provision::fetch::brought;
 use provision::{build, fetch};
@@ -147,9 +148,8 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     if failed > 0 {
         eprintln!("{failed} did not pass the gate: they would not be timed");
-        return Ok(ExitCode::from(3));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(exit_code(failed == 0, 3))
 }
 
 fn verify_one(

@@ -11,6 +11,7 @@ use schema::kernels::{
 };
 use std::panic::catch_unwind;
 use std::path::Path;
+
 /// Begin tracing. What prevents it is written to the trace, or to stderr where there is none.
 pub fn begin() {
     if SESSION.get().is_some() {

@@ -27,10 +27,7 @@ pub(super) fn verify(runs: &[&Run]) -> Vec<VerifyRecord> {
 /// Collect the capacities that scaled the open loops of each part, each measured on that part's own
 /// machine. Failed ones come first, so that their cells don't count.
 pub(super) fn capacities(runs: &[&Run]) -> Vec<Capacity> {
-    let mut all: Vec<Capacity> = runs
-        .iter()
-        .flat_map(|run| run.capacities.iter().cloned())
-        .collect();
+    let mut all: Vec<Capacity> = runs.iter().flat_map(|r| r.capacities.clone()).collect();
     all.sort_by_key(|capacity| capacity.status == Status::Ok);
     all
 }
@@ -119,8 +116,7 @@ pub(super) fn budget(runs: &[&Run]) -> Option<Budget> {
             }
         }
         for cell in &budget.over {
-            let known = whole.refusal(&cell.key());
-            if known.is_none() {
+            if whole.refusal(&cell.key()).is_none() {
                 whole.over.push(OverBudget {
                     reason: format!("in {id}: {}", cell.reason),
                     ..cell.clone()
