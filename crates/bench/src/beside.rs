@@ -8,11 +8,10 @@
 
 mod load;
 
-use crate::job;
-use crate::trial::Trial;
+use crate::{job, trial};
 use anyhow::{Context, Result, bail};
+use base::exit_code;
 use base::repo::Repo;
-use base::{exclusive, exit_code};
 use harness::verify::setup::threads;
 use load::{Load, cores};
 use proofs::calibrate::Options;
@@ -46,10 +45,8 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
             "engines/engines.toml has no [[handicap]], whose `of` is the target that is measured"
         );
     };
-    let trial = Trial::new(repo, asked, &[&handicap.of])?;
-    let planned = trial.planned(repo, &registry)?;
-    let _only_one = exclusive::lock_machine()?;
-    let mut opened = trial.create(repo, &registry, planned)?;
+    let targets = [&handicap.of];
+    let (_only_one, mut opened) = trial::begin(repo, &registry, asked, &targets, f64::INFINITY)?;
     let cores = cores(threads().div_ceil(2) as usize)?;
     let load = Load::begin(cores, splitmix::hash(&opened.run_dir.to_string_lossy()));
     let measured = job::measure_until(repo, &registry, &mut opened);

@@ -6,10 +6,10 @@
 //! the trial also shows how often the verdicts call a target different from itself.
 
 use crate::job;
-use crate::trial::{SCENARIO, Trial};
+use crate::trial::{self, SCENARIO};
 use anyhow::{Result, bail};
+use base::exit_code;
 use base::repo::Repo;
-use base::{exclusive, exit_code};
 use proofs::calibrate::Options;
 use schema::registry::{Handicap, Registry};
 use schema::run::Run;
@@ -34,13 +34,9 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     let began = Instant::now();
     let registry = repo.registry()?;
     let handicap = slower_by(&registry, asked.percent)?;
-    let trial = Trial::new(repo, asked, &[&handicap.of, &handicap.target])?;
+    let targets = [&handicap.of, &handicap.target];
     let matters = matters_at_most(f64::from(handicap.percent), asked.until)?;
-    let planned = trial
-        .planned(repo, &registry)?
-        .with_matters_at_most(matters);
-    let _only_one = exclusive::lock_machine()?;
-    let mut opened = trial.create(repo, &registry, planned)?;
+    let (_only_one, mut opened) = trial::begin(repo, &registry, asked, &targets, matters)?;
     let run = job::measure_until(repo, &registry, &mut opened)?;
     let analysis = stats::analyse(&run, &repo.scenarios()?, "");
     let findings = findings(&run, &analysis, handicap);

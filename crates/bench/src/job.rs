@@ -239,16 +239,7 @@ fn to_the_end(
         // After everything is timed, and in launches of their own, because tracing slows down an
         // engine.
         watch::stage(Stage::Trace);
-        let stage = run::Stage {
-            plan: &opened.header.plan,
-            run_dir: &run_dir,
-            model_dir: &repo.model_dir(&opened.header.plan.model),
-            programs: &opened.programs,
-            prompts: &opened.prompts,
-            verify: &run.verify,
-            control: &opened.control,
-        };
-        trace::of_run(&stage, &run, &[], false, || build::tracer(repo))?;
+        opened.trace(repo, &run, &[], false)?;
         run.reload_kernels(&run_dir)?;
     }
     let summary = Summary::new(repo, &run.clone().own_part())?;
@@ -393,4 +384,28 @@ pub(crate) struct Opened {
     _held: File,
     /// While this exists, the log goes into the run's directory too.
     _log: Beside,
+}
+
+impl Opened {
+    /// Trace the kernels of the run's targets, as [`trace::of_run`] does; return whether all could
+    /// be traced.
+    pub(crate) fn trace(
+        &self,
+        repo: &Repo,
+        run: &Run,
+        engines: &[String],
+        again: bool,
+    ) -> Result<bool> {
+        let plan = &self.header.plan;
+        let stage = run::Stage {
+            plan,
+            run_dir: &self.run_dir,
+            model_dir: &repo.model_dir(&plan.model),
+            programs: &self.programs,
+            prompts: &self.prompts,
+            verify: &run.verify,
+            control: &self.control,
+        };
+        trace::of_run(&stage, run, engines, again, || build::tracer(repo))
+    }
 }

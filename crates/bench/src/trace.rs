@@ -5,9 +5,7 @@ use anyhow::Result;
 use base::names::{self, UnknownName};
 use base::repo::Repo;
 use base::{exclusive, exit_code};
-use harness::run::Stage;
-use harness::run::trace::{self, here, targets};
-use provision::build;
+use harness::run::trace::{here, targets};
 use schema::run::Run;
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,15 +28,6 @@ pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCo
         Purpose::Start,
         Control::default(),
     )?;
-    let stage = Stage {
-        plan: &opened.header.plan,
-        run_dir: &opened.run_dir,
-        model_dir: &repo.model_dir(&opened.header.plan.model),
-        programs: &opened.programs,
-        prompts: &opened.prompts,
-        verify: &run.verify,
-        control: &opened.control,
-    };
-    let traced = trace::of_run(&stage, &run, engines, true, || build::tracer(repo))?;
+    let traced = opened.trace(repo, &run, engines, true)?;
     Ok(exit_code(traced, 3))
 }
