@@ -62,10 +62,16 @@ fn lived(output: &Output) {
     assert_eq!(output.stdout, b"1 1\n");
 }
 
+/// Run the host to its normal end, and return the trace.
+fn traced(cupti: &Path, kernels: u32, script: &str) -> KernelTrace {
+    let (output, trace) = host(cupti, kernels, "return", script);
+    lived(&output);
+    trace
+}
+
 #[test]
 fn kernels_are_recorded_with_all_that_is_asked() {
-    let (output, trace) = host(&built().cupti, 3, "return", "");
-    lived(&output);
+    let trace = traced(&built().cupti, 3, "");
     assert_eq!(trace.header.cupti_version, Some(26));
     assert_eq!((trace.failures.len(), trace.lost.dropped), (0, 0));
     assert_eq!(trace.names, ["fake_gemm", "fake_flash_fwd"]);
@@ -91,8 +97,7 @@ fn times_are_on_our_clock_with_a_callback_and_without() {
         (&built().cupti, ClockMethod::Callback),
         (&built().old_cupti, ClockMethod::Offset),
     ] {
-        let (output, trace) = host(cupti, 5, "return", "");
-        lived(&output);
+        let trace = traced(cupti, 5, "");
         let mapping = trace.header.clock.expect("the clock can be read");
         assert_eq!(mapping.method, method);
         let error_ns = mapping.sample.error_ns;
@@ -120,16 +125,15 @@ fn times_are_on_our_clock_with_a_callback_and_without() {
 
 #[test]
 fn more_kernels_than_a_buffer_holds_are_all_there() {
-    let (output, trace) = host(&built().cupti, 12_000, "return", "");
-    lived(&output);
+    let trace = traced(&built().cupti, 12_000, "");
     assert_eq!(trace.kernels.len(), 12_000);
 }
 
 #[test]
 fn what_is_lost_is_counted() {
-    let (_, trace) = host(&built().cupti, 4, "return", "dropped=3");
+    let trace = traced(&built().cupti, 4, "dropped=3");
     assert_eq!((trace.lost.dropped, trace.kernels.len()), (3, 4));
-    let (_, trace) = host(&built().cupti, 4, "return", "untimed=1");
+    let trace = traced(&built().cupti, 4, "untimed=1");
     assert_eq!((trace.lost.untimed, trace.kernels.len()), (1, 3));
 }
 
@@ -169,24 +173,21 @@ fn every_failure_is_one_line_and_the_process_goes_on() {
         ),
         ("version=140000", "libcupti", None, "140000"),
     ] {
-        let (output, trace) = host(&built().cupti, 0, "return", script);
-        lived(&output);
+        let trace = traced(&built().cupti, 0, script);
         assert_eq!(trace.failures.len(), 1, "{script}: {:?}", trace.failures);
         let failure = &trace.failures[0];
         assert_eq!((failure.what.as_str(), failure.code), (what, code));
         assert!(failure.reason.contains(word), "{failure}");
         assert_eq!((trace.kernels.len(), trace.end), (0, None));
     }
-    let (output, trace) = host(&built().cupti, 2, "return", "flush=999");
-    lived(&output);
+    let trace = traced(&built().cupti, 2, "flush=999");
     assert_eq!(trace.failures[0].what, "cuptiActivityFlushAll");
     assert!(trace.end.is_some() && trace.kernels.len() == 2);
 }
 
 #[test]
 fn without_cupti_one_line_says_so() {
-    let (output, trace) = host(Path::new("/nowhere/libcupti.so"), 0, "return", "");
-    lived(&output);
+    let trace = traced(Path::new("/nowhere/libcupti.so"), 0, "");
     assert_eq!(trace.header.cupti_version, None);
     assert_eq!(trace.failures.len(), 1);
     let failure = trace.failures[0].to_string();
@@ -198,8 +199,7 @@ fn without_cupti_one_line_says_so() {
 
 #[test]
 fn a_library_that_is_not_cupti_is_refused() {
-    let (output, trace) = host(&crate::tracer(), 0, "return", "");
-    lived(&output);
+    let trace = traced(&crate::tracer(), 0, "");
     assert!(
         trace.failures[0].reason.contains("has no cupti"),
         "{:?}",
@@ -245,8 +245,7 @@ fn nvidias_own_library_does_no_harm() {
                 if !library.is_file() {
                     continue;
                 }
-                let (output, trace) = host(&library, 0, "return", "");
-                lived(&output);
+                let trace = traced(&library, 0, "");
                 assert!(trace.header.cupti_version.is_some());
                 let ended = trace.end.is_some();
                 assert!(ended || trace.failures.len() == 1, "{:?}", trace.failures);
