@@ -182,14 +182,11 @@ fn check_s(plan: &Plan, budget: &Budget, judging: &Judging) -> f64 {
     if judging.by.is_empty() {
         return 0.0;
     }
-    let mut pilots = budget.pilots.iter();
-    match pilots.find(|pilot| pilot.target == judging.by) {
-        Some(pilot) => check_at_pace_s(plan, pilot, judging),
-        None => {
-            let paces = budget.pilots.iter();
-            let paces = paces.map(|pilot| check_at_pace_s(plan, pilot, judging));
-            paces.fold(0.0, f64::max)
-        }
+    let at_pace_s = |pilot: &Pilot| check_at_pace_s(plan, pilot, judging);
+    let judge = budget.pilots.iter().find(|p| p.target == judging.by);
+    match judge {
+        Some(judge) => at_pace_s(judge),
+        None => budget.pilots.iter().map(at_pace_s).fold(0.0, f64::max),
     }
 }
 

@@ -17,6 +17,7 @@ use schema::plan::Until;
 use schema::registry::Registry;
 use schema::run::{Run, RunHeader};
 use stats::analysis::{Cell, Comparison, MetricId};
+use stats::ci::Interval;
 use stats::metrics::leading_of;
 use std::collections::BTreeSet;
 
@@ -84,7 +85,7 @@ fn widths_of_run(repo: &Repo, registry: &Registry, run: &Run) -> Result<Vec<(Str
 }
 
 /// Return the half-width, in percent, of every pair's ratio and of the value of each cell that is
-/// in no pair, with the pair or cell in words; infinite where there is no interval yet.
+/// in no pair, with the pair or cell in words.
 fn widths(
     comparisons: &[Comparison],
     cells: &[Cell],
@@ -99,11 +100,8 @@ fn widths(
         let case = (of.scenario.as_str(), of.case.as_str());
         compared.extend([(target, case), (against, case)]);
         if pairs.insert((target.min(against), target.max(against), case)) {
-            let percent = of.interval().map(|i| i.half_width_percent());
-            widths.push((
-                format!("{target} against {against}, {} {}", case.0, case.1),
-                percent.unwrap_or(f64::INFINITY),
-            ));
+            let words = format!("{target} against {against}, {} {}", case.0, case.1);
+            widths.push((words, half_width(of.interval())));
         }
     }
     for cell in cells {
@@ -114,13 +112,15 @@ fn widths(
         let Some(metric) = leading(&cell.scenario).and_then(|id| cell.metric(id)) else {
             continue;
         };
-        let percent = metric.interval().map(|i| i.half_width_percent());
-        widths.push((
-            format!("{target}, {} {}", cell.scenario, cell.case),
-            percent.unwrap_or(f64::INFINITY),
-        ));
+        let words = format!("{target}, {} {}", cell.scenario, cell.case);
+        widths.push((words, half_width(metric.interval())));
     }
     widths
+}
+
+/// Return half an interval's width in percent; infinite where there is no interval yet.
+fn half_width(interval: Option<Interval>) -> f64 {
+    interval.map_or(f64::INFINITY, |i| i.half_width_percent())
 }
 
 /// Format a half-width as `±1.2 %`, or say that there is no interval.
