@@ -1,9 +1,9 @@
 //! `cargo xtask merge DIR…`: merges the shards of one plan into one run.
 //!
-//! `agree` checks that they may be merged, `combine` combines their judgements, `write` writes these
-//! and copies the records. The inputs are never written to; their records are copied byte for byte,
-//! and whatever else they hold is kept under `sources/<id>/`. Two things are deliberately not
-//! supported: pooling different machines into one cell (there is no flag for it), and adding a
+//! `agree` checks that they may be merged, `combine` combines their judgements, `write` writes
+//! those and copies the records. The inputs are never written to; their records are copied byte
+//! for byte, and whatever else they hold is kept under `sources/<id>/`. Two things are deliberately
+//! not supported: pooling different machines into one cell (there is no flag for it), and adding a
 //! second run of the same blocks to the first (use `compare` for that).
 
 mod agree;
