@@ -43,7 +43,7 @@ pub enum TraceEvent {
 }
 
 /// The first line of a trace: what made it, and on which clock.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceHeader {
     /// Number of the format, [`TRACE_FORMAT`].
     pub format: u32,
@@ -124,7 +124,7 @@ pub struct Kernel {
 }
 
 /// Counts of kernels without a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// Number of records that CUPTI dropped because its buffers were full.
     pub dropped: u64,
@@ -163,7 +163,7 @@ pub struct TraceEnd {
 }
 
 /// A trace, parsed and checked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct KernelTrace {
     /// sha256 of the file's bytes.
     pub sha256: String,
@@ -221,14 +221,7 @@ impl KernelTrace {
         let mut trace = Self {
             sha256: sha256_hex(text.as_bytes()),
             header,
-            names: Vec::new(),
-            kernels: Vec::new(),
-            lost: Lost {
-                dropped: 0,
-                untimed: 0,
-            },
-            failures: Vec::new(),
-            end: None,
+            ..Self::default()
         };
         for (index, line) in lines {
             let number = index + 1;

@@ -200,19 +200,12 @@ fn analyse_generations(
             "{strays} kernels ran before the process began or after it ended: the GPU's clock was not mapped to ours"
         ));
     }
-    let (mut prefill, mut decode) = (Phase::default(), Phase::default());
-    let (mut prefill_gaps, mut decode_gaps) = (Vec::new(), Vec::new());
-    let mut times: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    for request in timed {
-        let window = (request.started_ns, request.first_ns);
-        add(&mut prefill, &mut prefill_gaps, &mut times, trace, window);
-        prefill.tokens += 1;
-        let window = (request.first_ns, request.last_ns);
-        add(&mut decode, &mut decode_gaps, &mut times, trace, window);
-        decode.tokens += request.tokens - 1;
-    }
-    prefill.gaps = describe(&prefill_gaps);
-    decode.gaps = describe(&decode_gaps);
+    let mut times = BTreeMap::new();
+    let prefill = timed.iter().map(|r| ((r.started_ns, r.first_ns), 1));
+    let prefill = phase(trace, prefill, &mut times);
+    let decode = timed.iter();
+    let decode = decode.map(|r| ((r.first_ns, r.last_ns), r.tokens - 1));
+    let decode = phase(trace, decode, &mut times);
     let mut kernels: Vec<KernelTime> = times
         .into_iter()
         .map(|(id, (n, total_ns))| {
@@ -241,30 +234,34 @@ fn analyse_generations(
     })
 }
 
-/// Add the kernels within a window to a phase, to its gaps, and to the (count, time) of each
-/// kernel.
-fn add(
-    phase: &mut Phase,
-    gaps: &mut Vec<u64>,
-    times: &mut BTreeMap<u32, (u64, u64)>,
+/// Sum a phase up over the windows of all requests, each with its number of tokens. The kernels in
+/// it are added to `times`, the (count, time) of each kernel.
+fn phase(
     trace: &KernelTrace,
-    window: Interval,
-) {
-    phase.wall_ns += window.1.saturating_sub(window.0);
-    for kernel in &trace.kernels {
-        if !(window.0..window.1).contains(&kernel.start_ns) {
-            continue;
+    windows: impl Iterator<Item = (Interval, u64)>,
+    times: &mut BTreeMap<u32, (u64, u64)>,
+) -> Phase {
+    let (mut phase, mut gaps) = (Phase::default(), Vec::new());
+    for (window, tokens) in windows {
+        phase.tokens += tokens;
+        phase.wall_ns += window.1.saturating_sub(window.0);
+        for kernel in &trace.kernels {
+            if !(window.0..window.1).contains(&kernel.start_ns) {
+                continue;
+            }
+            let ns = kernel.end_ns - kernel.start_ns;
+            phase.kernels += 1;
+            phase.kernels_of_graphs += u64::from(kernel.graph_node != 0);
+            let time = times.entry(kernel.name).or_default();
+            *time = (time.0 + 1, time.1 + ns);
         }
-        let ns = kernel.end_ns - kernel.start_ns;
-        phase.kernels += 1;
-        phase.kernels_of_graphs += u64::from(kernel.graph_node != 0);
-        let time = times.entry(kernel.name).or_default();
-        *time = (time.0 + 1, time.1 + ns);
+        let all = trace.kernels.iter().map(|k| (k.start_ns, k.end_ns));
+        let busy = union(clip(all, window));
+        phase.busy_ns += length_ns(&busy);
+        gaps.extend(busy.windows(2).map(|two| two[1].0 - two[0].1));
     }
-    let all = trace.kernels.iter().map(|k| (k.start_ns, k.end_ns));
-    let busy = union(clip(all, window));
-    phase.busy_ns += length_ns(&busy);
-    gaps.extend(busy.windows(2).map(|two| two[1].0 - two[0].1));
+    phase.gaps = describe(&gaps);
+    phase
 }
 
 fn describe(gaps: &[u64]) -> Option<Gaps> {
@@ -277,14 +274,11 @@ fn describe(gaps: &[u64]) -> Option<Gaps> {
     })
 }
 
-#[cfg(test)]
-mod tests;
-
 /// An interval: start (inclusive) and end (exclusive), in ns.
-pub type Interval = (u64, u64);
+type Interval = (u64, u64);
 
 /// Return the parts of intervals that lie within a window; empty ones are left out.
-pub fn clip(
+fn clip(
     intervals: impl Iterator<Item = Interval>,
     window: Interval,
 ) -> impl Iterator<Item = Interval> {
@@ -295,7 +289,7 @@ pub fn clip(
 
 /// Return the union of intervals as disjoint intervals in order. Intervals that touch are joined,
 /// because there is no time between them.
-pub fn union(intervals: impl Iterator<Item = Interval>) -> Vec<Interval> {
+fn union(intervals: impl Iterator<Item = Interval>) -> Vec<Interval> {
     let mut sorted: Vec<Interval> = intervals.filter(|(from, to)| from < to).collect();
     sorted.sort_unstable();
     let mut merged: Vec<Interval> = Vec::new();
@@ -309,6 +303,9 @@ pub fn union(intervals: impl Iterator<Item = Interval>) -> Vec<Interval> {
 }
 
 /// Return the summed length of disjoint intervals (ns).
-pub fn length_ns(disjoint: &[Interval]) -> u64 {
+fn length_ns(disjoint: &[Interval]) -> u64 {
     disjoint.iter().map(|(from, to)| to - from).sum()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,22 +1,16 @@
 //! Tests on a trace worked out by hand: overlapping kernels, gaps, and traces that are refused.
 
 use super::*;
-use schema::kernels::{Lost, TraceEnd, TraceFailure, TraceHeader};
+use schema::kernels::{TraceEnd, TraceFailure, TraceHeader};
 
 const LIFE: (u64, u64) = (0, 10_000);
 
 /// Make a trace of kernels, each as (name id, start ns, end ns, stream).
 fn trace(kernels: &[(u32, u64, u64, u32)]) -> KernelTrace {
     KernelTrace {
-        sha256: String::new(),
         header: TraceHeader {
-            format: 1,
             synthetic: true,
-            tracer: String::new(),
-            pid: 1,
-            opened_ns: 0,
-            cupti_version: None,
-            clock: None,
+            ..TraceHeader::default()
         },
         names: vec!["a_gemm".into(), "flash_fwd".into(), "rms".into()],
         kernels: kernels
@@ -32,16 +26,12 @@ fn trace(kernels: &[(u32, u64, u64, u32)]) -> KernelTrace {
                 graph_node: u64::from(name == 2),
             })
             .collect(),
-        lost: Lost {
-            dropped: 0,
-            untimed: 0,
-        },
-        failures: vec![],
         end: Some(TraceEnd {
             kernels: kernels.len() as u64,
             clock: None,
             end_ns: 9000,
         }),
+        ..KernelTrace::default()
     }
 }
 
