@@ -5,7 +5,6 @@
 //! pairs on the site. Two verdicts contradict each other where one is *better* and the other
 //! *worse*, or one of these and the other *equal*; *undecided* contradicts nothing.
 //!
-//! An interval is of the true ratio, not of another run's ratio, which errs as well. So two ratios
 //! The interval of a ratio is about the true ratio. It is too narrow for the ratio of another run,
 //! which has an error of its own. So two ratios are compared by Welch's t on their logarithms, with
 //! the errors that their intervals were made from (see [`crate::ratio`]). Where nothing changed,

@@ -11,7 +11,7 @@ use crate::analyse::analyse;
 use crate::analysis::{Analysis, Cell, MetricId, Verdict};
 use crate::compare::verdict;
 use crate::family::holm_of;
-use crate::metrics::{Better, leading_of};
+use crate::metrics::leading_of;
 use crate::micro::SuiteAnalysis;
 use crate::ratio::{UnpairedRatio, unpaired_ratio};
 use crate::sameness;
@@ -83,7 +83,7 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
     let before = Side::new(a, scenarios, matters);
     let after = Side::new(b, scenarios, matters);
     let only_after = after.cells().filter(|cell| before.find(cell).is_none());
-    let mut tested: Vec<(Change, Option<f64>)> = before
+    let mut changes: Vec<Change> = before
         .cells()
         .chain(only_after)
         .map(|cell| {
@@ -100,27 +100,23 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
             let mut change = change(cell, metric, sides);
             let inflations = [&before, &after].map(|side| side.inflation(cell, metric?));
             change.inflation = inflations.into_iter().flatten().reduce(f64::max);
-            let tested = test(a, b, metric, sides, change.inflation.unwrap_or(1.0));
-            let p = match tested {
+            match test(a, b, metric, sides, change.inflation.unwrap_or(1.0)) {
                 Ok(tested) => {
                     change.ratio = Some(tested.ratio);
                     change.ci95 = Some(tested.ci95);
-                    Some(tested.p)
+                    // It is corrected below, where the p of all cells are known.
+                    change.p_holm = Some(tested.p);
                 }
-                Err(reason) => {
-                    change.reason = reason;
-                    None
-                }
-            };
-            (change, p)
+                Err(reason) => change.reason = reason,
+            }
+            change
         })
         .collect();
-    let p: Vec<Option<f64>> = tested.iter().map(|(_, p)| *p).collect();
-    for ((change, _), p_holm) in tested.iter_mut().zip(holm_of(&p)) {
+    let p: Vec<Option<f64>> = changes.iter().map(|change| change.p_holm).collect();
+    for (change, p_holm) in changes.iter_mut().zip(holm_of(&p)) {
         change.p_holm = p_holm;
         change.verdict = verdict(p_holm, change.ci95, matters);
     }
-    let changes: Vec<Change> = tested.into_iter().map(|(change, _)| change).collect();
     Between {
         agreement: agreement(&changes, (&before.scenarios, &after.scenarios)),
         changes,
@@ -276,10 +272,8 @@ fn test(
             about.name
         ));
     }
-    let ratio = match about.better {
-        Better::Lower => unpaired_ratio(&before, &after, inflation),
-        Better::Higher => unpaired_ratio(&after, &before, inflation),
-        Better::Neither => return Err(format!("{} has no better direction", about.name)),
-    };
+    let quotient = about.better.quotient(&after, &before);
+    let (over, under) = quotient.ok_or_else(|| format!("{} has no better direction", about.name))?;
+    let ratio = unpaired_ratio(over, under, inflation);
     ratio.ok_or_else(|| format!("a {} of 0 has no ratio", about.name))
 }

@@ -167,12 +167,8 @@ impl Contest {
             .iter()
             .filter_map(|(block, a)| Some((*a, *b.by_block.get(block)?)))
             .unzip();
-        let ratio = |a, b| paired_ratio_at(a, b, CONFIDENCE, self.inflation.unwrap_or(1.0));
-        match self.metric.describe().better {
-            Better::Lower => ratio(&b, &a),
-            Better::Higher => ratio(&a, &b),
-            Better::Neither => None,
-        }
+        let (over, under) = self.metric.describe().better.quotient(a, b)?;
+        paired_ratio_at(&over, &under, CONFIDENCE, self.inflation.unwrap_or(1.0))
     }
 
     fn delta(&self, a: &Contender, b: &Contender) -> Option<f64> {
@@ -180,11 +176,8 @@ impl Contest {
         if about.sample == Sample::Invocation {
             return None;
         }
-        match about.better {
-            Better::Lower => cliffs_delta(&b.pooled, &a.pooled),
-            Better::Higher => cliffs_delta(&a.pooled, &b.pooled),
-            Better::Neither => None,
-        }
+        let (over, under) = about.better.quotient(&a.pooled, &b.pooled)?;
+        cliffs_delta(over, under)
     }
 }
 

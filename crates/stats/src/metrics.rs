@@ -16,6 +16,18 @@ pub enum Better {
     Neither,
 }
 
+impl Better {
+    /// Put two values in the order in which the first ÷ the second says how many times better `a`
+    /// is than `b`; `None` without a better direction.
+    pub(crate) fn quotient<T>(self, a: T, b: T) -> Option<(T, T)> {
+        match self {
+            Self::Lower => Some((b, a)),
+            Self::Higher => Some((a, b)),
+            Self::Neither => None,
+        }
+    }
+}
+
 /// The kind of one sample, which is what `n` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sample {

@@ -9,7 +9,6 @@ use crate::analysis::{Analysis, Cell, Metric, MetricId, Verdict};
 use crate::ci::CONFIDENCE;
 use crate::compare::verdict;
 use crate::family::holm_of;
-use crate::metrics::Better;
 use crate::ratio::{PairedRatio, paired_ratio_at};
 use schema::key::CaseKey;
 use schema::record::Status;
@@ -140,16 +139,11 @@ fn ratio(
     b: &Metric,
     inflation: Option<f64>,
 ) -> Result<PairedRatio, NotComparable> {
-    let ratio = |a: &Metric, b: &Metric| {
-        let inflation = inflation.unwrap_or(1.0);
-        paired_ratio_at(&a.by_invocation, &b.by_invocation, CONFIDENCE, inflation)
-    };
-    match metric.describe().better {
-        Better::Lower => ratio(b, a),
-        Better::Higher => ratio(a, b),
-        Better::Neither => return Err(NotComparable::NoDirection),
-    }
-    .ok_or(NotComparable::NoRatio)
+    let values = (&a.by_invocation, &b.by_invocation);
+    let quotient = metric.describe().better.quotient(values.0, values.1);
+    let (over, under) = quotient.ok_or(NotComparable::NoDirection)?;
+    let ratio = paired_ratio_at(over, under, CONFIDENCE, inflation.unwrap_or(1.0));
+    ratio.ok_or(NotComparable::NoRatio)
 }
 
 fn disturbed(a: &Cell, b: &Cell) -> Vec<u32> {

@@ -12,8 +12,7 @@ use schema::run::Run;
 /// Describe the first difference in what was asked; `None` where there is none.
 pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
     let differ = |what: &str, one: &str, other: &str| {
-        let (a, b) = (&a.header.id, &b.header.id);
-        (one != other).then(|| format!("{what} {one} in {a}, {other} in {b}"))
+        (one != other).then(|| told((a, one), (b, other), what))
     };
     differ("model", &a.header.plan.model, &b.header.plan.model)
         .or_else(|| files(a, b, cell))
@@ -44,6 +43,12 @@ pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
             let (one, other) = (offered(a, cell)?, offered(b, cell)?);
             differ("another load: offered", &one, &other)
         })
+}
+
+/// Say what stands in one run and what in the other.
+fn told((a, one): (&Run, &str), (b, other): (&Run, &str), what: &str) -> String {
+    let (a, b) = (&a.header.id, &b.header.id);
+    format!("{what} {one} in {a}, {other} in {b}")
 }
 
 /// Whether the runs' prompts differ because one of the runs drew its own: then they have the same
@@ -123,10 +128,7 @@ fn files(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
     };
     let (one, other) = (weights(a)?, weights(b)?);
     if one != other {
-        return Some(format!(
-            "weights {one} in {}, {other} in {}",
-            a.header.id, b.header.id
-        ));
+        return Some(told((a, &one), (b, &other), "weights"));
     }
     let model = &a.header.plan.model;
     ["config.json", "tokenizer.json", one.as_str()]
@@ -135,15 +137,8 @@ fn files(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
             let file = format!("{model}/{name}");
             let hash = |run: &'_ Run| run.header.provenance.model_files.get(&file).cloned();
             let (one, other) = (hash(a)?, hash(b)?);
-            (one != other).then(|| {
-                format!(
-                    "{file} is {} in {}, {} in {}",
-                    short(&one),
-                    a.header.id,
-                    short(&other),
-                    b.header.id
-                )
-            })
+            let is_in = format!("{file} is");
+            (one != other).then(|| told((a, short(&one)), (b, short(&other)), &is_in))
         })
 }
 
