@@ -45,7 +45,33 @@ pub(super) struct Item<'a> {
     matters: Option<f64>,
 }
 
-impl Item<'_> {
+impl<'a> Item<'a> {
+    /// Create the number of a cell by itself.
+    fn new((cell, metric): Measured<'a>, measure: Measure, min: f64, max: f64) -> Self {
+        Self {
+            cell,
+            against: None,
+            measure,
+            own: &metric.by_invocation,
+            other: &[],
+            loads: 1.0,
+            min,
+            max,
+            inflation: 1.0,
+            matters: None,
+        }
+    }
+
+    /// Compare it with another cell.
+    fn compared_with(self, (cell, metric): Measured<'a>, inflation: f64) -> Self {
+        Self {
+            against: Some(cell),
+            other: &metric.by_invocation,
+            inflation,
+            ..self
+        }
+    }
+
     /// Return the value and its interval at a confidence.
     fn estimate(&self, confidence: f64) -> Option<(f64, Option<(f64, f64)>)> {
         let ratio = |a: &[f64], b: &[f64]| {
@@ -218,6 +244,10 @@ impl<'a> Scope<'a, '_> {
         Some((cell, cell.metric(self.metric)?))
     }
 
+    fn inflation(&self) -> f64 {
+        self.analysis.inflation(self.metric)
+    }
+
     /// Whether a cell has no number although it could have one: its counter wasn't read, or it
     /// wasn't measured. A cell that failed doesn't count.
     fn is_open(&self, cell: &'a Cell) -> bool {
@@ -259,18 +289,6 @@ impl<'a> Scope<'a, '_> {
     fn case(&self, case: &Case, found: &mut Items<'a>) {
         let high = self.metric.describe().better == Better::Higher;
         let (judged_cells, missing) = self.judged_cells(&case.id, high);
-        let plain = |(cell, metric): Measured<'a>, measure, min, max| Item {
-            cell,
-            against: None,
-            measure,
-            own: &metric.by_invocation,
-            other: &[],
-            loads: 1.0,
-            min,
-            max,
-            inflation: 1.0,
-            matters: None,
-        };
         let bounds = |min: &Option<f64>, max: &Option<f64>| {
             (
                 min.unwrap_or(f64::NEG_INFINITY),
@@ -280,16 +298,16 @@ impl<'a> Scope<'a, '_> {
         match &self.hypothesis.claim {
             Claim::Range { min, max } => {
                 let (min, max) = bounds(min, max);
-                let one = |s| plain(s, Measure::Value(self.metric), min, max);
+                let one = |s| Item::new(s, Measure::Value(self.metric), min, max);
                 found.items.extend(judged_cells.into_iter().map(one));
                 found.missing += missing;
             }
             Claim::Variation { max } => {
-                let one = |s| plain(s, Measure::Variation(self.metric), 0.0, *max);
+                let one = |s| Item::new(s, Measure::Variation(self.metric), 0.0, *max);
                 found.items.extend(judged_cells.into_iter().map(one));
             }
             Claim::Samples { min } => {
-                let one = |s| plain(s, Measure::Requests, *min as f64, f64::INFINITY);
+                let one = |s| Item::new(s, Measure::Requests, *min as f64, f64::INFINITY);
                 found.items.extend(judged_cells.into_iter().map(one));
             }
             Claim::Ratio { against, min, max } => {
@@ -324,25 +342,14 @@ impl<'a> Scope<'a, '_> {
             return;
         }
         let other = self.cells(&one, &case.id).next();
-        let Some((against, other)) = other.and_then(|(_, cell)| self.measured(cell)) else {
+        let Some(other) = other.and_then(|(_, cell)| self.measured(cell)) else {
             found.missing += missing + judged_cells.len() as u32;
             return;
         };
         found.missing += missing;
-        found
-            .items
-            .extend(judged_cells.into_iter().map(|(cell, metric)| Item {
-                cell,
-                against: Some(against),
-                measure: Measure::TimesBetter(self.metric),
-                own: &metric.by_invocation,
-                other: &other.by_invocation,
-                loads: 1.0,
-                min,
-                max,
-                inflation: self.analysis.inflation(self.metric),
-                matters: None,
-            }));
+        let (measure, inflation) = (Measure::TimesBetter(self.metric), self.inflation());
+        let one = |own| Item::new(own, measure, min, max).compared_with(other, inflation);
+        found.items.extend(judged_cells.into_iter().map(one));
     }
 
     /// Compare the best of the prediction's targets with each of the others.
@@ -360,7 +367,7 @@ impl<'a> Scope<'a, '_> {
             Measure::TimesHigher(_) => best_of(measured, true),
             _ => best_of(measured, false),
         };
-        let Some((cell, metric)) = best else {
+        let Some(best) = best else {
             found.missing += own().filter(|(_, cell)| self.is_open(cell)).count() as u32;
             return;
         };
@@ -368,24 +375,17 @@ impl<'a> Scope<'a, '_> {
             if self.hypothesis.of.has(target) {
                 continue;
             }
-            let Some((rival, other)) = self.measured(rival) else {
+            let Some(other) = self.measured(rival) else {
                 found.missing += u32::from(self.is_open(rival));
                 continue;
             };
             let measure = measure(self.metric);
             let steadier = matches!(measure, Measure::TimesSteadier(_));
+            let lead = Item::new(best, measure, 1.0, f64::INFINITY);
             found.items.push(Item {
-                cell,
-                against: Some(rival),
-                measure,
-                own: &metric.by_invocation,
-                other: &other.by_invocation,
-                loads: 1.0,
-                min: 1.0,
-                max: f64::INFINITY,
-                inflation: self.analysis.inflation(self.metric),
                 // The smallest difference that matters is one of values, not of their variation.
                 matters: Some(if steadier { 1.0 } else { self.analysis.matters }),
+                ..lead.compared_with(other, self.inflation())
             });
         }
     }
@@ -413,17 +413,10 @@ impl<'a> Scope<'a, '_> {
             let start = few.iter().find(|(other, _)| other.id == target.id);
             let start = start.and_then(|(_, cell)| self.measured(cell));
             match (self.measured(cell), start) {
-                (Some((cell, metric)), Some((_, start))) => found.items.push(Item {
-                    cell,
-                    against: None,
-                    measure: Measure::OfLinear(self.metric),
-                    own: &metric.by_invocation,
+                (Some(grown), Some((_, start))) => found.items.push(Item {
                     other: &start.by_invocation,
                     loads,
-                    min,
-                    max: f64::INFINITY,
-                    inflation: 1.0,
-                    matters: None,
+                    ..Item::new(grown, Measure::OfLinear(self.metric), min, f64::INFINITY)
                 }),
                 _ => found.missing += u32::from(self.is_open(cell)),
             }
