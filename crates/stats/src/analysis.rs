@@ -149,7 +149,7 @@ pub struct TwinPair {
 }
 
 /// A cell: one target at one case of a scenario.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
     /// Target id.
     pub target: String,
@@ -197,16 +197,7 @@ impl Cell {
             case: key.case,
             axis_value,
             status: Status::Ok,
-            reason: String::new(),
-            requests: 0,
-            invocations: 0,
-            blocks: Vec::new(),
-            metrics: Vec::new(),
-            rank: None,
-            disturbances: Vec::new(),
-            unwatched: 0,
-            unseen: 0,
-            audit: None,
+            ..Self::default()
         }
     }
 
@@ -291,7 +282,7 @@ pub struct Course {
 }
 
 /// The distribution of pooled samples. No verdict rests on it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shape {
     /// Median absolute deviation from the median, unscaled.
     pub mad: f64,

@@ -127,25 +127,11 @@ mod tests {
 
     fn cell(target: &str, throughput: f64, shake: f64) -> Cell {
         // Launches vary in different orders, so that equal means don't imply equal launches.
-        let factors = [
-            1.0,
-            1.0 + shake,
-            1.0 - shake,
-            1.0 + shake / 2.0,
-            1.0 - shake / 2.0,
-        ];
-        let turn = target.len() % 5;
-        let by_invocation: Vec<f64> = (0..5)
-            .map(|i| throughput * factors[(i + turn) % 5])
-            .collect();
+        let mut factors = [0.0, 1.0, -1.0, 0.5, -0.5].map(|times| 1.0 + times * shake);
+        factors.rotate_left(target.len() % 5);
+        let values = factors.map(|factor| throughput * factor).to_vec();
         Cell {
-            requests: 100,
-            invocations: 5,
-            metrics: vec![Metric::of(
-                MetricId::OutputTokPerS,
-                throughput,
-                by_invocation,
-            )],
+            metrics: vec![Metric::of(MetricId::OutputTokPerS, throughput, values)],
             ..Cell::new(CellKey::new(target, "sustained", "c8"), 8)
         }
     }
@@ -159,6 +145,10 @@ mod tests {
         decide(&cells, MetricId::OutputTokPerS, inflation, MATTERS, cost)
     }
 
+    fn chosen(decision: &Decision) -> (&str, BrokenBy) {
+        (decision.choice.as_str(), decision.broken_by)
+    }
+
     #[test]
     fn who_leads_alone_is_taken_whatever_it_costs() {
         let cells = [
@@ -167,10 +157,7 @@ mod tests {
             cell("ccc", 50.0, 0.01),
         ];
         let decision = choose(&cells, None, |t| Some(if t == "bb" { 1 << 40 } else { 1 })).unwrap();
-        assert_eq!(
-            (decision.choice.as_str(), decision.broken_by),
-            ("bb", BrokenBy::NoTie)
-        );
+        assert_eq!(chosen(&decision), ("bb", BrokenBy::NoTie));
         assert_eq!((decision.tied, decision.measured), (vec!["bb".into()], 3));
         let ahead = decision.ahead_of.unwrap();
         assert_eq!(ahead.against, "a");
@@ -186,25 +173,16 @@ mod tests {
         ];
         let cost = |t: &str| (t != "ccc").then_some(if t == "a" { 5 } else { 7 });
         let decision = choose(&cells, None, cost).unwrap();
-        assert_eq!(
-            (decision.choice.as_str(), decision.leader.as_str()),
-            ("a", "bb")
-        );
+        assert_eq!(chosen(&decision), ("a", BrokenBy::Cost));
+        assert_eq!(decision.leader, "bb");
         assert_eq!(decision.tied, ["a", "bb"]);
-        assert_eq!(decision.broken_by, BrokenBy::Cost);
         // Where no cost is known the better mean is chosen, and `BrokenBy::Mean` says it is no
         // finding.
         let unknown = choose(&cells, None, |_| None).unwrap();
-        assert_eq!(
-            (unknown.choice.as_str(), unknown.broken_by),
-            ("bb", BrokenBy::Mean)
-        );
+        assert_eq!(chosen(&unknown), ("bb", BrokenBy::Mean));
         // A known cost comes before an unknown one.
         let known = choose(&cells, None, |t| (t == "a").then_some(9)).unwrap();
-        assert_eq!(
-            (known.choice.as_str(), known.broken_by),
-            ("a", BrokenBy::Cost)
-        );
+        assert_eq!(chosen(&known), ("a", BrokenBy::Cost));
     }
 
     #[test]

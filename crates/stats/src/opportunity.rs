@@ -184,8 +184,6 @@ mod tests {
             ..Metric::of(*id, values.iter().sum::<f64>() / 3.0, values.to_vec())
         };
         Cell {
-            requests: 100,
-            invocations: 3,
             metrics: metrics.iter().map(metric).collect(),
             ..Cell::new(
                 CellKey::new("t", "long_context", format!("p{axis_value}")),
@@ -197,7 +195,6 @@ mod tests {
     fn scenario(load: LoadShape) -> PlannedScenario {
         PlannedScenario {
             id: "long_context".into(),
-            version: 1,
             load,
             axis: Axis::PromptTokens,
             ..PlannedScenario::default()

@@ -167,8 +167,6 @@ mod tests {
                 [] => Status::Oom,
                 _ => Status::Ok,
             },
-            requests: 100,
-            invocations: values.len() as u32,
             metrics: values.iter().take(1).map(metric).collect(),
             ..Cell::new(CellKey::new(target, "s", "c"), 1)
         }

@@ -49,8 +49,6 @@ mod tests {
 
     fn cell(shared: u32, ttft: &[f64]) -> Cell {
         Cell {
-            requests: 100,
-            invocations: 3,
             metrics: vec![Metric::of(MetricId::TtftNs, 0.0, ttft.to_vec())],
             ..Cell::new(CellKey::new("t", "prefix", format!("s{shared}")), shared)
         }

@@ -55,13 +55,10 @@ fn of_linear(load: f64, at_load: &[f64], at_one: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
     use schema::key::CellKey;
-    use schema::scenario::LoadShape;
 
     fn scenario(axis: Axis) -> PlannedScenario {
         PlannedScenario {
             id: "concurrent".into(),
-            version: 1,
-            load: LoadShape::ClosedLoop,
             axis,
             ..PlannedScenario::default()
         }
@@ -70,8 +67,6 @@ mod tests {
     /// Make a cell at a load, with a throughput for each of three invocations.
     fn cell(load: u32, throughputs: [f64; 3]) -> Cell {
         Cell {
-            requests: 100,
-            invocations: 3,
             metrics: vec![Metric::of(METRIC, throughputs[1], throughputs.to_vec())],
             ..Cell::new(CellKey::new("t", "concurrent", format!("u{load}")), load)
         }

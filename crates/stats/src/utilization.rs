@@ -338,8 +338,6 @@ mod tests {
     fn cell(target: &str, metrics: &[(MetricId, f64)]) -> Cell {
         let metric = |&(id, value): &(MetricId, f64)| Metric::of(id, value, vec![value; 5]);
         Cell {
-            requests: 100,
-            invocations: 5,
             metrics: metrics.iter().map(metric).collect(),
             ..Cell::new(CellKey::new(target, "s", "p10"), 10)
         }
@@ -348,10 +346,7 @@ mod tests {
     fn target(id: &str, backend: &str) -> Target {
         Target {
             id: id.into(),
-            engine: "e".into(),
             backend: backend.into(),
-            precision: "f32".into(),
-            weights: "w".into(),
             ..Target::default()
         }
     }

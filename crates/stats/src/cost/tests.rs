@@ -4,7 +4,6 @@ use super::*;
 use crate::analysis::Shape;
 use schema::key::{CaseKey, CellKey};
 use schema::plan::Case;
-use schema::scenario::Axis;
 
 fn range(value: f64, ci95: Option<(f64, f64)>) -> Range {
     Range { value, ci95 }
@@ -111,15 +110,8 @@ fn metric(id: MetricId, value: f64, p90: f64) -> Metric {
     Metric {
         ci95: Some((value * 0.9, value * 1.1)),
         shape: Some(Shape {
-            mad: 0.0,
-            min: value,
-            p50: value,
             p90: Some(p90),
-            p95: None,
-            p99: None,
-            intervals: [None; 4],
-            max: value,
-            quantiles: vec![],
+            ..Shape::default()
         }),
         ..Metric::of(id, value, vec![value; 5])
     }
@@ -129,8 +121,6 @@ fn metric(id: MetricId, value: f64, p90: f64) -> Metric {
 /// token of `ttft_ms`; an answer of 16 tokens takes the time that follows from both.
 fn cell(target: &str, scenario: &str, case: &str, tok: f64, itl_ms: f64, ttft_ms: f64) -> Cell {
     Cell {
-        requests: 100,
-        invocations: 5,
         metrics: vec![
             metric(MetricId::TtftNs, ttft_ms * 1e6, ttft_ms * 1e6),
             metric(MetricId::ItlNs, itl_ms * 1e6, itl_ms * 1e6),
@@ -151,31 +141,17 @@ fn case(id: &str, prompt_tokens: u32) -> Case {
         id: id.into(),
         prompt_tokens,
         new_tokens: 16,
-        concurrency: 4,
-        requests: 20,
         ..Case::default()
     }
 }
 
 fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
     Plan {
-        profile: "cpu".into(),
-        publishable: true,
-        model: "m".into(),
-        seed: 1,
-        threads: 2,
-        invocations: 5,
-        warmup_requests: 1,
-        request_timeout_s: 60,
-        load_timeout_s: 60,
-        matters_percent: 2.0,
         scenarios: scenarios
             .into_iter()
             .map(|(id, load, cases)| PlannedScenario {
                 id: id.into(),
-                version: 1,
                 load,
-                axis: Axis::InFlight,
                 cases,
                 ..PlannedScenario::default()
             })
