@@ -229,7 +229,7 @@ pub struct CanaryReading {
 }
 
 /// The last line of a record: how the launch ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct End {
     /// Whether it succeeded, or what kind of failure ended it.
     pub status: Status,

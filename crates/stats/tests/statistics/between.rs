@@ -150,13 +150,11 @@ fn errors_are_as_large_as_the_pairs_of_either_run_say() {
 fn the_whole_table_is_one_family() {
     let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
     let alone = |made: &Made| {
-        let mut one = made.run.clone();
-        one.header.plan.targets.truncate(1);
-        one.launches.retain(|l| l.launch.target == "a.cpu.f32");
-        Made {
-            run: one,
-            scenarios: made.scenarios.clone(),
-        }
+        let mut one = made.clone();
+        one.run.header.plan.targets.truncate(1);
+        let launches = &mut one.run.launches;
+        launches.retain(|l| l.launch.target == "a.cpu.f32");
+        one
     };
     let p_of_ten = compare(&a, &b)[0].p_holm.unwrap();
     let p_alone = compare(&alone(&a), &alone(&b))[0].p_holm.unwrap();
@@ -182,37 +180,25 @@ fn what_cannot_be_compared_says_why() {
         change(&mut b);
         refused(&a, &b)
     };
-    let (reason, broken) = changed(&|b| {
-        let verify = b.run.verify.get_mut("a.cpu.f32").unwrap();
-        (verify.status, verify.reason) = (Status::Crashed, "signal 6".into());
-    });
-    assert_eq!((reason.as_str(), broken), ("crashed in b: signal 6", true));
-    let (reason, broken) = changed(&|b| {
-        let verify = b.run.verify.get_mut("a.cpu.f32").unwrap();
-        (verify.status, verify.reason) = (Status::Unavailable, "no cmake".into());
-    });
-    assert_eq!(
-        (reason.as_str(), broken),
-        ("unavailable in b: no cmake", false)
-    );
-    let (reason, _) = changed(&|b| {
-        b.judge(check("a.cpu.f32", 3));
-    });
-    assert!(
-        reason.starts_with("wrong_output in b: the reference rejects 3"),
-        "{reason}"
-    );
-    let (reason, _) = changed(&|b| {
-        b.run.header.plan.targets[0].weights = "other.gguf".into();
-    });
+    for (status, why, said, is_broken) in [
+        (Status::Crashed, "signal 6", "crashed in b: signal 6", true),
+        (Status::Unavailable, "x", "unavailable in b: x", false),
+    ] {
+        let (reason, broken) = changed(&|b| {
+            let verify = b.run.verify.get_mut("a.cpu.f32").unwrap();
+            (verify.status, verify.reason) = (status, why.into());
+        });
+        assert_eq!((reason.as_str(), broken), (said, is_broken));
+    }
+    let (reason, _) = changed(&|b| b.judge(check("a.cpu.f32", 3)));
+    let rejected = "wrong_output in b: the reference rejects 3";
+    assert!(reason.starts_with(rejected), "{reason}");
+    let weights = |b: &mut Made| b.run.header.plan.targets[0].weights = "other.gguf".into();
+    let (reason, _) = changed(&weights);
     assert_eq!(reason, "weights model.safetensors in a, other.gguf in b");
     // The cell is in the second run's plan alone, and so last in the list.
-    let mut less = a.run.clone();
-    less.header.plan.targets.remove(0);
-    let less = Made {
-        run: less,
-        scenarios: a.scenarios.clone(),
-    };
+    let mut less = a.clone();
+    less.run.header.plan.targets.remove(0);
     let changes = compare(&less, &ten("b", 1.0, 2));
     assert_eq!(changes.len(), 10);
     assert_eq!(
@@ -299,10 +285,8 @@ fn an_open_loop_is_compared_only_under_the_same_load() {
             new_tokens: case.new_tokens,
             concurrency: case.concurrency,
             status: Status::Ok,
-            reason: String::new(),
-            requests: 100,
-            window_s: 1.0,
             requests_per_s: capacity,
+            ..Capacity::default()
         };
         made.run.capacities = made.run.header.plan.targets.iter().map(of).collect();
         made

@@ -13,8 +13,7 @@ fn failed(status: Status, reason: &str) -> Option<End> {
     Some(End {
         status,
         reason: reason.into(),
-        stderr_tail: String::new(),
-        end_ns: 9,
+        ..End::default()
     })
 }
 
@@ -53,10 +52,7 @@ fn a_cell_without_time_is_over_budget_and_says_why() {
 #[test]
 fn equal_runs_give_equal_analyses() {
     let made = made(&[plain()], 5, 22);
-    let mut turned = common::Made {
-        run: made.run.clone(),
-        scenarios: made.scenarios.clone(),
-    };
+    let mut turned = made.clone();
     turned.run.launches.reverse();
     assert_eq!(made.analyse(), turned.analyse());
 }

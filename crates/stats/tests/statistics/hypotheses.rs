@@ -4,7 +4,7 @@ use crate::common::{Engine, Made, SCENARIO, assert_close, made, place, plain, pr
 use schema::hypothesis::{CaseSelector, Claim, Hypothesis, NamedCases, Place, Selector};
 use schema::record::Status;
 use schema::scenario::Axis;
-use stats::analysis::{Analysis, MetricId, Noise};
+use stats::analysis::{Analysis, Cell, MetricId, Noise};
 use stats::hypotheses::{Finding, Measure, Verdict, evaluate, over_runs};
 
 const BASE: &str = "base.cpu.f32";
@@ -25,12 +25,14 @@ fn stage() -> Stage {
 }
 
 impl Stage {
+    fn cell(&mut self, target: &str) -> &mut Cell {
+        let mut cells = self.analysis.cells.iter_mut();
+        cells.find(|cell| cell.target == target).unwrap()
+    }
+
     fn set(mut self, target: &str, values: [f64; 5]) -> Self {
-        let cells = self.analysis.cells.iter_mut();
-        let cell = cells.into_iter().find(|c| c.target == target).unwrap();
-        let metrics = cell.metrics.iter_mut();
-        let metric = metrics.into_iter().find(|m| m.id == MetricId::TtftNs);
-        let metric = metric.unwrap();
+        let mut metrics = self.cell(target).metrics.iter_mut();
+        let metric = metrics.find(|m| m.id == MetricId::TtftNs).unwrap();
         metric.by_invocation = values.to_vec();
         metric.value = values.iter().sum::<f64>() / 5.0;
         metric.cv_invocations = stats::describe::cv(&values);
@@ -38,8 +40,7 @@ impl Stage {
     }
 
     fn lose(mut self, target: &str, status: Status) -> Self {
-        let cells = self.analysis.cells.iter_mut();
-        let cell = cells.into_iter().find(|c| c.target == target).unwrap();
+        let cell = self.cell(target);
         cell.status = status;
         cell.metrics.clear();
         self

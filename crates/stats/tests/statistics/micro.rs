@@ -111,11 +111,7 @@ fn a_cell_is_the_mean_over_launches_of_the_median_call() {
         (cell.status, cell.invocations, cell.requests),
         (Status::Ok, 5, 15)
     );
-    let time = cell
-        .metrics
-        .iter()
-        .find(|m| m.id == MetricId::CallNs)
-        .unwrap();
+    let time = cell.metric(MetricId::CallNs).unwrap();
     assert_close(time.value, 500.0);
     assert_eq!(time.n, 15);
     // s = √((0 + 25 + 25 + 4 + 4)/4) = √14.5, t(0.975, 4) = 2.776445105197793.

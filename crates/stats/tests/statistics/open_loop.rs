@@ -156,7 +156,7 @@ fn lag_is_sent_minus_due_and_only_open_loops_have_it() {
     let open = cell(vec![serve(&arrivals(20, 20.0, 1), |_| 5.0)], None);
     assert_close(value(&open, MetricId::ScheduleLagNs), 20_000.0);
     let serial = made(&[plain()], 2, 20).cell();
-    let has = |id| serial.metrics.iter().any(|m| m.id == id);
+    let has = |id| serial.metric(id).is_some();
     assert!(!has(MetricId::ScheduleLagNs) && !has(MetricId::OfferedPerS));
     assert!(!has(MetricId::GoodputPerS));
 }
@@ -280,9 +280,7 @@ fn an_open_loop_without_a_capacity_says_why() {
         concurrency: 1,
         status: Status::Oom,
         reason: "the capacity stage failed: out of memory".into(),
-        requests: 0,
-        window_s: 0.0,
-        requests_per_s: 0.0,
+        ..Capacity::default()
     }];
     let cell = made.cell();
     assert_eq!(cell.status, Status::Oom);

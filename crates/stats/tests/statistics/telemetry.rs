@@ -53,8 +53,7 @@ fn watch(mut made: Made, change: impl Fn(u32, f64, &mut Telemetry)) -> Made {
 }
 
 fn value(cell: &Cell, id: MetricId) -> Option<f64> {
-    let metric = cell.metrics.iter().find(|metric| metric.id == id)?;
-    Some(metric.value)
+    Some(cell.metric(id)?.value)
 }
 
 /// Assert equality to a part in a thousand: readings do not fall on the window's edges.

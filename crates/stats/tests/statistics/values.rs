@@ -105,11 +105,7 @@ fn latencies_by_hand() {
 #[test]
 fn one_token_has_no_gaps() {
     let cell = cell_of(LoadShape::Serial, 1, vec![request(0, 10, &[14])]);
-    assert!(
-        cell.metrics
-            .iter()
-            .all(|m| { !matches!(m.id, MetricId::ItlNs | MetricId::TpotNs) })
-    );
+    assert!(cell.metric(MetricId::ItlNs).is_none() && cell.metric(MetricId::TpotNs).is_none());
     assert_close(metric(&cell, MetricId::OutputTokPerS).value, 1.0 / 0.004);
 }
 
@@ -144,8 +140,8 @@ fn an_engine_that_runs_one_at_a_time_holds_one_cache_and_its_batches_say_so() {
     assert_close(metric(&cell, MetricId::KvBytes).value, 256.0 * 12.0 * 2.0);
     assert_close(metric(&cell, MetricId::BatchRequests).value, 2.0);
     let alone = cell_of(LoadShape::Serial, 1, vec![request(0, 10, &[14, 16])]);
-    let has = |metric: &stats::analysis::Metric| metric.id == MetricId::BatchRequests;
-    assert!(!alone.metrics.iter().any(has), "nothing to share");
+    let shared = alone.metric(MetricId::BatchRequests);
+    assert_eq!(shared, None, "nothing to share");
 }
 
 #[test]
@@ -242,10 +238,8 @@ fn a_batching_engine_is_not_charged_for_the_ramp_down() {
         })
         .collect();
     let timed: Vec<_> = requests.iter().collect();
-    let rate = steady(LoadShape::ClosedLoop, 4, &timed)
-        .unwrap()
-        .tokens_per_s()
-        .unwrap();
+    let window = steady(LoadShape::ClosedLoop, 4, &timed).unwrap();
+    let rate = window.tokens_per_s().unwrap();
     assert!((rate - 400.0).abs() < 4.0, "{rate}");
     // All tokens over the whole time would give 333.
 }
@@ -264,10 +258,8 @@ fn cpu_utilisation_spans_the_window() {
         log.telemetry = telemetry;
         let cell = made.cell();
         assert_eq!(cell.reason, "");
-        cell.metrics
-            .iter()
-            .find(|m| m.id == MetricId::CpuUtilizationPercent)
-            .map(|m| m.value)
+        let utilisation = cell.metric(MetricId::CpuUtilizationPercent);
+        utilisation.map(|metric| metric.value)
     };
     // 135 ms of CPU time in 90 ms: one core and a half. Readings outside the window don't count.
     let all = vec![
@@ -291,7 +283,7 @@ fn a_metric_that_one_invocation_lacks_is_left_out() {
     let mut made = made(&[plain()], 5, 22);
     made.log(3).case_ends[0].peak_rss_bytes = None;
     let cell = made.cell();
-    assert!(cell.metrics.iter().all(|m| m.id != MetricId::PeakRssBytes));
+    assert_eq!(cell.metric(MetricId::PeakRssBytes), None);
     for metric in &cell.metrics {
         assert_eq!(metric.by_invocation.len() as u32, cell.invocations);
     }
@@ -375,7 +367,7 @@ fn unknown_names_in_reports_are_found() {
 
 #[test]
 fn what_needs_one_prompt_length_is_absent_where_lengths_are_mixed() {
-    let has = |made: &common::Made, id| made.cell().metrics.iter().any(|m| m.id == id);
+    let has = |made: &common::Made, id| made.cell().metric(id).is_some();
     let mut made = made(&[plain()], 2, 22);
     assert!(has(&made, MetricId::KvBytes));
     made.run.header.plan.scenarios[0].cases[0].prompt_tokens_mean = Some(7);

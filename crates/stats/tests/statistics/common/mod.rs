@@ -9,7 +9,7 @@ use schema::record::{
     CaseEnd, CheckRecord, End, LaunchRecord, Ready, RequestRecord, Status, VerifyRecord,
 };
 use schema::registry::Target;
-use schema::run::{FORMAT, Run, RunHeader};
+use schema::run::{Run, RunHeader};
 use schema::scenario::{Axis, LoadShape, Scenario};
 use splitmix::SplitMix64;
 use stats::analysis::{Analysis, Cell, Metric, MetricId};
@@ -46,6 +46,7 @@ pub struct Engine {
 }
 
 /// A run of one serial case, `invocations` × `requests`, without any failure.
+#[derive(Clone)]
 pub struct Made {
     pub run: Run,
     pub scenarios: Vec<Scenario>,
@@ -155,10 +156,8 @@ pub fn plain() -> Engine {
 }
 
 pub fn metric(cell: &Cell, id: MetricId) -> &Metric {
-    cell.metrics
-        .iter()
-        .find(|metric| metric.id == id)
-        .unwrap_or_else(|| panic!("no {} in {cell:?}", id.describe().name))
+    let metric = cell.metric(id);
+    metric.unwrap_or_else(|| panic!("no {} in {cell:?}", id.describe().name))
 }
 
 fn target(id: &str) -> Target {
@@ -178,8 +177,6 @@ pub fn scenario(reports: &[&str]) -> Scenario {
     Scenario {
         id: SCENARIO.into(),
         version: 1,
-        title: "Single request".into(),
-        question: "How long?".into(),
         load: LoadShape::Serial,
         axis: Axis::PromptTokens,
         reports: reports.iter().map(|&name| name.to_owned()).collect(),
@@ -205,19 +202,12 @@ fn header(
     launches: Vec<Launch>,
 ) -> RunHeader {
     RunHeader {
-        format: FORMAT,
         id: "20260101-000000-cpu-host".into(),
-        started: "2026-01-01T00:00:00Z".into(),
         plan: Plan {
-            profile: "cpu".into(),
             publishable: true,
             model: "tiny-llama".into(),
             seed: 1,
-            threads: 2,
             invocations,
-            warmup_requests: 1,
-            request_timeout_s: 60,
-            load_timeout_s: 60,
             matters_percent: 2.0,
             targets,
             scenarios: vec![PlannedScenario {
@@ -242,9 +232,6 @@ fn verified(target: &str) -> VerifyRecord {
         status: Status::Ok,
         verified_positions: Some(64),
         scope: "logits".into(),
-        kl_nats: Some(1e-8),
-        argmax_agreement: Some(1.0),
-        batches: vec![1],
         ..VerifyRecord::default()
     }
 }
@@ -257,7 +244,6 @@ pub fn check(target: &str, wrong: u64) -> CheckRecord {
         equal: 100,
         rescored: 7,
         wrong,
-        tie_width_nats: 0.5,
         gap_nats_max: 1.25,
         method: "re-scored by the reference".into(),
         ..CheckRecord::default()
@@ -316,9 +302,7 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
             ..LaunchRecord::default()
         },
         ready: Some(Ready {
-            version: "1".into(),
             batching: "none".into(),
-            hello_ns: start_ns + 10_000_000,
             ready_ns: start_ns + 90_000_000,
             load_ns: 70_000_000,
             weight_bytes: 1_000_000,
@@ -335,9 +319,8 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
         }],
         end: Some(End {
             status: Status::Ok,
-            reason: String::new(),
-            stderr_tail: String::new(),
             end_ns: now,
+            ..End::default()
         }),
         ..LaunchLog::default()
     }
