@@ -2,44 +2,33 @@
 //! committed.
 
 use crate::common::{self, Engine, assert_refused, made, plain};
-use schema::record::{AuditResult, Status, Sum};
+use schema::record::{AuditResult, RequestRecord, Status, Sum};
 
 #[test]
 fn backwards_stamps_are_bad_timing() {
-    let spoil = |change: fn(&mut schema::record::RequestRecord)| {
+    let refused = |reason: &str, spoil: fn(&mut RequestRecord)| {
         let mut made = made(&[plain()], 5, 22);
-        change(&mut made.log(1).requests[5]);
-        made
+        spoil(&mut made.log(1).requests[5]);
+        assert_refused(&made, Status::BadTiming, reason);
     };
-    let made = spoil(|r| r.token_ns[2] = r.token_ns[1] - 1_500_000);
-    let reason = "request 5 of invocation 1: by its stamps token 2 1.500 ms before token 1";
-    assert_refused(&made, Status::BadTiming, reason);
-    let made = spoil(|r| r.received_ns = r.scheduled_ns - 1);
-    assert_refused(
-        &made,
-        Status::BadTiming,
-        "received 0.000 ms before it was due",
+    refused(
+        "request 5 of invocation 1: by its stamps token 2 1.500 ms before token 1",
+        |r| r.token_ns[2] = r.token_ns[1] - 1_500_000,
     );
-    let made = spoil(|r| r.started_ns = r.received_ns - 1000);
-    assert_refused(
-        &made,
-        Status::BadTiming,
-        "started 0.001 ms before it was received",
-    );
-    let made = spoil(|r| r.token_ns[0] = r.started_ns - 1000);
-    assert_refused(
-        &made,
-        Status::BadTiming,
-        "token 0 0.001 ms before it was started",
-    );
-    let made = spoil(|r| r.answered_ns = r.token_ns[3] - 2_000_000);
-    assert_refused(
-        &made,
-        Status::BadTiming,
-        "2.000 ms after the harness had read",
-    );
+    refused("received 0.000 ms before it was due", |r| {
+        r.received_ns = r.scheduled_ns - 1;
+    });
+    refused("started 0.001 ms before it was received", |r| {
+        r.started_ns = r.received_ns - 1000;
+    });
+    refused("token 0 0.001 ms before it was started", |r| {
+        r.token_ns[0] = r.started_ns - 1000;
+    });
+    refused("2.000 ms after the harness had read", |r| {
+        r.answered_ns = r.token_ns[3] - 2_000_000;
+    });
     // A warm-up request is not timed, so it is not judged.
-    let mut made = common::made(&[plain()], 5, 22);
+    let mut made = made(&[plain()], 5, 22);
     made.log(1).requests[0].token_ns.reverse();
     assert_eq!(made.cell().status, Status::Ok);
 }
@@ -68,24 +57,18 @@ fn stamps_that_looks_contradict_are_bad_timing() {
         sum,
         squares: sum,
     };
+    let refused = |reason: &str, found: &dyn Fn(&mut AuditResult)| {
+        assert_refused(&with_audit(found), Status::BadTiming, reason);
+    };
     // At one look in five a first token is missing, over 1 s and 20 first tokens: 10 ms a token.
-    let made = with_audit(|found| found.first.early = of(200));
-    assert_refused(
-        &made,
-        Status::BadTiming,
-        "1000 looks saw that first tokens are stamped 10.000 ms before they are there",
-    );
-    let made = with_audit(|found| found.later.late = of(200));
+    let reason = "1000 looks saw that first tokens are stamped 10.000 ms before they are there";
+    refused(reason, &|found| found.first.early = of(200));
     let reason = "other tokens are stamped 3.333 ms after they are there";
-    assert_refused(&made, Status::BadTiming, reason);
-    let made = with_audit(|found| found.contradicted = 2);
-    assert_refused(
-        &made,
-        Status::BadTiming,
-        "2 commits are not of the answer's tokens",
-    );
-    let made = with_audit(|found| found.uncommitted = 1);
-    assert_refused(&made, Status::BadTiming, "1 of 80 tokens were never");
+    refused(reason, &|found| found.later.late = of(200));
+    let reason = "2 commits are not of the answer's tokens";
+    refused(reason, &|found| found.contradicted = 2);
+    let reason = "1 of 80 tokens were never";
+    refused(reason, &|found| found.uncommitted = 1);
 }
 
 #[test]
@@ -123,31 +106,30 @@ fn slow_clock(made: &mut common::Made, speed: f64) {
 
 #[test]
 fn a_clock_at_half_speed_is_caught() {
+    let at_half = |engine: &Engine, invocations, requests| {
+        let mut made = made(std::slice::from_ref(engine), invocations, requests);
+        slow_clock(&mut made, 0.5);
+        made
+    };
+    let refused = |made: &common::Made, reason| assert_refused(made, Status::BadTiming, reason);
     // A request takes 6 ms: a median lag of 5 ms is allowed, but the shortest lag is too long.
-    let mut made = made(&[plain()], 5, 22);
-    slow_clock(&mut made, 0.5);
-    assert_refused(&made, Status::BadTiming, "the shortest report lag is 3.");
+    let of_plain = |invocations, requests| at_half(&plain(), invocations, requests);
+    refused(&of_plain(5, 22), "the shortest report lag is 3.");
     // A request takes 1.5 ms.
     let short = Engine {
         prefill_ns: 900_000,
         step_ns: 200_000,
         ..plain()
     };
-    let mut made = common::made(std::slice::from_ref(&short), 5, 22);
-    assert_eq!(made.cell().status, Status::Ok);
-    slow_clock(&mut made, 0.5);
-    assert_refused(&made, Status::BadTiming, "the shortest report lag is 0.8");
+    let right = made(std::slice::from_ref(&short), 5, 22);
+    assert_eq!(right.cell().status, Status::Ok);
+    refused(&at_half(&short, 5, 22), "the shortest report lag is 0.8");
     // With six requests even the least lag may be long because the machine is busy: up to 1.7 ms.
-    let mut made = common::made(std::slice::from_ref(&short), 1, 6);
-    slow_clock(&mut made, 0.5);
-    assert_eq!(made.cell().status, Status::Ok);
-    let mut made = common::made(&[plain()], 1, 6);
-    slow_clock(&mut made, 0.5);
-    assert_refused(&made, Status::BadTiming, "the shortest report lag is 3.");
+    assert_eq!(at_half(&short, 1, 6).cell().status, Status::Ok);
+    refused(&of_plain(1, 6), "the shortest report lag is 3.");
     // All requests of one batch are answered at one time, so that one delay lengthens every lag.
-    let mut made = common::made(std::slice::from_ref(&short), 1, 22);
-    slow_clock(&mut made, 0.5);
-    assert_refused(&made, Status::BadTiming, "the shortest report lag is 0.8");
+    let mut made = at_half(&short, 1, 22);
+    refused(&made, "the shortest report lag is 0.8");
     let log = &mut made.run.launches[0];
     let batch = log.requests.iter().find(|r| !r.warmup).cloned().unwrap();
     for request in log.requests.iter_mut().filter(|r| !r.warmup) {
@@ -163,7 +145,7 @@ fn a_clock_at_half_speed_is_caught() {
     };
     let mut made = common::made(&[long], 5, 22);
     slow_clock(&mut made, 0.9);
-    assert_refused(&made, Status::BadTiming, "the median report lag is 9.");
+    refused(&made, "the median report lag is 9.");
 }
 
 #[test]
