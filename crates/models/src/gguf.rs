@@ -163,17 +163,14 @@ struct Infos {
 impl Infos {
     fn add(&mut self, name: &str, shape: &[usize], kind: GgmlType) {
         push_string(&mut self.bytes, name);
-        self.bytes
-            .extend_from_slice(&(shape.len() as u32).to_le_bytes());
+        self.bytes.extend((shape.len() as u32).to_le_bytes());
         for &dim in shape {
-            self.bytes.extend_from_slice(&(dim as u64).to_le_bytes());
+            self.bytes.extend((dim as u64).to_le_bytes());
         }
-        self.bytes.extend_from_slice(&(kind as u32).to_le_bytes());
-        self.bytes
-            .extend_from_slice(&(self.offset as u64).to_le_bytes());
-        self.offset += kind
-            .bytes(shape.iter().product())
-            .next_multiple_of(ALIGNMENT);
+        self.bytes.extend((kind as u32).to_le_bytes());
+        self.bytes.extend((self.offset as u64).to_le_bytes());
+        let size = kind.bytes(shape.iter().product());
+        self.offset += size.next_multiple_of(ALIGNMENT);
         self.count += 1;
     }
 }

@@ -95,20 +95,10 @@ impl Reference {
             })
             .collect();
         let mut find = |name: &str| weights.remove(&format!("{name}.weight"));
-        let output = find("lm_head");
-        let mut find_in = |i: usize, name: &str| find(&format!("model.layers.{i}.{name}"));
-        let head_norms: Vec<_> = (0..spec.num_layers)
-            .map(|i| {
-                (
-                    find_in(i, "self_attn.q_norm"),
-                    find_in(i, "self_attn.k_norm"),
-                )
-            })
-            .collect();
-        let mut take = |name: &str| find(name).expect("a tensor");
-        let layers = head_norms.into_iter().enumerate().map(|(i, head_norms)| {
-            let (q_norm, k_norm) = head_norms;
-            let mut take = |name: &str| take(&format!("model.layers.{i}.{name}"));
+        let layers = (0..spec.num_layers).map(|i| {
+            let mut find = |name: &str| find(&format!("model.layers.{i}.{name}"));
+            let (q_norm, k_norm) = (find("self_attn.q_norm"), find("self_attn.k_norm"));
+            let mut take = |name: &str| find(name).expect("a tensor");
             Layer {
                 input_layernorm: take("input_layernorm"),
                 q_proj: take("self_attn.q_proj"),
@@ -123,12 +113,13 @@ impl Reference {
                 down_proj: take("mlp.down_proj"),
             }
         });
+        let layers = layers.collect();
         Self {
             spec: spec.clone(),
-            layers: layers.collect(),
-            embed: take("model.embed_tokens"),
-            output,
-            norm: take("model.norm"),
+            layers,
+            embed: find("model.embed_tokens").expect("a tensor"),
+            output: find("lm_head"),
+            norm: find("model.norm").expect("a tensor"),
             frequencies: frequencies(spec),
             int8_activations: matches!(file, ModelFile::GgufQ8_0 | ModelFile::GgufQ4KM),
         }
@@ -258,17 +249,14 @@ impl Reference {
             .for_each(|(i, out)| {
                 let (token, head) = (i / self.spec.num_heads, i % self.spec.num_heads);
                 let seen = total - tokens + token + 1;
-                let at = |matrix: &'_ [f32], position: usize| -> usize {
-                    debug_assert!(position * kv_width < matrix.len());
-                    position * kv_width + head / group * dim
-                };
+                let at = |position: usize| position * kv_width + head / group * dim;
                 let query = &q[i * dim..][..dim];
                 let mut scores: Vec<f32> = (0..seen)
-                    .map(|p| dot(query, &keys[at(keys, p)..][..dim]) / (dim as f32).sqrt())
+                    .map(|p| dot(query, &keys[at(p)..][..dim]) / (dim as f32).sqrt())
                     .collect();
                 softmax(&mut scores);
                 for (p, score) in scores.iter().enumerate() {
-                    let value = &values[at(values, p)..][..dim];
+                    let value = &values[at(p)..][..dim];
                     out.iter_mut().zip(value).for_each(|(o, v)| *o += score * v);
                 }
             });

@@ -178,45 +178,24 @@ mod tests {
 
     #[test]
     fn names_and_norms_follow_the_architecture() {
-        let names = |spec: ModelSpec| -> Vec<(String, String, Vec<usize>)> {
-            let defs = tensors(&spec).into_iter();
-            defs.map(|def| (def.name.clone(), def.gguf_name.clone(), def.shape()))
-                .collect()
-        };
-        let has =
-            |names: &[(String, String, Vec<usize>)], name: &str, gguf: &str, shape: &[usize]| {
-                let found = (name.to_owned(), gguf.to_owned(), shape.to_vec());
-                assert!(names.contains(&found), "{found:?}");
-            };
-        let phi3 = names(ModelSpec::tiny_phi3());
-        let layer = |name: &str| format!("model.layers.0.{name}.weight");
-        has(
-            &phi3,
-            &layer("self_attn.qkv_proj"),
-            "blk.0.attn_qkv.weight",
-            &[1024, 512],
-        );
-        has(
-            &phi3,
-            &layer("mlp.gate_up_proj"),
-            "blk.0.ffn_up.weight",
-            &[1536, 512],
-        );
-        has(&phi3, "lm_head.weight", "output.weight", &[2048, 512]);
+        let phi3 = tensors(&ModelSpec::tiny_phi3());
+        let qwen3 = tensors(&ModelSpec::tiny_qwen3());
+        for (defs, name, gguf, shape) in [
+            (&phi3, "self_attn.qkv_proj", "attn_qkv", &[1024, 512][..]),
+            (&phi3, "mlp.gate_up_proj", "ffn_up", &[1536, 512]),
+            (&qwen3, "self_attn.q_proj", "attn_q", &[1024, 512]),
+            (&qwen3, "self_attn.k_norm", "attn_k_norm", &[128]),
+        ] {
+            let name = format!("model.layers.0.{name}.weight");
+            let def = defs.iter().find(|def| def.name == name).expect(&name);
+            assert_eq!(def.gguf_name, format!("blk.0.{gguf}.weight"));
+            assert_eq!(def.shape(), shape, "{name}");
+        }
+        let output = phi3.last().unwrap();
+        assert_eq!(output.name, "lm_head.weight");
+        assert_eq!(output.gguf_name, "output.weight");
+        assert_eq!(output.shape(), [2048, 512]);
         assert_eq!(phi3.len(), 4 * 6 + 3);
-        let qwen3 = names(ModelSpec::tiny_qwen3());
-        has(
-            &qwen3,
-            &layer("self_attn.q_proj"),
-            "blk.0.attn_q.weight",
-            &[1024, 512],
-        );
-        has(
-            &qwen3,
-            &layer("self_attn.k_norm"),
-            "blk.0.attn_k_norm.weight",
-            &[128],
-        );
         assert_eq!(qwen3.len(), 4 * 11 + 2);
     }
 }

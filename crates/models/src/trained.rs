@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use half::{bf16, f16};
 use safetensors::{Dtype, SafeTensors};
 
+use crate::quant::values;
 use crate::spec::ModelSpec;
 use crate::weights::{RowMaker, TensorDef, tensors};
 
@@ -76,11 +77,6 @@ impl Trained {
         }
         Ok(Self(weights))
     }
-}
-
-fn values<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
-    let (chunks, _) = bytes.as_chunks::<N>();
-    chunks.iter().map(|chunk| read(*chunk)).collect()
 }
 
 /// A function that writes the row with this index into a slice of the row's length.

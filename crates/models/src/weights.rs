@@ -307,32 +307,14 @@ mod tests {
         };
         // 512 rows of queries, 256 of keys, 256 of values; 768 of gate, 768 of up.
         for (name, at, part, within) in [
-            (
-                "layers.1.self_attn.qkv_proj",
-                511,
-                "layers.1.self_attn.q_proj",
-                511,
-            ),
-            (
-                "layers.1.self_attn.qkv_proj",
-                512,
-                "layers.1.self_attn.k_proj",
-                0,
-            ),
-            (
-                "layers.1.self_attn.qkv_proj",
-                1023,
-                "layers.1.self_attn.v_proj",
-                255,
-            ),
-            ("layers.3.mlp.gate_up_proj", 0, "layers.3.mlp.gate_proj", 0),
-            ("layers.3.mlp.gate_up_proj", 770, "layers.3.mlp.up_proj", 2),
+            ("1.self_attn.qkv_proj", 511, "1.self_attn.q_proj", 511),
+            ("1.self_attn.qkv_proj", 512, "1.self_attn.k_proj", 0),
+            ("1.self_attn.qkv_proj", 1023, "1.self_attn.v_proj", 255),
+            ("3.mlp.gate_up_proj", 0, "3.mlp.gate_proj", 0),
+            ("3.mlp.gate_up_proj", 770, "3.mlp.up_proj", 2),
         ] {
-            assert_eq!(
-                row(&fused, name, at),
-                row(&plain, part, within),
-                "{name} {at}"
-            );
+            let (whole, own) = (row(&fused, name, at), row(&plain, part, within));
+            assert_eq!(whole, own, "{name} {at}");
         }
     }
 

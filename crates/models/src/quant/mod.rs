@@ -113,18 +113,8 @@ impl GgmlType {
     /// The weights that `bytes` in this format stand for.
     pub fn decode(self, bytes: &[u8]) -> Vec<f32> {
         match self {
-            Self::F32 => {
-                let words = bytes.chunks_exact(4);
-                words
-                    .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-                    .collect()
-            }
-            Self::F16 => {
-                let halves = bytes.chunks_exact(2);
-                halves
-                    .map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32())
-                    .collect()
-            }
+            Self::F32 => values(bytes, f32::from_le_bytes),
+            Self::F16 => values(bytes, |b| f16::from_le_bytes(b).to_f32()),
             Self::Q5_0 => decode_q5_0(bytes),
             Self::Q8_0 => decode_q8_0(bytes),
             Self::Q4K => decode_q4_k(bytes),
@@ -132,6 +122,12 @@ impl GgmlType {
             Self::Q6K => decode_q6_k(bytes),
         }
     }
+}
+
+/// The values that `bytes` hold, each in `N` of them.
+pub(crate) fn values<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+    let (chunks, _) = bytes.as_chunks::<N>();
+    chunks.iter().map(|chunk| read(*chunk)).collect()
 }
 
 /// Rounds to the nearest integer, ties to even, for |x| < 2^22. Adding 1.5 · 2^23 leaves no bits
