@@ -8,7 +8,7 @@
 //!
 //! `data/parity.toml`: how far each precision may deviate from the reference.
 
-use crate::error::{DataError, read_json, read_toml};
+use crate::error::{DataError, read_checked, read_json};
 use crate::registry::Target;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -216,21 +216,21 @@ impl ParityLimits {
 
     /// Load and validate.
     pub fn load(path: &Path) -> Result<Self, DataError> {
-        let limits: Self = read_toml(path)?;
-        for (precision, limit) in &limits.precision {
+        read_checked(path, Self::check)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (precision, limit) in &self.precision {
             let all = [
                 limit.kl_nats_max,
                 limit.tie_width_nats,
                 limit.batch_tie_nats,
             ];
             if !all.iter().all(|&value| value > 0.0) {
-                return Err(DataError::new(
-                    path,
-                    format!("[precision.{precision}]: limits must be above 0"),
-                ));
+                return Err(format!("[precision.{precision}]: limits must be above 0"));
             }
         }
-        Ok(limits)
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 //! that can be computed from a run's cells. Here is only what is predicted, of which targets,
 //! where, and within which bounds; `stats` judges whether it holds.
 
-use crate::error::{DataError, check_id, read_toml};
+use crate::error::{DataError, fits, read_checked};
 use crate::micro::{MicroRegistry, is_micro, scenario_id};
 use crate::registry::{Registry, Target};
 use crate::scenario::Scenario;
@@ -213,17 +213,7 @@ impl Hypotheses {
         registry: &Registry,
         scenarios: &[Scenario],
     ) -> Result<Self, DataError> {
-        let all: Self = read_toml(path)?;
-        all.check(registry, scenarios).map_err(|(id, field, why)| {
-            DataError::new(path, format!("{id:?}, field `{field}`: {why}"))
-        })?;
-        for id in all.places.iter().map(|p| &p.id) {
-            check_id(path, "place", id)?;
-        }
-        for id in all.hypotheses.iter().map(|h| &h.id) {
-            check_id(path, "hypothesis", id)?;
-        }
-        Ok(all)
+        read_checked(path, |all: &Self| all.check(registry, scenarios))
     }
 
     /// Check hypotheses on micro suites against the registry of suites; the error describes the
@@ -232,7 +222,7 @@ impl Hypotheses {
         let mut of_suites = self.hypotheses.iter().filter(|h| h.speaks_of_suites());
         of_suites.try_for_each(|hypothesis| {
             let found = hypothesis.check_suites(registry);
-            found.map_err(|(field, why)| format!("{:?}, field `{field}`: {why}", hypothesis.id))
+            found.map_err(|fault| in_field(&hypothesis.id, fault))
         })
     }
 
@@ -241,15 +231,10 @@ impl Hypotheses {
         self.places.iter().find(|place| place.id == id)
     }
 
-    /// Find the first fault: the id of the place or hypothesis, the field, and what is wrong.
-    fn check(
-        &self,
-        registry: &Registry,
-        scenarios: &[Scenario],
-    ) -> Result<(), (String, &'static str, String)> {
+    fn check(&self, registry: &Registry, scenarios: &[Scenario]) -> Result<(), String> {
         let mut ids = BTreeSet::new();
         for place in &self.places {
-            let fail = |field, why: &str| Err((place.id.clone(), field, why.to_owned()));
+            let fail = |field, why: &str| Err(in_field(&place.id, (field, why.to_owned())));
             if !ids.insert(&place.id) {
                 return fail("id", "is listed twice");
             }
@@ -261,7 +246,7 @@ impl Hypotheses {
             }
         }
         for hypothesis in &self.hypotheses {
-            let fail = |(field, why): (&'static str, String)| (hypothesis.id.clone(), field, why);
+            let fail = |fault: Fault| in_field(&hypothesis.id, fault);
             if !ids.insert(&hypothesis.id) {
                 return Err(fail(("id", "is listed twice".into())));
             }
@@ -271,11 +256,23 @@ impl Hypotheses {
             }
             hypothesis.check(registry, scenarios).map_err(fail)?;
         }
+        for place in &self.places {
+            fits("place", &place.id)?;
+        }
+        for hypothesis in &self.hypotheses {
+            fits("hypothesis", &hypothesis.id)?;
+        }
         Ok(())
     }
 }
 
+/// A field, and what is wrong with it.
 type Fault = (&'static str, String);
+
+/// Describe a fault of the place or the hypothesis of that id.
+fn in_field(id: &str, (field, why): Fault) -> String {
+    format!("{id:?}, field `{field}`: {why}")
+}
 
 impl Hypothesis {
     fn check(&self, registry: &Registry, scenarios: &[Scenario]) -> Result<(), Fault> {
@@ -287,11 +284,8 @@ impl Hypothesis {
         if let Some((field, _)) = texts.iter().find(|(_, text)| text.trim().is_empty()) {
             return Err((field, "is empty".into()));
         }
-        if self
-            .command
-            .as_ref()
-            .is_some_and(|command| command.trim().is_empty())
-        {
+        let is_empty = |command: &String| command.trim().is_empty();
+        if self.command.as_ref().is_some_and(is_empty) {
             return Err(("command", "is empty: leave it out for its place's".into()));
         }
         // Names of suites and variants are checked against their own registry.

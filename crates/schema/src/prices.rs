@@ -6,7 +6,7 @@
 //! file, and the newest is used. Deliberately absent: a price that no page
 //! states, an average over offers, and a currency other than the US dollar.
 
-use crate::error::{DataError, read_toml};
+use crate::error::{DataError, is_stem, read_checked};
 use crate::scenario::toml_files;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -154,54 +154,55 @@ impl Offer {
 impl Prices {
     /// Load and validate one file.
     pub fn load(path: &Path) -> Result<Self, DataError> {
-        let prices: Self = read_toml(path)?;
-        let fail = |message: String| Err(DataError::new(path, message));
-        if !is_date(&prices.date) || path.file_stem().and_then(|s| s.to_str()) != Some(&prices.date)
-        {
-            return fail(format!(
+        read_checked(path, |prices: &Self| prices.check(path))
+    }
+
+    fn check(&self, path: &Path) -> Result<(), String> {
+        if !is_date(&self.date) || is_stem(path, &self.date).is_err() {
+            return Err(format!(
                 "date {:?} must be YYYY-MM-DD and equal the file's name",
-                prices.date
+                self.date
             ));
         }
-        if prices.about.trim().is_empty() {
-            return fail("about is empty: say how the rows were found".into());
+        if self.about.trim().is_empty() {
+            return Err("about is empty: say how the rows were found".into());
         }
         let mut seen = BTreeSet::new();
-        for offer in &prices.offers {
+        for offer in &self.offers {
             let row = format!("offer {} – {}", offer.provider, offer.product);
             let given = [offer.usd_per_h_on_demand, offer.usd_per_h_spot];
             if given.iter().all(Option::is_none) {
-                return fail(format!("{row}: has no price"));
+                return Err(format!("{row}: has no price"));
             }
             if !given.iter().flatten().all(|&usd| is_price(usd)) {
-                return fail(format!("{row}: a price must be more than 0 and finite"));
+                return Err(format!("{row}: a price must be more than 0 and finite"));
             }
             if offer.units == 0 {
-                return fail(format!("{row}: units must be at least 1"));
+                return Err(format!("{row}: units must be at least 1"));
             }
             if offer.provider.is_empty() || offer.product.is_empty() || offer.model.is_empty() {
-                return fail(format!("{row}: provider, product and model must be named"));
+                return Err(format!("{row}: provider, product and model must be named"));
             }
-            check_source(path, &prices.date, &row, &offer.source)?;
+            check_source(&self.date, &row, &offer.source)?;
             if !seen.insert((&offer.provider, &offer.product, &offer.region)) {
-                return fail(format!("{row}: is listed twice"));
+                return Err(format!("{row}: is listed twice"));
             }
         }
-        for row in &prices.electricity {
+        for row in &self.electricity {
             let name = format!("electricity {}", row.place);
             if row.place.is_empty() || !is_price(row.usd_per_kwh) {
-                return fail(format!("{name}: needs a place and a price more than 0"));
+                return Err(format!("{name}: needs a place and a price more than 0"));
             }
-            check_source(path, &prices.date, &name, &row.source)?;
+            check_source(&self.date, &name, &row.source)?;
         }
-        for row in &prices.apis {
+        for row in &self.apis {
             let name = format!("api {} – {}", row.provider, row.model);
             if !is_price(row.usd_per_m_input) || !is_price(row.usd_per_m_output) {
-                return fail(format!("{name}: prices must be more than 0 and finite"));
+                return Err(format!("{name}: prices must be more than 0 and finite"));
             }
-            check_source(path, &prices.date, &name, &row.source)?;
+            check_source(&self.date, &name, &row.source)?;
         }
-        Ok(prices)
+        Ok(())
     }
 
     /// The newest file of a directory; `None` where it holds none or isn't there. All
@@ -220,21 +221,15 @@ fn is_price(usd: f64) -> bool {
     usd.is_finite() && usd > 0.0
 }
 
-fn check_source(path: &Path, file_date: &str, row: &str, source: &Source) -> Result<(), DataError> {
+fn check_source(file_date: &str, row: &str, source: &Source) -> Result<(), String> {
     let is_page = |url: &str| url.starts_with("https://") && !url.contains(char::is_whitespace);
     if !is_page(&source.url) || !(source.via.is_empty() || is_page(&source.via)) {
-        return Err(DataError::new(
-            path,
-            format!("{row}: url and via must be https:// addresses"),
-        ));
+        return Err(format!("{row}: url and via must be https:// addresses"));
     }
     if !is_date(&source.date) || source.date.as_str() > file_date {
-        return Err(DataError::new(
-            path,
-            format!(
-                "{row}: date {:?} must be YYYY-MM-DD and not after the file's",
-                source.date
-            ),
+        return Err(format!(
+            "{row}: date {:?} must be YYYY-MM-DD and not after the file's",
+            source.date
         ));
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! `data/profiles/*.toml`: the sizes of the scenarios for a kind of machine.
 
-use crate::error::{DataError, check_id, is_stem, read_toml};
+use crate::error::{DataError, fits, is_stem, read_checked};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -178,6 +178,45 @@ impl Sizes {
     pub fn has_rates(&self) -> bool {
         !self.load_percent.is_empty()
     }
+
+    fn check(&self, publishable: bool, invocations: u32) -> Result<(), String> {
+        // The scenario decides whether there may be no prompt_tokens: see the plan.
+        if self.concurrency.is_empty()
+            || self.prompt_tokens.contains(&0)
+            || self.concurrency.contains(&0)
+            || self.load_percent.contains(&0)
+            || self.new_tokens == 0
+            || self.requests == 0
+        {
+            return Err("every size must be at least 1".into());
+        }
+        let percents = &self.shared_percent;
+        let is_odd = |percent: &u32| *percent > 99;
+        if !percents.is_empty() && !percents.contains(&0) || percents.iter().any(is_odd) {
+            return Err("shared_percent goes from 0, which must be among them, to 99".into());
+        }
+        let lengths = [
+            self.prompt_tokens.len(),
+            self.concurrency.len(),
+            self.load_percent.len(),
+            self.shared_percent.len(),
+        ];
+        if lengths.iter().filter(|&&length| length > 1).count() > 1 {
+            let why =
+                "only one of prompt_tokens, concurrency, load_percent and shared_percent may vary";
+            return Err(why.into());
+        }
+        if !self.duration_s.is_finite() || self.duration_s < 0.0 {
+            return Err("duration_s must be a number of seconds, 0 or more".into());
+        }
+        if publishable && self.requests * invocations < SAMPLES_MIN {
+            return Err(format!(
+                "{} requests × {invocations} invocations is under the {SAMPLES_MIN}-sample floor of a publishable profile",
+                self.requests
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Profile {
@@ -198,83 +237,47 @@ impl Profile {
 
     /// Load and validate one file.
     pub fn load(path: &Path) -> Result<Self, DataError> {
-        let profile: Self = read_toml(path)?;
-        check_id(path, "profile", &profile.id)?;
-        let fail = |message: String| Err(DataError::new(path, message));
-        is_stem(path, &profile.id).map_err(|why| DataError::new(path, why))?;
-        if profile.invocations == 0 || profile.request_timeout_s == 0 || profile.load_timeout_s == 0
-        {
-            return fail(
+        read_checked(path, |profile: &Self| {
+            fits("profile", &profile.id)?;
+            is_stem(path, &profile.id)?;
+            profile.check()
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.invocations == 0 || self.request_timeout_s == 0 || self.load_timeout_s == 0 {
+            return Err(
                 "invocations, request_timeout_s and load_timeout_s must be at least 1".into(),
             );
         }
-        if !profile.budget_s.is_finite() || profile.budget_s < 0.0 {
-            return fail("budget_s must be a number of seconds, 0 (no limit) or more".into());
+        if !self.budget_s.is_finite() || self.budget_s < 0.0 {
+            return Err("budget_s must be a number of seconds, 0 (no limit) or more".into());
         }
-        if !profile.measure_min.is_finite() || profile.measure_min < 0.0 {
-            return fail("measure_min must be a number of minutes, 0 (not known) or more".into());
+        if !self.measure_min.is_finite() || self.measure_min < 0.0 {
+            return Err("measure_min must be a number of minutes, 0 (not known) or more".into());
         }
-        if !(0.0..100.0).contains(&profile.matters_percent) {
-            return fail("matters_percent must be 0 or more, and under 100".into());
+        if !(0.0..100.0).contains(&self.matters_percent) {
+            return Err("matters_percent must be 0 or more, and under 100".into());
         }
-        if profile.slo.is_some_and(|slo| !slo.is_valid()) {
-            return fail("[slo]: both limits must be more than 0 ms".into());
+        if self.slo.is_some_and(|slo| !slo.is_valid()) {
+            return Err("[slo]: both limits must be more than 0 ms".into());
         }
-        if profile.aa_pairs && profile.invocations < 2 {
-            return fail("aa_pairs needs at least 2 invocations: one has no interval".into());
+        if self.aa_pairs && self.invocations < 2 {
+            return Err("aa_pairs needs at least 2 invocations: one has no interval".into());
         }
-        for (id, sizes) in &profile.scenarios {
-            // The scenario decides whether there may be no prompt_tokens: see the plan.
-            if sizes.concurrency.is_empty()
-                || sizes.prompt_tokens.contains(&0)
-                || sizes.concurrency.contains(&0)
-                || sizes.load_percent.contains(&0)
-                || sizes.new_tokens == 0
-                || sizes.requests == 0
-            {
-                return fail(format!("[scenarios.{id}]: every size must be at least 1"));
-            }
-            let percents = &sizes.shared_percent;
-            let is_odd = |percent: &u32| *percent > 99;
-            if !percents.is_empty() && !percents.contains(&0) || percents.iter().any(is_odd) {
-                return fail(format!(
-                    "[scenarios.{id}]: shared_percent goes from 0, which must be among them, to 99"
-                ));
-            }
-            let lengths = [
-                sizes.prompt_tokens.len(),
-                sizes.concurrency.len(),
-                sizes.load_percent.len(),
-                sizes.shared_percent.len(),
-            ];
-            if lengths.iter().filter(|&&length| length > 1).count() > 1 {
-                return fail(format!(
-                    "[scenarios.{id}]: only one of prompt_tokens, concurrency, load_percent and shared_percent may vary"
-                ));
-            }
-            if !sizes.duration_s.is_finite() || sizes.duration_s < 0.0 {
-                return fail(format!(
-                    "[scenarios.{id}]: duration_s must be a number of seconds, 0 or more"
-                ));
-            }
-            if profile.publishable && sizes.requests * profile.invocations < SAMPLES_MIN {
-                return fail(format!(
-                    "[scenarios.{id}]: {} requests × {} invocations is under the {SAMPLES_MIN}-sample floor of a publishable profile",
-                    sizes.requests, profile.invocations
-                ));
-            }
+        for (id, sizes) in &self.scenarios {
+            let checked = sizes.check(self.publishable, self.invocations);
+            checked.map_err(|why| format!("[scenarios.{id}]: {why}"))?;
         }
-        if let Some(micro) = &profile.micro
-            && let Err(why) = micro.check(profile.publishable, profile.invocations)
-        {
-            return fail(format!("[micro]: {why}"));
+        if let Some(micro) = &self.micro {
+            let checked = micro.check(self.publishable, self.invocations);
+            checked.map_err(|why| format!("[micro]: {why}"))?;
         }
-        if profile.publishable && profile.invocations < INVOCATIONS_MIN {
-            return fail(format!(
-                "a publishable profile has at least {INVOCATIONS_MIN} invocations"
-            ));
+        if self.publishable && self.invocations < INVOCATIONS_MIN {
+            let least = INVOCATIONS_MIN;
+            return Err(format!("a publishable profile has at least {least} invocations"));
         }
-        Ok(profile)
+        Ok(())
     }
 }
 
