@@ -120,7 +120,7 @@ fn joined(lines: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{CaseEnd, End, Ready, RequestRecord, Status};
+    use crate::record::{AuditResult, CanaryReading, CaseEnd, End, Ready, RequestRecord};
     use serde::Serialize;
 
     fn fields_of(name: &str) -> Vec<String> {
@@ -150,39 +150,24 @@ mod tests {
         check(
             "RequestRecord",
             &RequestRecord {
-                case: "p10".into(),
-                id: 0,
-                prompt: 0,
-                warmup: false,
-                scheduled_ns: 0,
-                sent_ns: 0,
-                received_ns: 0,
-                started_ns: 0,
-                token_ns: vec![],
-                answered_ns: 0,
-                batch: 1,
-                output_ids: vec![],
                 output_text: Some(String::new()),
+                ..RequestRecord::default()
             },
         );
         check(
             "CaseEnd",
             &CaseEnd {
-                case: "p10".into(),
-                start_ns: 0,
-                end_ns: 0,
                 peak_rss_bytes: Some(1),
-                witnessed: None,
-                canary: vec![],
+                witnessed: Some(AuditResult::default()),
+                canary: vec![CanaryReading::default()],
+                ..CaseEnd::default()
             },
         );
         check(
             "End",
             &End {
-                status: Status::Ok,
-                reason: String::new(),
                 stderr_tail: "x".into(),
-                end_ns: 0,
+                ..End::default()
             },
         );
         check("Ready", &Ready::default());

@@ -63,8 +63,15 @@ pub fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, DataE
 
 /// Read and parse one JSON file.
 pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, DataError> {
-    let text = read_text(path)?;
-    serde_json::from_str(&text)
+    parse_json(path, &read_text(path)?)
+}
+
+/// Parse the text of a JSON file; `path` stands in errors.
+pub(crate) fn parse_json<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    text: &str,
+) -> Result<T, DataError> {
+    serde_json::from_str(text)
         .map_err(|error| DataError::at(path, error.line(), error.to_string()))
 }
 

@@ -7,7 +7,7 @@ mod stopped;
 use crate::budget::Budget;
 use crate::calibration::Calibration;
 use crate::capacity::Capacity;
-use crate::error::DataError;
+use crate::error::{DataError, parse_json};
 use crate::kernels::TracedLaunch;
 use crate::key::{CellKey, is_twin, original, twin_name};
 use crate::launch_log::LaunchLog;
@@ -188,8 +188,7 @@ impl RunHeader {
 
     /// Parse a header; `id` is the name of the directory or packed file.
     fn parse(path: &Path, id: &str, text: &str) -> Result<Self, DataError> {
-        let header: Self = serde_json::from_str(text)
-            .map_err(|error| DataError::at(path, error.line(), error.to_string()))?;
+        let header: Self = parse_json(path, text)?;
         if header.format != FORMAT {
             let message = format!(
                 "is format {}, this program reads format {FORMAT}",
@@ -238,11 +237,7 @@ fn read_json_if_there<T: serde::de::DeserializeOwned>(
     files: &RunFiles,
     name: &str,
 ) -> Result<Option<T>, DataError> {
-    let Some(text) = files.text(name)? else {
-        return Ok(None);
-    };
-    let value = serde_json::from_str(&text);
-    value
-        .map(Some)
-        .map_err(|error| DataError::at(&files.path(name), error.line(), error.to_string()))
+    let text = files.text(name)?;
+    text.map(|text| parse_json(&files.path(name), &text))
+        .transpose()
 }

@@ -13,7 +13,7 @@ use crate::error::{DataError, check_id};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -171,36 +171,33 @@ impl RunFiles {
 /// # Errors
 /// If it is anything else, in one line.
 pub fn read_regular(path: &Path) -> Result<Vec<u8>, DataError> {
-    let wrong = |what: String| Err(DataError::new(path, what));
+    let unreadable = |error: std::io::Error| match error.raw_os_error() {
+        Some(libc::ELOOP) => DataError::new(path, IS_A_LINK),
+        _ => DataError::new(path, format!("can't be read: {error}")),
+    };
     // Opening a pipe would block until somebody writes into it.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path);
-    let file: File = match file {
-        Ok(file) => file,
-        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
-            return wrong("is a link, which is not followed: put the file itself there".into());
-        }
-        Err(error) => return wrong(format!("can't be read: {error}")),
-    };
-    let about = match file.metadata() {
-        Ok(about) => about,
-        Err(error) => return wrong(format!("can't be read: {error}")),
-    };
+        .open(path)
+        .map_err(unreadable)?;
+    let about = file.metadata().map_err(unreadable)?;
     if !about.is_file() {
-        return wrong("is no regular file: take it away".into());
+        return Err(DataError::new(path, IS_NO_FILE));
     }
-    if about.len() > MAX_FILE_BYTES {
-        return wrong(too_large(about.len()));
-    }
+    let small = |bytes: u64| match bytes > MAX_FILE_BYTES {
+        true => Err(DataError::new(path, too_large(bytes))),
+        false => Ok(()),
+    };
+    small(about.len())?;
     let mut bytes = Vec::with_capacity(about.len() as usize);
-    match file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes) {
-        Ok(read) if read as u64 > MAX_FILE_BYTES => wrong(too_large(read as u64)),
-        Ok(_) => Ok(bytes),
-        Err(error) => wrong(format!("can't be read: {error}")),
-    }
+    let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
+    small(read.map_err(unreadable)? as u64)?;
+    Ok(bytes)
 }
+
+const IS_A_LINK: &str = "is a link, which is not followed: put the file itself there";
+const IS_NO_FILE: &str = "is no regular file: take it away";
 
 fn too_large(bytes: u64) -> String {
     format!(
@@ -276,8 +273,8 @@ fn list(place: &Path) -> Result<BTreeMap<String, u64>, DataError> {
             if !kind.is_file() {
                 return wrong(match (kind.is_dir(), kind.is_symlink()) {
                     (true, _) => "lies deeper than any directory of a run",
-                    (_, true) => "is a link, which is not followed: put the file itself there",
-                    _ => "is no regular file: take it away",
+                    (_, true) => IS_A_LINK,
+                    _ => IS_NO_FILE,
                 });
             }
             let size = entry.metadata().map_err(unreadable)?.len();

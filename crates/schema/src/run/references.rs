@@ -3,9 +3,9 @@
 
 use super::{LaunchLog, Run};
 use crate::error::{DataError, check_id};
-use crate::key::original;
+use crate::key::{CaseKey, original};
 use crate::model::Model;
-use crate::plan::{Plan, PlannedScenario};
+use crate::plan::Plan;
 use crate::run_files::{HEADER, RunFiles};
 use crate::scenario::PromptSource;
 use std::collections::BTreeSet;
@@ -41,14 +41,7 @@ pub(super) fn check_plan(path: &Path, plan: &Plan) -> Result<(), DataError> {
             .iter()
             .filter_map(|case| case.measured_by.as_ref());
         for by in sources {
-            let source = find(plan, &by.scenario);
-            if !source.is_some_and(|source| has_case(source, &by.case)) {
-                return Err(unknown(
-                    path,
-                    "case",
-                    &format!("{}/{}", by.scenario, by.case),
-                ));
-            }
+            known_case(path, plan, by)?;
         }
     }
     for suite in &plan.micro.suites {
@@ -56,19 +49,9 @@ pub(super) fn check_plan(path: &Path, plan: &Plan) -> Result<(), DataError> {
         ids(path, "case", suite.cases.iter().map(|case| &case.id))?;
     }
     for launch in &plan.launches {
-        if !plan
-            .targets
-            .iter()
-            .any(|target| target.id == original(&launch.target))
-        {
-            return Err(unknown(path, "target", &launch.target));
-        }
-        let Some(scenario) = find(plan, &launch.scenario) else {
-            return Err(unknown(path, "scenario", &launch.scenario));
-        };
-        if let Some(case) = launch.cases.iter().find(|case| !has_case(scenario, case)) {
-            return Err(unknown(path, "case", case));
-        }
+        known_target(path, plan, &launch.target)?;
+        let cases = launch.cases.iter().map(String::as_str);
+        known_cases(path, plan, &launch.scenario, cases)?;
     }
     for launch in &plan.micro.launches {
         let suite = plan.micro.suite(&launch.suite);
@@ -87,19 +70,11 @@ pub(super) fn check_records(run: &Run, files: &RunFiles) -> Result<(), DataError
     let plan = &run.header.plan;
     for log in run.launches.iter().chain(&run.twins) {
         let path = files.path(&log.file.to_string_lossy());
-        let Some(scenario) = find(plan, &log.launch.scenario) else {
-            return Err(unknown(&path, "scenario", &log.launch.scenario));
-        };
-        if let Some(case) = cases(log).find(|case| !has_case(scenario, case)) {
-            return Err(unknown(&path, "case", case));
-        }
+        known_cases(&path, plan, &log.launch.scenario, cases(log))?;
     }
     for cell in run.checks.keys() {
         let path = files.path("check.jsonl");
-        if !find(plan, &cell.scenario).is_some_and(|scenario| has_case(scenario, &cell.case)) {
-            let name = format!("{}/{}", cell.scenario, cell.case);
-            return Err(unknown(&path, "case", &name));
-        }
+        known_case(&path, plan, &CaseKey::new(&cell.scenario, &cell.case))?;
         known_target(&path, plan, &cell.target)?;
     }
     for capacity in &run.capacities {
@@ -129,18 +104,33 @@ fn cases(log: &LaunchLog) -> impl Iterator<Item = &str> {
         .map(String::as_str)
 }
 
-fn find<'a>(plan: &'a Plan, scenario: &str) -> Option<&'a PlannedScenario> {
-    plan.scenario(scenario)
+/// Check a scenario, and some of its cases.
+fn known_cases<'a>(
+    path: &Path,
+    plan: &Plan,
+    scenario: &str,
+    mut cases: impl Iterator<Item = &'a str>,
+) -> Result<(), DataError> {
+    let Some(planned) = plan.scenario(scenario) else {
+        return Err(unknown(path, "scenario", scenario));
+    };
+    match cases.find(|case| planned.case(case).is_none()) {
+        Some(case) => Err(unknown(path, "case", case)),
+        None => Ok(()),
+    }
 }
 
-fn has_case(scenario: &PlannedScenario, case: &str) -> bool {
-    scenario.cases.iter().any(|planned| planned.id == case)
+fn known_case(path: &Path, plan: &Plan, at: &CaseKey) -> Result<(), DataError> {
+    match plan.case(at) {
+        Some(_) => Ok(()),
+        None => Err(unknown(path, "case", &at.to_string())),
+    }
 }
 
 fn known_target(path: &Path, plan: &Plan, id: &str) -> Result<(), DataError> {
-    match plan.targets.iter().any(|target| target.id == original(id)) {
-        true => Ok(()),
-        false => Err(unknown(path, "target", id)),
+    match plan.target(original(id)) {
+        Some(_) => Ok(()),
+        None => Err(unknown(path, "target", id)),
     }
 }
 

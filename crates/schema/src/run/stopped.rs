@@ -79,9 +79,9 @@ fn cases_ended(log: &LaunchLog) -> impl Iterator<Item = Measured<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Plan;
     use crate::record::{CaseEnd, End, LaunchRecord};
-    use crate::run::{FORMAT, RunHeader};
-    use serde_json::json;
+    use crate::run::RunHeader;
 
     /// A launch that was to measure one case, and measured it where it ended well.
     fn log(invocation: u32, case: &str, status: Status) -> LaunchLog {
@@ -100,9 +100,7 @@ mod tests {
             case_ends: Vec::from_iter((status == Status::Ok).then_some(end)),
             end: Some(End {
                 status,
-                reason: String::new(),
-                stderr_tail: String::new(),
-                end_ns: 3,
+                ..End::default()
             }),
             ..LaunchLog::default()
         }
@@ -110,18 +108,16 @@ mod tests {
 
     /// A run with two whole blocks of five, and further launches.
     fn run(more: impl IntoIterator<Item = LaunchLog>) -> Run {
-        let plan = json!({
-            "profile": "cpu", "publishable": true, "model": "m", "seed": 1, "threads": 1,
-            "invocations": 5, "warmup_requests": 1, "request_timeout_s": 1, "load_timeout_s": 1,
-            "budget_s": 0.0, "targets": [], "scenarios": [], "launches": [],
-        });
+        let plan = Plan {
+            publishable: true,
+            invocations: 5,
+            ..Plan::default()
+        };
         let whole = [(0, "b1"), (0, "b8"), (1, "b1"), (1, "b8")];
         let whole = whole.map(|(block, case)| log(block, case, Status::Ok));
         Run {
             header: RunHeader {
-                format: FORMAT,
-                id: "20260101-000000-cpu-1a2b".into(),
-                plan: serde_json::from_value(plan).expect("a plan"),
+                plan,
                 ..RunHeader::default()
             },
             launches: whole.into_iter().chain(more).collect(),
