@@ -120,24 +120,34 @@ fn measure(
     cell.unwatched = judged.unwatched;
     cell.unseen = judged.unseen;
     cell.audit = witness::audit(&evidence.complete);
+    let metric = |id| metric(id, scenario, case, &evidence, limits);
+    let metrics = MetricId::ALL.into_iter().filter_map(metric);
+    let contender = add_metrics(&mut cell, metrics, leading);
+    (cell, contender)
+}
+
+/// Add metrics, each with its pooled samples, to a cell; return the cell's contender in the contest
+/// on the leading one.
+pub(crate) fn add_metrics(
+    cell: &mut Cell,
+    metrics: impl Iterator<Item = (Metric, Vec<f64>)>,
+    leading: Option<MetricId>,
+) -> Option<Contender> {
     let mut contender = None;
-    for id in MetricId::ALL {
-        let Some((metric, pooled)) = metric(id, scenario, case, &evidence, limits) else {
-            continue;
-        };
-        if leading == Some(id) {
-            let blocks = evidence.complete.iter().map(|a| a.invocation);
+    for (metric, pooled) in metrics {
+        if leading == Some(metric.id) {
+            let values = metric.by_invocation.iter().copied();
             contender = Some(Contender {
-                target: target.to_owned(),
+                target: cell.target.clone(),
                 value: metric.value,
-                by_block: blocks.zip(metric.by_invocation.iter().copied()).collect(),
+                by_block: cell.blocks.iter().copied().zip(values).collect(),
                 disturbed: cell.disturbances.iter().map(|d| d.invocation).collect(),
                 pooled,
             });
         }
         cell.metrics.push(metric);
     }
-    (cell, contender)
+    contender
 }
 
 /// Compute one metric of a cell, with its pooled, sorted samples; `None` unless every invocation

@@ -83,6 +83,12 @@ pub fn stddev(samples: &[f64]) -> Option<f64> {
     Some((squares / (samples.len() - 1) as f64).sqrt()).filter(|s| s.is_finite())
 }
 
+/// Return the logarithms; `None` where a value isn't finite and positive.
+pub(crate) fn logs(values: &[f64]) -> Option<Vec<f64>> {
+    let log = |x: &f64| (x.is_finite() && *x > 0.0).then(|| x.ln());
+    values.iter().map(log).collect()
+}
+
 /// Return the median; `None` where the sample is empty or not all finite.
 pub fn median(samples: &[f64]) -> Option<f64> {
     percentile_of_sorted(&sorted(samples)?, 50.0)
@@ -135,11 +141,7 @@ pub fn cv_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
 /// where one isn't finite and positive, or where `a` or `b` does not vary at all: then only the
 /// resolution of the counter is seen.
 pub fn times_more_varied(a: &[f64], b: &[f64], confidence: f64) -> Option<(f64, (f64, f64))> {
-    let spread = |values: &[f64]| {
-        let usable = values.iter().all(|x| x.is_finite() && *x > 0.0);
-        let logs: Vec<f64> = values.iter().map(|x| x.ln()).collect();
-        usable.then(|| stddev(&logs)).flatten().filter(|s| *s > 0.0)
-    };
+    let spread = |values: &[f64]| stddev(&logs(values)?).filter(|s| *s > 0.0);
     if !(confidence > 0.0 && confidence < 1.0) {
         return None;
     }

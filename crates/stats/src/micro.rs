@@ -5,7 +5,7 @@
 //! twice in every block, and the differences between its two launches in the suite's cases show how
 //! large errors are.
 
-use crate::analyse::from_samples;
+use crate::analyse::{add_metrics, from_samples};
 use crate::analysis::{Analysis, Cell, MetricId};
 use crate::compare::{Contender, Contest, settle};
 use crate::noise::noise;
@@ -13,7 +13,7 @@ use schema::key::{CellKey, twin_name};
 use schema::micro::{MicroLog, MicroSample, PlannedSuite, case_key};
 use schema::record::Status;
 use schema::run::Run;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The metrics of a micro cell, the leading one first.
 pub const METRICS: [MetricId; 3] = [
@@ -169,24 +169,11 @@ impl<'a> Evidence<'a> {
             cell.reason = reason;
             return (cell, None);
         }
-        let mut contender = None;
-        for id in METRICS {
+        let metrics = METRICS.into_iter().filter_map(|id| {
             let samples: Vec<Vec<f64>> = self.complete.values().map(|s| samples(id, s)).collect();
-            let Some((metric, pooled)) = from_samples(id, &samples, readings) else {
-                continue;
-            };
-            if id == METRICS[0] {
-                let blocks = self.complete.keys().copied();
-                contender = Some(Contender {
-                    target: cell.target.clone(),
-                    value: metric.value,
-                    by_block: blocks.zip(metric.by_invocation.iter().copied()).collect(),
-                    disturbed: BTreeSet::new(),
-                    pooled,
-                });
-            }
-            cell.metrics.push(metric);
-        }
+            from_samples(id, &samples, readings)
+        });
+        let contender = add_metrics(&mut cell, metrics, Some(METRICS[0]));
         (cell, contender)
     }
 

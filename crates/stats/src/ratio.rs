@@ -24,7 +24,7 @@
 //! overlap, never whether they differ.
 
 use crate::ci::{CONFIDENCE, Interval, t_quantile, t_two_sided_p};
-use crate::describe::{mean, stddev};
+use crate::describe::{logs, mean, stddev};
 use crate::percentile::sorted;
 
 /// Estimate of a ratio from paired blocks.
@@ -68,13 +68,13 @@ pub fn paired_ratio_at(
     confidence: f64,
     inflation: f64,
 ) -> Option<PairedRatio> {
-    let usable = |values: &[f64]| values.iter().all(|x| x.is_finite() && *x > 0.0);
-    if a.len() != b.len() || a.is_empty() || !usable(a) || !usable(b) {
+    if a.len() != b.len() {
         return None;
     }
     // A difference of logarithms, not the logarithm of a quotient: the quotient
     // of extreme values can overflow.
-    let logs: Vec<f64> = a.iter().zip(b).map(|(a, b)| a.ln() - b.ln()).collect();
+    let differences = logs(a)?.into_iter().zip(logs(b)?).map(|(a, b)| a - b);
+    let logs: Vec<f64> = differences.collect();
     let log = mean(&logs)?;
     let k = logs.len() as f64;
     // With an infinite factor a spread of 0 shows nothing either: the error is infinite, not NaN.
@@ -172,10 +172,7 @@ pub(crate) struct Logs {
 
 impl Logs {
     fn new(values: &[f64]) -> Option<Self> {
-        if !values.iter().all(|x| x.is_finite() && *x > 0.0) {
-            return None;
-        }
-        let logs: Vec<f64> = values.iter().map(|x| x.ln()).collect();
+        let logs = logs(values)?;
         Some(Self {
             mean: mean(&logs)?,
             squared_error: stddev(&logs)?.powi(2) / logs.len() as f64,

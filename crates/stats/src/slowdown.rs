@@ -83,13 +83,9 @@ pub(crate) fn slowdown(launches: &[(&Launch, bool)]) -> Option<Slowdown> {
     let mut beyond: Vec<(f64, f64, u32)> = Vec::new();
     let mut slow = 0;
     for of_cell in cells.values() {
-        let slowness = mean(&of_cell.iter().map(|of| of.1).collect::<Vec<_>>())?;
-        let log = mean(
-            &of_cell
-                .iter()
-                .map(|of| of.0.log_latency)
-                .collect::<Vec<_>>(),
-        )?;
+        let values = of_cell.iter().map(|(launch, x)| (*x, launch.log_latency));
+        let (slowness, logs): (Vec<f64>, Vec<f64>) = values.unzip();
+        let (slowness, log) = (mean(&slowness)?, mean(&logs)?);
         slow += of_cell.iter().filter(|of| of.1 > 0.0).count();
         let each = of_cell.iter();
         beyond.extend(each.map(|(l, x)| (x - slowness, l.log_latency - log, l.block)));

@@ -8,7 +8,7 @@ use super::grammar::PLOTS;
 use super::{CHOICES, HEROES, SPOT, Slot, WRONG, form, hero, pieces};
 
 /// The facts that the sentences so far have told; `None` for those that aren't told yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Known {
     boy: Option<bool>,
     hero: Option<usize>,
@@ -17,14 +17,9 @@ struct Known {
 
 /// Whether `text` is exactly one story that follows the grammar, from its first word to its last.
 pub fn follows(text: &str) -> bool {
-    let nothing = Known {
-        boy: None,
-        hero: None,
-        chosen: [None; CHOICES.len()],
-    };
     PLOTS.iter().any(|plot| {
         // The possible positions in the text after the beats so far, each with what is known there.
-        let mut states = vec![(0, nothing)];
+        let mut states = vec![(0, Known::default())];
         for beat in *plot {
             let mut next = Vec::new();
             for &(at, known) in &states {
@@ -73,16 +68,10 @@ fn read(wording: &str, text: &str, start: usize, known: Known, out: &mut Vec<(us
                     }
                 }
                 Ok(Slot::Form(number)) => {
-                    for boy in [false, true] {
-                        if known.boy.is_none_or(|known| known == boy) {
-                            let boy_known = Some(boy);
-                            take(
-                                form(number, boy),
-                                Known {
-                                    boy: boy_known,
-                                    ..known
-                                },
-                            );
+                    for is_boy in [false, true] {
+                        if known.boy.is_none_or(|known| known == is_boy) {
+                            let boy = Some(is_boy);
+                            take(form(number, is_boy), Known { boy, ..known });
                         }
                     }
                 }

@@ -37,6 +37,11 @@ fn with(on: &str) -> Result<Registry, DataError> {
     load(&format!("{ENGINE}{on}"))
 }
 
+/// Load the registry with tables before its engine.
+fn with_tables(tables: &str) -> Result<Registry, DataError> {
+    load(&ENGINE.replace("[[engine]]", &format!("{tables}[[engine]]")))
+}
+
 #[test]
 fn a_backend_may_have_a_program_of_its_own() {
     let gpu = r#"kind = "cargo", package = "a-bench", bin = "a-bench", features = ["gpu"], default_features = false, needs = ["cuda_toolkit", "cmake"]"#;
@@ -145,10 +150,7 @@ target = [{{ backend = "cpu", precision = "f32", weights = "w" }}]
 
 #[test]
 fn only_programs_have_a_time_they_compile() {
-    let with = |id: &str| {
-        let table = format!("[build_s]\n{id} = 30\n[[engine]]");
-        load(&ENGINE.replacen("[[engine]]", &table, 1))
-    };
+    let with = |id: &str| with_tables(&format!("[build_s]\n{id} = 30\n"));
     assert_eq!(with("a").expect("it is sound").build_s["a"], 30);
     let why = with("b").unwrap_err().to_string();
     assert!(why.contains("[build_s] has \"b\""), "{why}");
@@ -186,28 +188,24 @@ fn our_own_engine_says_so_and_has_nobody_else_s_homepage() {
 #[test]
 fn a_backend_says_which_devices_it_runs_on() {
     let table = "[backend]\nrocm = [\"vulkan_device\", \"metal\"]\n";
-    let registry = load(&ENGINE.replace("[[engine]]", &format!("{table}[[engine]]"))).unwrap();
+    let registry = with_tables(table).unwrap();
     assert_eq!(
         registry.backends["rocm"],
         [Device::VulkanDevice, Device::Metal]
     );
     assert!(!registry.backends.contains_key("cpu"));
-    let unknown = table.replace("metal", "abacus");
-    let refused = load(&ENGINE.replace("[[engine]]", &format!("{unknown}[[engine]]")));
-    assert!(refused.unwrap_err().to_string().contains("abacus"));
-    let unnamed = table.replace("rocm", "abacus");
-    let refused = load(&ENGINE.replace("[[engine]]", &format!("{unnamed}[[engine]]")));
-    let refused = refused.unwrap_err().to_string();
+    let refused = |tables: &str| with_tables(tables).unwrap_err().to_string();
+    assert!(refused(&table.replace("metal", "abacus")).contains("abacus"));
+    let refused = refused(&table.replace("rocm", "abacus"));
     assert!(refused.contains("\"abacus\" needs a device"), "{refused}");
 }
 
 #[test]
 fn only_a_device_has_limits_that_a_program_measures() {
     let limits = "[limits]\nrocm = { kind = \"prebuilt\", path = \"a\" }\n";
-    let with = |tables: &str| load(&ENGINE.replace("[[engine]]", &format!("{tables}[[engine]]")));
-    let registry = with(&format!("[backend]\nrocm = [\"metal\"]\n{limits}")).unwrap();
+    let registry = with_tables(&format!("[backend]\nrocm = [\"metal\"]\n{limits}")).unwrap();
     assert!(registry.limits.contains_key("rocm"));
-    let refused = with(limits).unwrap_err().to_string();
+    let refused = with_tables(limits).unwrap_err().to_string();
     assert!(refused.contains("[limits] has \"rocm\""), "{refused}");
     // The real registry has such a program for the GPUs of its engines.
     let (_, registry) = repository();

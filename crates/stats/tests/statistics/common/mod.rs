@@ -72,9 +72,31 @@ pub fn made(engines: &[Engine], invocations: u32, requests: u32) -> Made {
         .iter()
         .map(|e| (e.target.to_owned(), verified(e.target)))
         .collect();
+    let plan = Plan {
+        publishable: true,
+        model: "tiny-llama".into(),
+        seed: 1,
+        invocations,
+        matters_percent: 2.0,
+        targets,
+        scenarios: vec![PlannedScenario {
+            id: SCENARIO.into(),
+            version: 1,
+            load: LoadShape::Serial,
+            axis: Axis::PromptTokens,
+            cases: vec![case(requests)],
+            ..PlannedScenario::default()
+        }],
+        launches,
+        ..Plan::default()
+    };
     Made {
         run: Run {
-            header: header(targets, invocations, requests, launches),
+            header: RunHeader {
+                id: "20260101-000000-cpu-host".into(),
+                plan,
+                ..RunHeader::default()
+            },
             launches: logs,
             verify,
             ..Run::default()
@@ -192,36 +214,6 @@ pub fn case(requests: u32) -> Case {
         concurrency: 1,
         requests,
         ..Case::default()
-    }
-}
-
-fn header(
-    targets: Vec<Target>,
-    invocations: u32,
-    requests: u32,
-    launches: Vec<Launch>,
-) -> RunHeader {
-    RunHeader {
-        id: "20260101-000000-cpu-host".into(),
-        plan: Plan {
-            publishable: true,
-            model: "tiny-llama".into(),
-            seed: 1,
-            invocations,
-            matters_percent: 2.0,
-            targets,
-            scenarios: vec![PlannedScenario {
-                id: SCENARIO.into(),
-                version: 1,
-                load: LoadShape::Serial,
-                axis: Axis::PromptTokens,
-                cases: vec![case(requests)],
-                ..PlannedScenario::default()
-            }],
-            launches,
-            ..Plan::default()
-        },
-        ..RunHeader::default()
     }
 }
 
