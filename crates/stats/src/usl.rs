@@ -136,6 +136,8 @@ mod tests {
         kappa: 7.690e-4,
     };
 
+    const LOADS: [f64; 6] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0];
+
     fn points(loads: &[f64], factor: f64) -> Vec<(f64, f64)> {
         let at = |&n: &f64| (n, factor * LAW.throughput(n));
         loads.iter().map(at).collect()
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_follows_the_law_gives_it_back() {
-        let got = fit(&points(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0], 1.0)).unwrap();
+        let got = fit(&points(&LOADS, 1.0)).unwrap();
         for (got, want) in [
             (got.lambda, LAW.lambda),
             (got.sigma, LAW.sigma),
@@ -155,19 +157,18 @@ mod tests {
 
     #[test]
     fn too_few_loads_or_none_of_one_give_no_fit() {
-        assert_eq!(fit(&points(&[1.0, 2.0, 4.0, 8.0, 16.0], 1.0)), None);
+        assert_eq!(fit(&points(&LOADS[..5], 1.0)), None);
         let twice = [1.0, 2.0, 4.0, 8.0, 16.0, 16.0];
         assert_eq!(fit(&points(&twice, 1.0)), None);
         assert_eq!(fit(&points(&[2.0, 3.0, 4.0, 8.0, 16.0, 32.0], 1.0)), None);
-        let mut broken = points(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0], 1.0);
+        let mut broken = points(&LOADS, 1.0);
         broken[3].1 = 0.0;
         assert_eq!(fit(&broken), None);
     }
 
     #[test]
     fn intervals_are_over_invocations() {
-        let loads = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0];
-        let three = [0.9, 1.0, 1.1].map(|factor| points(&loads, factor));
+        let three = [0.9, 1.0, 1.1].map(|factor| points(&LOADS, factor));
         let usl = fit_all(&three).unwrap();
         assert!((usl.lambda.mean / LAW.lambda - 1.0).abs() < 1e-9);
         assert!(usl.lambda.low < 0.8 * LAW.lambda, "{:?}", usl.lambda);

@@ -120,15 +120,12 @@ fn metric(id: MetricId, value: f64, p90: f64) -> Metric {
 /// Make a cell with a throughput of `tok` tokens/s, gaps of `itl_ms` and a p90 of the time to first
 /// token of `ttft_ms`; an answer of 16 tokens takes the time that follows from both.
 fn cell(target: &str, scenario: &str, case: &str, tok: f64, itl_ms: f64, ttft_ms: f64) -> Cell {
+    let e2e_ns = (ttft_ms + 15.0 * itl_ms) * 1e6;
     Cell {
         metrics: vec![
             metric(MetricId::TtftNs, ttft_ms * 1e6, ttft_ms * 1e6),
             metric(MetricId::ItlNs, itl_ms * 1e6, itl_ms * 1e6),
-            metric(
-                MetricId::E2eNs,
-                (ttft_ms + 15.0 * itl_ms) * 1e6,
-                (ttft_ms + 15.0 * itl_ms) * 1e6,
-            ),
+            metric(MetricId::E2eNs, e2e_ns, e2e_ns),
             metric(MetricId::OutputTokPerS, tok, tok),
             metric(MetricId::RequestsPerS, tok / 16.0, tok),
         ],
@@ -162,14 +159,11 @@ fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
 
 #[test]
 fn the_best_load_is_the_one_that_keeps_the_limits() {
+    let served = LoadShape::ClosedLoop;
     let plan = plan(vec![
         ("serial", LoadShape::Serial, vec![case("p50", 50)]),
-        (
-            "loop",
-            LoadShape::ClosedLoop,
-            vec![case("c4", 50), case("c8", 50)],
-        ),
-        ("long", LoadShape::ClosedLoop, vec![case("p900", 900)]),
+        ("loop", served, vec![case("c4", 50), case("c8", 50)]),
+        ("long", served, vec![case("p900", 900)]),
     ]);
     let analysis = Analysis {
         cells: vec![
@@ -204,18 +198,11 @@ fn the_best_load_is_the_one_that_keeps_the_limits() {
 
 #[test]
 fn a_cell_that_several_scenarios_show_counts_once() {
+    let served = LoadShape::ClosedLoop;
     let mut plan = plan(vec![
         ("serial", LoadShape::Serial, vec![case("p50", 50)]),
-        (
-            "users",
-            LoadShape::ClosedLoop,
-            vec![case("u1", 50), case("u4", 50)],
-        ),
-        (
-            "loop",
-            LoadShape::ClosedLoop,
-            vec![case("c1", 50), case("c4", 50)],
-        ),
+        ("users", served, vec![case("u1", 50), case("u4", 50)]),
+        ("loop", served, vec![case("c1", 50), case("c4", 50)]),
     ]);
     let alone = Some(CaseKey::new("serial", "p50"));
     plan.scenarios[1].cases[0].measured_by = alone.clone();

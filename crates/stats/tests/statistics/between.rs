@@ -73,11 +73,7 @@ fn an_engine_slowed_by_a_tenth_is_found_and_no_other_is_called_changed() {
     let (low, high) = changes[0].ci95.unwrap();
     assert!(low < ratio && ratio < high && high < 1.0);
     assert_eq!(changes.len(), 10);
-    assert!(
-        verdicts(&changes)[1..]
-            .iter()
-            .all(|verdict| verdict.is_tie())
-    );
+    assert!(verdicts(&changes)[1..].iter().all(|said| said.is_tie()));
     assert!(changes.iter().all(|c| c.metric == Some(MetricId::TtftNs)));
 }
 

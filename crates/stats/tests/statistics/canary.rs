@@ -46,18 +46,10 @@ fn a_launch_beside_which_known_work_was_slow_is_disturbed() {
         let mut cells = analysis.cells.iter();
         cells.find(|cell| cell.target == target).unwrap()
     };
-    assert_eq!(
-        (
-            of("base.cpu.f32").disturbances.len(),
-            of("base.cpu.f32").unseen
-        ),
-        (0, 0)
-    );
-    let [disturbance] = of("other.cpu.f32").disturbances.as_slice() else {
-        panic!(
-            "one launch was slow: {:?}",
-            of("other.cpu.f32").disturbances
-        );
+    let (base, other) = (of("base.cpu.f32"), of("other.cpu.f32"));
+    assert_eq!((base.disturbances.len(), base.unseen), (0, 0));
+    let [disturbance] = other.disturbances.as_slice() else {
+        panic!("one launch was slow: {:?}", other.disturbances);
     };
     assert_eq!(disturbance.invocation, 7);
     let [Cause::Slow(slow)] = disturbance.causes.as_slice() else {
@@ -80,12 +72,8 @@ fn a_state_that_the_machine_is_often_in_is_usual() {
             reading.all_cores_ns = Some(108_000);
         }
     });
-    assert!(
-        analysis
-            .cells
-            .iter()
-            .all(|cell| cell.disturbances.is_empty())
-    );
+    let mut cells = analysis.cells.iter();
+    assert!(cells.all(|cell| cell.disturbances.is_empty()));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tests of ratios, verdicts and ranks of made-up runs whose truth is known.
 
 use crate::common::{self, Engine, made, plain};
-use stats::analysis::{Comparison, MetricId, Role, Verdict};
+use stats::analysis::{Analysis, Comparison, MetricId, Role, Verdict};
 
 fn engine(target: &'static str, prefill_ns: u64) -> Engine {
     Engine {
@@ -84,10 +84,9 @@ fn a_higher_is_better_metric_keeps_the_sense_of_the_ratio() {
 fn holm_is_over_the_family_of_one_case_and_role() {
     let analysis = made(&trio(), 5, 22).analyse();
     let two = made(&trio()[..2], 5, 22).analyse();
-    let of = |a: &stats::analysis::Analysis| {
-        find(&a.comparisons, "fast.cpu.f32", Role::Baseline)
-            .p_holm
-            .unwrap()
+    let of = |a: &Analysis| {
+        let fast = find(&a.comparisons, "fast.cpu.f32", Role::Baseline);
+        fast.p_holm.unwrap()
     };
     assert!(of(&analysis) >= of(&two));
 }
@@ -108,22 +107,16 @@ fn one_invocation_says_nothing_about_others() {
 #[test]
 fn without_variance_equal_is_a_tie_and_different_is_certain() {
     let still = |target, prefill_ns| Engine {
-        target,
-        prefill_ns,
-        step_ns: 1_000_000,
         jitter: 0.0,
+        ..engine(target, prefill_ns)
     };
-    let analysis = made(
-        &[
-            still("base.cpu.f32", 3_000_000),
-            still("same.cpu.f32", 3_000_000),
-            still("near.cpu.f32", 3_000_100),
-            still("slow.cpu.f32", 3_100_000),
-        ],
-        5,
-        22,
-    )
-    .analyse();
+    let engines = [
+        still("base.cpu.f32", 3_000_000),
+        still("same.cpu.f32", 3_000_000),
+        still("near.cpu.f32", 3_000_100),
+        still("slow.cpu.f32", 3_100_000),
+    ];
+    let analysis = made(&engines, 5, 22).analyse();
     let same = find(&analysis.comparisons, "same.cpu.f32", Role::Baseline);
     assert_eq!((same.ratio, same.p_holm), (1.0, Some(1.0)));
     assert_eq!(
@@ -164,12 +157,8 @@ fn a_failed_cell_takes_no_part() {
     let analysis = made.analyse();
     assert_eq!(analysis.cells.len(), 4, "it is still a cell");
     assert_eq!(analysis.cells[2].rank, Some(1));
-    assert!(
-        analysis
-            .comparisons
-            .iter()
-            .all(|c| c.target != "fast.cpu.f32" && c.against != "fast.cpu.f32")
-    );
+    let mut all = analysis.comparisons.iter();
+    assert!(all.all(|c| c.target != "fast.cpu.f32" && c.against != "fast.cpu.f32"));
     // Without the baseline only the leader is left to compare with.
     made.run.verify.remove("base.cpu.f32");
     let analysis = made.analyse();

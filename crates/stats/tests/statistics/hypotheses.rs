@@ -226,20 +226,16 @@ fn the_lowest_is_ahead_of_each_by_more_than_what_matters() {
         };
         says(claim, &[FAST])
     };
-    let ahead = stage()
-        .set(BASE, TEN)
-        .set(FAST, TEN.map(|x| x / 1.05))
-        .set(OTHER, TEN.map(|x| x * 2.0));
-    let finding = ahead.judge(&lowest());
-    assert_eq!(finding.verdict, Verdict::Confirmed);
-    assert_eq!(finding.evidence.len(), 2);
-    assert_close(finding.evidence[0].value, 1.05);
     let behind = |times: f64| {
         stage()
             .set(BASE, TEN)
             .set(FAST, TEN.map(|x| x * times))
             .set(OTHER, TEN.map(|x| x * 2.0))
     };
+    let finding = behind(1.0 / 1.05).judge(&lowest());
+    assert_eq!(finding.verdict, Verdict::Confirmed);
+    assert_eq!(finding.evidence.len(), 2);
+    assert_close(finding.evidence[0].value, 1.05);
     let judged = |times| behind(times).judge(&lowest()).verdict;
     assert_eq!(judged(1.05), Verdict::Refuted);
     // A lead of 1 % doesn't matter, and neither does being 1 % behind.

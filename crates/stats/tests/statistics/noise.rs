@@ -1,6 +1,6 @@
 //! Tests of A/A pairs in made-up runs whose twins differ by a known amount.
 
-use crate::common::{CASE, Engine, Made, SCENARIO, check, log, made, plain};
+use crate::common::{CASE, Engine, Made, SCENARIO, check, log, made, metric, plain};
 use schema::budget::OverBudget;
 use schema::key::{CaseKey, twin_name};
 use schema::record::Status;
@@ -32,14 +32,11 @@ fn close() -> Made {
         jitter: 0.01,
         ..still(target, prefill_ns)
     };
-    made(
-        &[
-            shaky("base.cpu.f32", 3_000_000),
-            shaky("near.cpu.f32", 2_820_000),
-        ],
-        5,
-        22,
-    )
+    let engines = [
+        shaky("base.cpu.f32", 3_000_000),
+        shaky("near.cpu.f32", 2_820_000),
+    ];
+    made(&engines, 5, 22)
 }
 
 fn said(made: &Made) -> (Verdict, Option<f64>, Option<u32>) {
@@ -47,11 +44,8 @@ fn said(made: &Made) -> (Verdict, Option<f64>, Option<u32>) {
     let comparison = &analysis.comparisons[0];
     assert_eq!(comparison.role, Role::Baseline);
     let worse = analysis.cells.iter().find(|c| c.target == "base.cpu.f32");
-    (
-        comparison.verdict,
-        comparison.inflation,
-        worse.unwrap().rank,
-    )
+    let rank = worse.unwrap().rank;
+    (comparison.verdict, comparison.inflation, rank)
 }
 
 #[test]
@@ -74,11 +68,7 @@ fn a_target_that_differs_from_itself_in_all_blocks_alike_enlarges_all_errors() {
         panic!("{noise:?}")
     };
     let base = analysis.cells.iter().find(|c| c.target == pair.target);
-    let first = &base
-        .unwrap()
-        .metric(MetricId::TtftNs)
-        .unwrap()
-        .by_invocation;
+    let first = &metric(base.unwrap(), MetricId::TtftNs).by_invocation;
     // The 30 µs before the engine starts count too.
     let second = off.map(|ns| ns as f64 + 30_000.0);
     let ratio = paired_ratio(first, &second).unwrap();

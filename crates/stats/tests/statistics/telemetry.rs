@@ -96,29 +96,19 @@ fn use_and_energy_per_token() {
     })
     .cell();
     let (tokens, window_ns) = (80.0, 20.0 * 600.13e6);
-    assert_near(
-        value(&cell, MetricId::CpuPerTokenNs),
-        0.97 * window_ns / tokens,
-    );
     let seconds = window_ns / S;
-    assert_near(
-        value(&cell, MetricId::CpuEnergyPerTokenJ),
-        50.0 * seconds / tokens,
-    );
-    assert_near(
-        value(&cell, MetricId::GpuEnergyPerTokenJ),
-        300.0 * seconds / tokens,
-    );
-    assert_near(value(&cell, MetricId::SamplerCpuPercent), 0.4);
+    let near = |id, want| assert_near(value(&cell, id), want);
+    near(MetricId::CpuPerTokenNs, 0.97 * window_ns / tokens);
+    near(MetricId::CpuEnergyPerTokenJ, 50.0 * seconds / tokens);
+    near(MetricId::GpuEnergyPerTokenJ, 300.0 * seconds / tokens);
+    near(MetricId::SamplerCpuPercent, 0.4);
     let with_memory = watched(|_, since, reading| {
         reading.package_energy_uj = Some((since * 50.0 / 1e3) as u64);
         reading.dram_energy_uj = Some((since * 10.0 / 1e3) as u64);
     })
     .cell();
-    assert_near(
-        value(&with_memory, MetricId::CpuEnergyPerTokenJ),
-        60.0 * seconds / tokens,
-    );
+    let energy = value(&with_memory, MetricId::CpuEnergyPerTokenJ);
+    assert_near(energy, 60.0 * seconds / tokens);
 }
 
 #[test]
@@ -150,10 +140,8 @@ fn gauges_of_the_gpu_are_means_over_the_window() {
     .cell();
     let utilization = value(&cell, MetricId::GpuUtilizationPercent).unwrap();
     assert!((utilization - 75.0).abs() < 0.5, "{utilization}");
-    assert_close(
-        value(&cell, MetricId::GpuTensorActivePercent).unwrap(),
-        30.0,
-    );
+    let tensor = value(&cell, MetricId::GpuTensorActivePercent);
+    assert_close(tensor.unwrap(), 30.0);
     // Readings over a twelfth of the window don't stand for the whole of it.
     assert_eq!(value(&cell, MetricId::GpuSmActivePercent), None);
 }
@@ -364,8 +352,7 @@ fn a_pair_with_a_disturbed_half_is_marked_and_nothing_is_left_out() {
     .analyse();
     let marks = |analysis: &Analysis| -> Vec<Vec<u32>> {
         let all = analysis.comparisons.iter();
-        all.map(|comparison| comparison.not_comparable.clone())
-            .collect()
+        all.map(|c| c.not_comparable.clone()).collect()
     };
     assert!(!quiet.comparisons.is_empty());
     assert!(marks(&quiet).iter().all(Vec::is_empty));
