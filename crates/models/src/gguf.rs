@@ -244,7 +244,7 @@ fn push_string(bytes: &mut Vec<u8>, text: &str) {
 }
 
 /// The value of `llama_ftype` in llama.h for a file.
-pub(crate) fn file_type(file: ModelFile) -> usize {
+fn file_type(file: ModelFile) -> usize {
     match file {
         ModelFile::Safetensors | ModelFile::GgufF32 => 0,
         ModelFile::GgufF16 => 1,
@@ -254,13 +254,7 @@ pub(crate) fn file_type(file: ModelFile) -> usize {
 }
 
 fn metadata(spec: &ModelSpec, bpe: &Bpe, file: ModelFile) -> Metadata {
-    let mut m = Metadata::default();
-    m.string("general.architecture", spec.architecture.gguf_name());
-    m.string("general.name", &spec.id);
-    m.string("general.type", "model");
-    m.u32("general.file_type", file_type(file));
-    m.u32("general.quantization_version", 2);
-    shape(&mut m, spec, Reach::new(spec));
+    let mut m = model_metadata(spec, &spec.id, file, spec.max_position, 0);
     m.string("tokenizer.ggml.model", "gpt2");
     m.string("tokenizer.ggml.pre", "gpt-2");
     m.strings("tokenizer.ggml.tokens", &bpe.tokens);
@@ -279,34 +273,29 @@ fn metadata(spec: &ModelSpec, bpe: &Bpe, file: ModelFile) -> Metadata {
     m
 }
 
-/// The reach of a model's attention, for the architectures whose keys state it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reach {
-    /// Context length before it was extended, in positions.
-    pub(crate) original: usize,
-    /// Number of positions that attention looks back; 0 = all.
-    pub(crate) window: usize,
-}
-
-impl Reach {
-    /// The reach that the model itself has, neither extended nor limited.
-    fn new(spec: &ModelSpec) -> Self {
-        Self {
-            original: spec.max_position,
-            window: 0,
-        }
-    }
-}
-
-/// The keys that begin with the architecture's name: those that the converter writes for each.
-pub(crate) fn shape(m: &mut Metadata, spec: &ModelSpec, reach: Reach) {
-    let name = spec.architecture.gguf_name();
-    let key = |key: &str| format!("{name}.{key}");
+/// The keys that say something of the model: the general ones, and those that begin with the
+/// architecture's name, as the converter writes them for each. `original` is the context length
+/// before it was extended (positions), and `window` the number of positions that attention looks
+/// back (0 = all), for the architectures whose keys state them.
+pub(crate) fn model_metadata(
+    spec: &ModelSpec,
+    name: &str,
+    file: ModelFile,
+    original: usize,
+    window: usize,
+) -> Metadata {
+    let mut m = Metadata::default();
+    let architecture = spec.architecture.gguf_name();
+    m.string("general.architecture", architecture);
+    m.string("general.name", name);
+    m.string("general.type", "model");
+    m.u32("general.file_type", file_type(file));
+    m.u32("general.quantization_version", 2);
+    let key = |key: &str| format!("{architecture}.{key}");
     let phi3 = spec.architecture == Architecture::Phi3;
     m.u32(&key("context_length"), spec.max_position);
     if phi3 {
-        let original = key("rope.scaling.original_context_length");
-        m.u32(&original, reach.original);
+        m.u32(&key("rope.scaling.original_context_length"), original);
     }
     m.u32(&key("embedding_length"), spec.hidden_size);
     m.u32(&key("block_count"), spec.num_layers);
@@ -328,9 +317,10 @@ pub(crate) fn shape(m: &mut Metadata, spec: &ModelSpec, reach: Reach) {
             m.u32(&key("vocab_size"), spec.vocab_size);
         }
         // 0: none. Without the key, llama.cpp's older releases make one up or refuse the file.
-        Architecture::Phi3 => m.u32(&key("attention.sliding_window"), reach.window),
+        Architecture::Phi3 => m.u32(&key("attention.sliding_window"), window),
         Architecture::Qwen3 => {}
     }
+    m
 }
 
 #[cfg(test)]
@@ -401,8 +391,7 @@ mod tests {
                 "qwen3.rope.dimension_count",
             ),
         ] {
-            let mut keys = Metadata::default();
-            shape(&mut keys, &spec, Reach::new(&spec));
+            let keys = model_metadata(&spec, "m", ModelFile::GgufF16, 1, 0);
             let text = String::from_utf8_lossy(&keys.bytes);
             assert!(text.contains(has) && !text.contains(lacks), "{}", spec.id);
         }

@@ -348,7 +348,7 @@ pub struct SuiteVariants {
 }
 
 /// One way of doing a suite's work.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     /// Id of the variant, unique in its suite; stands in file names and URLs.

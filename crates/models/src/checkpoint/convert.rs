@@ -7,7 +7,7 @@
 use super::shape::Shape;
 use super::vocabulary::Vocabulary;
 use super::weights::Weights;
-use crate::gguf::{self, Metadata, Reach};
+use crate::gguf::{self, Metadata};
 use crate::spec::ModelFile;
 use crate::stream;
 use crate::tensors::{TensorDef, tensors};
@@ -102,18 +102,9 @@ impl Conversion {
     }
 
     fn metadata(&self, file: ModelFile) -> Metadata {
-        let spec = &self.shape.spec;
-        let mut m = Metadata::default();
-        m.string("general.architecture", spec.architecture.gguf_name());
-        m.string("general.name", &self.name);
-        m.string("general.type", "model");
-        m.u32("general.file_type", gguf::file_type(file));
-        m.u32("general.quantization_version", 2);
-        let reach = Reach {
-            original: self.shape.original_max_position,
-            window: self.shape.sliding_window.unwrap_or(0),
-        };
-        gguf::shape(&mut m, spec, reach);
+        let original = self.shape.original_max_position;
+        let window = self.shape.sliding_window.unwrap_or(0);
+        let mut m = gguf::model_metadata(&self.shape.spec, &self.name, file, original, window);
         self.vocabulary
             .describe(&mut m, &self.shape, self.begins_with_bos);
         m

@@ -160,8 +160,14 @@ impl Reader<'_> {
                 (0..count).try_for_each(|_| self.skip(kind))
             }
             _ => {
-                let size = SIZES.get(kind as usize).copied().flatten();
-                let size = size.with_context(|| format!("it has a value of type {kind}"))?;
+                // The size of a value by its type (bytes).
+                let size = match kind {
+                    0 | 1 | 7 => 1,
+                    2 | 3 => 2,
+                    4..=6 => 4,
+                    10..=12 => 8,
+                    _ => bail!("it has a value of type {kind}"),
+                };
                 self.bytes(size).map(|_| ())
             }
         }
@@ -171,22 +177,6 @@ impl Reader<'_> {
 const UINT32: u32 = 4;
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
-/// Sizes of the types of values (bytes); `None` for types whose values differ in length.
-const SIZES: [Option<usize>; 13] = [
-    Some(1),
-    Some(1),
-    Some(2),
-    Some(2),
-    Some(4),
-    Some(4),
-    Some(4),
-    Some(1),
-    None,
-    None,
-    Some(8),
-    Some(8),
-    Some(8),
-];
 
 #[cfg(test)]
 mod tests {

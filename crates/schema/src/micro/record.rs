@@ -71,7 +71,7 @@ pub struct MicroReady {
 }
 
 /// A case that was verified and timed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MicroSample {
     /// Case id.
     pub case: String,

@@ -31,12 +31,8 @@ fn run(ns: &Ns) -> Run {
     let mut run = made(&[plain()], 1, 5).run;
     let variant = |id: &str| Variant {
         id: id.into(),
-        about: String::new(),
-        engine: String::new(),
-        program: "p".into(),
-        run: id.into(),
         backend: "cpu".into(),
-        precision: "f32".into(),
+        ..Variant::default()
     };
     let names = ["base", "base@twin", "fast", "alike"];
     let launches = (0..BLOCKS).flat_map(|invocation| {
@@ -83,8 +79,6 @@ fn log(variant: &str, invocation: u32, ns: u64) -> MicroLog {
             suite: "s".into(),
             variant: variant.into(),
             invocation,
-            cases: vec!["c".into()],
-            start_ns: 1,
             ..MicroStart::default()
         },
         cases: vec![MicroSample {
@@ -93,11 +87,8 @@ fn log(variant: &str, invocation: u32, ns: u64) -> MicroLog {
             first_call_ns: 7000,
             calls: 10,
             ns: vec![10 * ns - 20, 10 * ns, 10 * ns + 90],
-            start_ns: 1,
-            end_ns: 2,
-            values: 4,
             error_max: f64::from(invocation) * 1e-7,
-            peak_rss_bytes_timed: None,
+            ..MicroSample::default()
         }],
         ..MicroLog::default()
     }
@@ -187,11 +178,8 @@ fn a_launch_without_samples_makes_no_cell() {
     assert!(comparisons.all(|c| c.target != "fast"));
 
     let mut failed = run(&STEADY);
-    let log = failed
-        .micro
-        .iter_mut()
-        .find(|log| log.launch.variant == "fast")
-        .unwrap();
+    let mut logs = failed.micro.iter_mut();
+    let log = logs.find(|log| log.launch.variant == "fast").unwrap();
     log.failed.push(MicroFailed {
         case: "c".into(),
         status: Status::WrongOutput,
@@ -238,19 +226,14 @@ fn launches_of_different_work_are_no_cell() {
 #[test]
 fn two_runs_are_compared_cell_by_cell() {
     let (a, mut b) = (run(&STEADY), run(&STEADY));
-    for log in b
-        .micro
-        .iter_mut()
-        .filter(|log| log.launch.variant == "fast")
-    {
+    let is_fast = |log: &&mut MicroLog| log.launch.variant == "fast";
+    for log in b.micro.iter_mut().filter(is_fast) {
         log.cases[0].ns.iter_mut().for_each(|ns| *ns *= 2);
     }
     let verdicts = |a: &Run, b: &Run| -> Vec<(String, Verdict)> {
         let changes = between(a, b, &[], None).changes.into_iter();
         let of_suite = changes.filter(|change| change.scenario == "micro/s");
-        of_suite
-            .map(|change| (change.target, change.verdict))
-            .collect()
+        of_suite.map(|c| (c.target, c.verdict)).collect()
     };
     let same = Verdict::Equal;
     assert_eq!(
@@ -263,11 +246,8 @@ fn two_runs_are_compared_cell_by_cell() {
     );
     let case = &mut b.header.plan.micro.suites[0].cases[0];
     case.params.insert("n".into(), 3);
-    assert!(
-        verdicts(&a, &b)
-            .iter()
-            .all(|(_, verdict)| *verdict == Verdict::Unknown)
-    );
+    let mut said = verdicts(&a, &b).into_iter();
+    assert!(said.all(|(_, verdict)| verdict == Verdict::Unknown));
 }
 
 #[test]
