@@ -75,25 +75,18 @@ pub enum Point {
 impl Point {
     /// Rounds losses to four decimals and rates to four digits: precise enough to look at, in half
     /// the bytes.
-    pub fn rounded(self) -> Self {
+    pub fn rounded(mut self) -> Self {
         let decimals = |x: f64| (x * 1e4).round() / 1e4;
         let digits = |x: f64| format!("{x:.3e}").parse().unwrap_or(x);
-        match self {
-            Point::Step { step, loss, lr } => Point::Step {
-                step,
-                loss: decimals(loss),
-                lr: digits(lr),
-            },
+        match &mut self {
+            Point::Step { loss, lr, .. } => (*loss, *lr) = (decimals(*loss), digits(*lr)),
             Point::Validation {
-                step,
                 valid_loss,
                 perplexity,
-            } => Point::Validation {
-                step,
-                valid_loss: decimals(valid_loss),
-                perplexity: decimals(perplexity),
-            },
+                ..
+            } => (*valid_loss, *perplexity) = (decimals(*valid_loss), decimals(*perplexity)),
         }
+        self
     }
 
     /// Number of the step at which the point was taken.

@@ -2,7 +2,7 @@
 //! condition, its page, and the comparisons of a run that come nearest to it. The words are the
 //! project's; no number and no verdict rests on them.
 
-use crate::error::{DataError, read_toml};
+use crate::error::{DataError, read_checked};
 use crate::prices::is_date;
 use crate::registry::Registry;
 use serde::{Deserialize, Serialize};
@@ -65,11 +65,8 @@ impl Claims {
         if !path.is_file() {
             return Ok(None);
         }
-        let all: Self = read_toml(path)?;
-        match all.fault(registry) {
-            Some(fault) => Err(DataError::new(path, fault)),
-            None => Ok(Some(all)),
-        }
+        let check = |all: &Self| all.fault(registry).map_or(Ok(()), Err);
+        read_checked(path, check).map(Some)
     }
 
     /// The claims of an engine's project.

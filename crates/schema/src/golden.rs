@@ -131,13 +131,11 @@ impl Golden {
                 && prompt.top_logprobs.iter().all(|lp| lp.len() == TOP)
                 && !prompt.prompt_ids.is_empty();
             if !shape {
-                return Err(DataError::new(
-                    path,
-                    format!(
-                        "prompt {:?} does not have {POSITIONS} positions × {TOP} ids; make it anew with `cargo xtask verify --bless`",
-                        prompt.name
-                    ),
-                ));
+                let message = format!(
+                    "prompt {:?} does not have {POSITIONS} positions × {TOP} ids; make it anew with `cargo xtask verify --bless`",
+                    prompt.name
+                );
+                return Err(DataError::new(path, message));
             }
         }
         if golden.prompts.is_empty() {

@@ -200,16 +200,12 @@ impl KernelTrace {
     pub fn parse(path: &Path, text: &str) -> Result<Self, DataError> {
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut lines = whole.lines().enumerate();
-        let header = match lines.next().map(|(_, line)| event(path, 1, line)) {
-            None => {
-                return Err(DataError::new(
-                    path,
-                    "has no whole line: the traced process died before the tracer was ready",
-                ));
-            }
-            Some(Ok(TraceEvent::Header(header))) => header,
-            Some(Ok(_)) => return Err(DataError::at(path, 1, "the first line is not a `header`")),
-            Some(Err(error)) => return Err(error),
+        let Some((_, first)) = lines.next() else {
+            let message = "has no whole line: the traced process died before the tracer was ready";
+            return Err(DataError::new(path, message));
+        };
+        let TraceEvent::Header(header) = event(path, 1, first)? else {
+            return Err(DataError::at(path, 1, "the first line is not a `header`"));
         };
         if header.format != TRACE_FORMAT {
             let message = format!(

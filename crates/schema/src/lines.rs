@@ -44,21 +44,16 @@ pub trait Log: Sized {
 pub(crate) fn read_log<L: Log>(files: &RunFiles, name: &str) -> Result<Option<L>, DataError> {
     let path = &files.path(name);
     let Some(text) = files.text(name)? else {
-        return Err(DataError::new(
-            path,
-            "was removed while the run was being read",
-        ));
+        let message = "was removed while the run was being read";
+        return Err(DataError::new(path, message));
     };
     let mut events = (1..).zip(parse_lines::<L::Event>(path, &text)?);
     let Some((_, first)) = events.next() else {
         return Ok(None);
     };
     let Some(mut log) = L::begin(&first) else {
-        return Err(DataError::at(
-            path,
-            1,
-            "the first line is not a `launch` event",
-        ));
+        let message = "the first line is not a `launch` event";
+        return Err(DataError::at(path, 1, message));
     };
     for (line, event) in events {
         files

@@ -2,7 +2,7 @@
 //! often it is released, what it can do and who maintains it. Each statement has the page that it
 //! was read from; what no page states is left out.
 
-use crate::error::{DataError, read_toml};
+use crate::error::{DataError, read_checked};
 use crate::prices::is_date;
 use crate::registry::Registry;
 use serde::{Deserialize, Serialize};
@@ -189,10 +189,8 @@ impl Maturity {
         if !path.is_file() {
             return Ok(None);
         }
-        let mut all: Self = read_toml(path)?;
-        if let Some(fault) = all.fault(registry) {
-            return Err(DataError::new(path, fault));
-        }
+        let check = |all: &Self| all.fault(registry).map_or(Ok(()), Err);
+        let mut all = read_checked(path, check)?;
         for dossier in &mut all.engines {
             let example = root.join(&dossier.example);
             if example.is_file() {

@@ -88,13 +88,11 @@ impl HubFile {
         if self.revision.len() == 40 && self.revision.bytes().all(hex) {
             return Ok(());
         }
-        Err(DataError::new(
-            path,
-            format!(
-                "model {model}, file {}: revision {:?} is not a full commit id (40 lower-case hex digits); a branch or tag moves",
-                self.name, self.revision
-            ),
-        ))
+        let message = format!(
+            "model {model}, file {}: revision {:?} is not a full commit id (40 lower-case hex digits); a branch or tag moves",
+            self.name, self.revision
+        );
+        Err(DataError::new(path, message))
     }
 }
 

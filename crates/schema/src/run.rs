@@ -219,14 +219,11 @@ fn logs_of(files: &RunFiles, dir: &str) -> Result<Vec<LaunchLog>, DataError> {
             continue;
         };
         if log.launch.target != dir {
-            return Err(DataError::at(
-                &files.path(name),
-                1,
-                format!(
-                    "is a record of {}, and lies in the directory of {dir}: put it back",
-                    log.launch.target
-                ),
-            ));
+            let message = format!(
+                "is a record of {}, and lies in the directory of {dir}: put it back",
+                log.launch.target
+            );
+            return Err(DataError::at(&files.path(name), 1, message));
         }
         logs.push(log);
     }

@@ -9,7 +9,6 @@ use schema::plan::{Case, Plan, PlannedScenario};
 use schema::profile::Slo;
 use schema::record::{CaseEnd, RequestRecord, Status};
 use schema::run::Run;
-use schema::scenario::LoadShape;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The attempt of one invocation that counts, with its complete case.
@@ -22,10 +21,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) end: &'a CaseEnd,
     /// Id of the case that was measured.
     pub(crate) case: &'a str,
-    /// Shape of the load that was measured.
-    pub(crate) load: LoadShape,
-    /// Whether targets take turns in the scenario that was measured, where they can.
-    pub(crate) turns: bool,
+    /// Scenario that was measured.
+    pub(crate) scenario: &'a PlannedScenario,
     /// Timed requests of this case, in order of completion.
     pub(crate) timed: Vec<&'a RequestRecord>,
     /// Latency limits of the run's profile.
@@ -89,8 +86,7 @@ impl<'a> Evidence<'a> {
                         log,
                         end,
                         case: &case.id,
-                        load: scenario.load,
-                        turns: scenario.turns,
+                        scenario,
                         timed: log
                             .requests
                             .iter()

@@ -33,11 +33,14 @@ pub(crate) fn samples(
     let open = scenario.load.is_open();
     let flow = || Flow::new(&all(attempt)).filter(|_| open);
     // The load is that of the case that was measured, which may belong to another scenario.
-    let window = || match attempt.load {
+    let window = || match attempt.scenario.load {
         load if open => steady(load, case.concurrency, &all(attempt)),
-        LoadShape::ClosedLoop if attempt.turns => steady_in_turns(case.concurrency, &all(attempt)),
+        LoadShape::ClosedLoop if attempt.scenario.turns => {
+            steady_in_turns(case.concurrency, &all(attempt))
+        }
         load => steady(load, case.concurrency, &attempt.timed),
     };
+    let shares_steps = case.concurrency != 1 && attempt.scenario.load != LoadShape::Serial;
     let one = |value: Option<f64>| value.into_iter().collect();
     match metric {
         MetricId::TtftNs => each(|r| Some(ns_between(r.scheduled_ns, *r.token_ns.first()?))),
@@ -71,9 +74,7 @@ pub(crate) fn samples(
             };
             r.kv_bytes_per_token as f64 * tokens * f64::from(held)
         })),
-        MetricId::BatchRequests if case.concurrency == 1 || attempt.load == LoadShape::Serial => {
-            Vec::new()
-        }
+        MetricId::BatchRequests if !shares_steps => Vec::new(),
         MetricId::BatchRequests => each(|r| Some(f64::from(r.batch))),
         MetricId::GoodputPerS => one(goodput_per_s(scenario.load, attempt, window())),
         MetricId::OfferedPerS => one(flow().map(|flow| flow.offered_per_s())),

@@ -1,11 +1,10 @@
 //! The numbers that settle a prediction: the cells that it is about, what is measured in each, and
 //! whether that lies within the bounds.
 
-use super::{Evidence, Measure, Suite, Verdict};
+use super::{Evidence, LEADING, Measure, Suite, Verdict};
 use crate::analysis::{Analysis, Cell, Metric, MetricId};
 use crate::ci::{CONFIDENCE, mean_interval_at};
 use crate::describe::{cv, cv_interval, times_more_varied};
-use crate::hypotheses;
 use crate::metrics::{Better, leading_of};
 use crate::ratio::paired_ratio_at;
 use schema::hypothesis::{CaseSelector, Claim, Hypothesis, NamedCases, Place, Selector};
@@ -196,7 +195,7 @@ pub(super) fn items<'a>(
             targets: &suite.targets,
             analysis: &suite.analysis,
             scenario: &suite.scenario,
-            metric: named.unwrap_or(hypotheses::LEADING),
+            metric: named.unwrap_or(LEADING),
         };
         for case in cases(&suite.scenario, hypothesis.at) {
             scope.case(case, &mut found);
