@@ -1,14 +1,13 @@
 //! The adapter: requests in, tokens out, as mistral.rs schedules them. The module `load` loads a
 //! model, `request` makes the requests.
 
-use crate::in_flight::InFlight;
 use crate::load::Eos;
 use crate::request::{Forcer, Recorder, finished, request};
 use crate::{gguf, load};
 use mistralrs::{CustomLogitsProcessor, Request, Response};
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
-use protocol::scheduler::{Answer, Job, Scheduler};
+use protocol::scheduler::{Answer, InFlight, Job, Scheduler};
 use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 use protocol::witness::Commits;
 use std::collections::BTreeMap;
@@ -71,7 +70,7 @@ impl Handle {
     ) -> Result<Answer, EngineError> {
         let recorder = Arc::new(Recorder::new(new_tokens, commits));
         let _turn = self.turns.acquire().await.map_err(EngineError::internal)?;
-        let place = self.in_flight.join();
+        let seat = self.in_flight.join();
         let started_ns = now_ns();
         finished(self.enqueue(prompt, new_tokens, recorder.clone())?).await?;
         let recorded = recorder.take()?;
@@ -80,7 +79,7 @@ impl Handle {
             token_ns: recorded.token_ns,
             output_ids: recorded.ids,
             output_text: None,
-            batch: place.peak(),
+            batch: seat.leave(),
         })
     }
 }

@@ -7,7 +7,6 @@
 
 pub mod engine;
 pub mod gguf;
-pub mod in_flight;
 pub mod load;
 pub mod request;
 pub mod safetensors;

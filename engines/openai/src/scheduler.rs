@@ -4,10 +4,9 @@
 use crate::endpoint::Endpoint;
 use crate::{endpoint, tokens};
 use protocol::engine::EngineError;
-use protocol::scheduler::{Answer, Job, Scheduler};
+use protocol::scheduler::{Answer, InFlight, Job, Scheduler};
 use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -47,13 +46,13 @@ impl Scheduler for OpenAi {
         let endpoint = endpoint::find(load)?;
         let (jobs, inbox) = channel();
         let inbox = Arc::new(Mutex::new(inbox));
-        let flights = Arc::new(Flights::default());
+        let in_flight = InFlight::default();
         for _ in 0..endpoint.connections {
             let (endpoint, inbox) = (Arc::clone(&endpoint), Arc::clone(&inbox));
-            let flights = Arc::clone(&flights);
+            let in_flight = in_flight.clone();
             std::thread::spawn(move || {
                 while let Some(job) = next(&inbox) {
-                    serve(&endpoint, &flights, job);
+                    serve(&endpoint, &in_flight, job);
                 }
             });
         }
@@ -86,10 +85,10 @@ fn next(inbox: &Mutex<Receiver<Job>>) -> Option<Job> {
     inbox.lock().ok()?.recv().ok()
 }
 
-fn serve(endpoint: &Endpoint, flights: &Flights, job: Job) {
-    let flight = flights.join();
+fn serve(endpoint: &Endpoint, in_flight: &InFlight, job: Job) {
+    let seat = in_flight.join();
     let answer = answer(endpoint, &job);
-    let batch = flights.leave(&flight);
+    let batch = seat.leave();
     match answer {
         Ok(answer) => job.done(Answer { batch, ..answer }),
         Err(error) => job.failed(error),
@@ -117,52 +116,4 @@ fn answer(endpoint: &Endpoint, job: &Job) -> Result<Answer, EngineError> {
 fn weight_bytes(load: &Load) -> u64 {
     let path = Path::new(&load.model_dir).join(&load.weights);
     std::fs::metadata(path).map_or(0, |file| file.len())
-}
-
-/// The requests in flight, each with the largest number that were in flight with it.
-#[derive(Default)]
-struct Flights(Mutex<Vec<Arc<AtomicU32>>>);
-
-impl Flights {
-    fn join(&self) -> Arc<AtomicU32> {
-        let mine = Arc::new(AtomicU32::new(0));
-        let mut all = self
-            .0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        all.push(Arc::clone(&mine));
-        let count = all.len() as u32;
-        for flight in all.iter() {
-            flight.fetch_max(count, Ordering::Relaxed);
-        }
-        mine
-    }
-
-    /// Remove a request; return the largest number of requests that were in flight while it was.
-    fn leave(&self, mine: &Arc<AtomicU32>) -> u32 {
-        let mut all = self
-            .0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        all.retain(|flight| !Arc::ptr_eq(flight, mine));
-        mine.load(Ordering::Relaxed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_flight_knows_the_most_it_met() {
-        let flights = Flights::default();
-        let first = flights.join();
-        let second = flights.join();
-        assert_eq!(flights.leave(&first), 2);
-        let third = flights.join();
-        assert_eq!(flights.leave(&third), 2);
-        assert_eq!(flights.leave(&second), 2);
-        let alone = flights.join();
-        assert_eq!(flights.leave(&alone), 1);
-    }
 }

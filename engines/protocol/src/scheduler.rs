@@ -2,6 +2,10 @@
 //! and leave between steps, and the engine decides how they share a step. The adapter of an engine
 //! without a scheduler implements [`crate::engine::Engine`] instead.
 
+mod in_flight;
+
+pub use in_flight::{InFlight, Seat};
+
 use crate::engine::EngineError;
 use crate::wire::{Done, Event, Generate, Hello, Load, Loaded};
 use crate::witness::{Commits, Witness};

@@ -1,5 +1,5 @@
-//! Counts the requests that mistral.rs has at the same time. Which of them share a step is not
-//! visible from outside its scheduler; this is the best known upper bound.
+//! Counts the requests that a scheduler has at the same time, for one whose engine doesn't show
+//! which of them share a step: this is the best known upper bound.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,9 +37,12 @@ impl InFlight {
 }
 
 impl Seat {
-    /// Return the largest number of requests in flight since this one joined, itself included.
-    pub fn peak(&self) -> u32 {
-        self.peak.load(Ordering::Relaxed)
+    /// Remove the request; return the largest number of requests that were in flight while it was,
+    /// itself included.
+    pub fn leave(self) -> u32 {
+        let peak = self.peak.clone();
+        drop(self);
+        peak.load(Ordering::Relaxed)
     }
 }
 
@@ -60,10 +63,11 @@ mod tests {
         let all = InFlight::default();
         let first = all.join();
         let second = all.join();
-        drop(first);
+        assert_eq!(first.leave(), 2);
         let third = all.join();
-        assert_eq!((second.peak(), third.peak()), (2, 2));
-        drop((second, third));
-        assert_eq!(all.join().peak(), 1);
+        assert_eq!((third.leave(), second.leave()), (2, 2));
+        let fourth = all.join();
+        drop(fourth);
+        assert_eq!(all.join().leave(), 1);
     }
 }
