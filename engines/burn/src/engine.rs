@@ -10,7 +10,6 @@ use burn::tensor::Tensor;
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 use shape::{Computes, Shape};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The version of Burn. A test compares it with the lockfile.
@@ -124,10 +123,7 @@ impl Engine for Burn {
             notes: notes(load),
             ..Capabilities::new(Batching::StaticEqualLength)
         };
-        Hello {
-            build: BTreeMap::from([("features".to_string(), features)]),
-            ..Hello::new("burn", VERSION, capabilities)
-        }
+        Hello::new("burn", VERSION, capabilities).with_build("features", features)
     }
 
     fn backends_by_hand() -> &'static [&'static str] {

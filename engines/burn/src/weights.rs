@@ -23,7 +23,7 @@ impl Files {
             let map = File::open(&path)
                 // SAFETY: a model's weight files are not written to while it runs.
                 .and_then(|file| unsafe { Mmap::map(&file) })
-                .map_err(|err| fault(&path, err))?;
+                .map_err(|err| EngineError::internal(err).in_file(&path))?;
             files.push((path, map));
         }
         Ok(Self(files))
@@ -36,7 +36,8 @@ impl Files {
     pub fn tensors(&self) -> Result<Tensors<'_>, EngineError> {
         let mut tensors = Vec::new();
         for (path, map) in &self.0 {
-            let file = SafeTensors::deserialize(map).map_err(|err| fault(path, err))?;
+            let file = SafeTensors::deserialize(map)
+                .map_err(|err| EngineError::internal(err).in_file(path))?;
             tensors.push((path.as_path(), file));
         }
         Ok(Tensors(tensors))
@@ -55,20 +56,18 @@ impl Tensors<'_> {
         let (path, view) = self.find(name)?;
         if view.shape() != shape {
             let found = view.shape();
-            return Err(fault(
-                path,
-                format!("`{name}` is {found:?}, config.json says {shape:?}"),
-            ));
+            let message = format!("`{name}` is {found:?}, config.json says {shape:?}");
+            return Err(EngineError::internal(message).in_file(path));
         }
         let bytes = view.data();
         match view.dtype() {
             Dtype::F32 => Ok(elements(bytes, f32::from_le_bytes)),
             Dtype::F16 => Ok(elements(bytes, |b| half::f16::from_le_bytes(b).to_f32())),
             Dtype::BF16 => Ok(elements(bytes, |b| half::bf16::from_le_bytes(b).to_f32())),
-            other => Err(EngineError::unsupported(format!(
-                "{}: `{name}` is {other:?}; read are F32, F16, BF16",
-                path.display()
-            ))),
+            other => {
+                let message = format!("`{name}` is {other:?}; read are F32, F16, BF16");
+                Err(EngineError::unsupported(message).in_file(path))
+            }
         }
     }
 
@@ -76,15 +75,13 @@ impl Tensors<'_> {
         let mut files = self.0.iter();
         files
             .find_map(|(path, file)| Some((*path, file.tensor(name).ok()?)))
-            .ok_or_else(|| fault(self.0[0].0, format!("no tensor `{name}` in it")))
+            .ok_or_else(|| {
+                EngineError::internal(format!("no tensor `{name}` in it")).in_file(self.0[0].0)
+            })
     }
 }
 
 fn elements<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
     let (chunks, _) = bytes.as_chunks::<N>();
     chunks.iter().map(|chunk| read(*chunk)).collect()
-}
-
-fn fault(path: &Path, err: impl std::fmt::Display) -> EngineError {
-    EngineError::internal(format!("{}: {err}", path.display()))
 }

@@ -1,9 +1,7 @@
 //! Reads what the adapter must know of `config.json`: which of Candle's models to use, and which
 //! settings that model would silently ignore, and so compute another model.
 
-use crate::model::in_file;
 use protocol::engine::EngineError;
-use protocol::wire::FailureKind;
 use serde_json::Value;
 use std::path::Path;
 
@@ -14,9 +12,8 @@ use std::path::Path;
 pub fn read(model_dir: &Path) -> Result<Value, EngineError> {
     let path = model_dir.join("config.json");
     let text =
-        std::fs::read_to_string(&path).map_err(|err| in_file(FailureKind::Internal, &path, err))?;
-    let json = serde_json::from_str(&text);
-    json.map_err(|err| in_file(FailureKind::Internal, &path, err))
+        std::fs::read_to_string(&path).map_err(|err| EngineError::internal(err).in_file(&path))?;
+    serde_json::from_str(&text).map_err(|err| EngineError::internal(err).in_file(&path))
 }
 
 /// Return the model's architecture. Old files name none; they are Llamas.

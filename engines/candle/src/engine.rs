@@ -7,8 +7,6 @@ use candle_core::{D, Device, Tensor};
 use protocol::engine::{Engine, EngineError};
 use protocol::panicked::catching;
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
-use std::collections::BTreeMap;
-use std::path::Path;
 
 /// The version of candle-core, candle-nn and candle-transformers, which are released together. A
 /// test compares it with the lockfile.
@@ -51,16 +49,13 @@ impl Candle {
 impl Engine for Candle {
     fn hello(load: &Load) -> Hello {
         let mut capabilities = Capabilities::new(Batching::StaticEqualLength);
-        if is_gguf(load) {
+        if load.is_gguf() {
             gguf::describe(load, &mut capabilities);
         } else {
             safetensors::describe(load, &mut capabilities);
         }
         let features = protocol::features!("cuda" "cudnn" "flash-attn" "mkl" "metal");
-        Hello {
-            build: BTreeMap::from([("features".to_string(), features)]),
-            ..Hello::new("candle", VERSION, capabilities)
-        }
+        Hello::new("candle", VERSION, capabilities).with_build("features", features)
     }
 
     fn backends_by_hand() -> &'static [&'static str] {
@@ -75,22 +70,17 @@ impl Engine for Candle {
 
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
         let device = device(&load.backend, load.device as usize)?;
-        let loading = if is_gguf(load) {
+        let (model, loaded) = if load.is_gguf() {
             gguf::load(load, &device)?
         } else {
             safetensors::load(load, &device)?
         };
         device.synchronize().map_err(|err| failed(&err))?;
         let engine = Self {
-            model: loading.model,
+            model,
             device,
             position: 0,
             logits: None,
-        };
-        let loaded = Loaded {
-            weight_bytes: loading.weight_bytes,
-            kv_bytes_per_token: loading.kv_bytes_per_token,
-            ..Loaded::default()
         };
         Ok((engine, loaded))
     }
@@ -115,12 +105,6 @@ impl Engine for Candle {
             .and_then(|row| row.to_vec1())
             .map_err(|err| failed(&err))
     }
-}
-
-fn is_gguf(load: &Load) -> bool {
-    Path::new(&load.weights)
-        .extension()
-        .is_some_and(|extension| extension == "gguf")
 }
 
 fn device(backend: &str, index: usize) -> Result<Device, EngineError> {

@@ -1,7 +1,7 @@
 //! Opens GGUF files of any type, describes them from their header, and checks that they have the
 //! precision asked for. [`crate::quantised`] chooses Candle's model for a file.
 
-use crate::model::{Loading, in_file};
+use crate::model::Model;
 use crate::quantised::Header;
 use crate::{config, quantised};
 use candle_core::Device;
@@ -9,24 +9,22 @@ use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Content;
 use protocol::engine::EngineError;
 use protocol::panicked::catching;
-use protocol::wire::{Batching, Capabilities, FailureKind, Load};
+use protocol::wire::{Batching, Capabilities, FailureKind, Load, Loaded};
 use std::fs::File;
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Add to `capabilities` what the GGUF file's header says. An unreadable file adds nothing: `load`
 /// will report what is wrong with it.
 pub fn describe(load: &Load, capabilities: &mut Capabilities) {
-    let Ok((_, content)) = open(&path(load)) else {
+    let Ok((_, content)) = open(&load.weights_path()) else {
         return;
     };
     let header = Header::new(&content);
     let mut gaps = header.gaps();
     // Mistral's GGUF files don't say that it has a sliding window.
     gaps.extend(config::window_gap_of(Path::new(&load.model_dir)));
-    if !gaps.is_empty() {
-        capabilities.position_gap = Some(gaps.join("; "));
-    }
+    capabilities.position_gap = (!gaps.is_empty()).then(|| gaps.join("; "));
     let is_quantised = !matches!(main_type(&content).as_deref(), Some("F32" | "F16" | "BF16"));
     if !is_quantised {
         let note = "Unquantised GGUF weights are f32 in memory.".to_string();
@@ -43,32 +41,27 @@ pub fn describe(load: &Load, capabilities: &mut Capabilities) {
 }
 
 /// Load a GGUF file.
-pub fn load(load: &Load, device: &Device) -> Result<Loading, EngineError> {
-    let path = path(load);
-    let fault = |why: String| in_file(EngineError::of_library(&why).kind, &path, why);
+pub fn load(load: &Load, device: &Device) -> Result<(Box<dyn Model>, Loaded), EngineError> {
+    let path = load.weights_path();
+    let fault = |why: String| EngineError::of_library(&why).in_file(&path);
+    let unsupported = |why: String| EngineError::unsupported(why).in_file(&path);
     let (mut reader, content) =
-        open(&path).map_err(|why| in_file(FailureKind::Unavailable, &path, why))?;
-    check_precision(&content, &load.precision)
-        .map_err(|message| in_file(FailureKind::Unsupported, &path, message))?;
+        open(&path).map_err(|why| EngineError::new(FailureKind::Unavailable, why).in_file(&path))?;
+    check_precision(&content, &load.precision).map_err(unsupported)?;
     let header = Header::new(&content);
     if let Some(why) = header.refused() {
-        return Err(in_file(FailureKind::Unsupported, &path, why));
+        return Err(unsupported(why));
     }
-    let weight_bytes = weight_bytes(&content);
-    let kv_bytes_per_token = kv_bytes_per_token(&header).map_err(fault)?;
+    let loaded = Loaded {
+        weight_bytes: weight_bytes(&content),
+        kv_bytes_per_token: kv_bytes_per_token(&header).map_err(fault)?,
+        ..Loaded::default()
+    };
     let positions = header.positions().map_err(fault)?;
     let architecture = header.architecture.to_owned();
     let model =
         catching(|| quantised::load(&architecture, positions, content, &mut reader, device));
-    Ok(Loading {
-        model: model.map_err(fault)?,
-        weight_bytes,
-        kv_bytes_per_token,
-    })
-}
-
-fn path(load: &Load) -> PathBuf {
-    Path::new(&load.model_dir).join(&load.weights)
+    Ok((model.map_err(fault)?, loaded))
 }
 
 fn open(path: &Path) -> Result<(BufReader<File>, Content), String> {

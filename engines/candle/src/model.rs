@@ -3,8 +3,6 @@
 
 use candle_core::Tensor;
 use protocol::engine::EngineError;
-use protocol::wire::FailureKind;
-use std::path::Path;
 
 /// The operations that every one of Candle's models supports.
 pub trait Model {
@@ -44,21 +42,6 @@ impl<M> Model for Owned<M> {
     fn positions(&self) -> usize {
         self.positions
     }
-}
-
-/// A loaded model, with the sizes to report for it.
-pub struct Loading {
-    /// The loaded model.
-    pub model: Box<dyn Model>,
-    /// Bytes of weights that a decode step reads, as in [`protocol::wire::Loaded::weight_bytes`].
-    pub weight_bytes: u64,
-    /// Bytes of key/value cache per token, as in [`protocol::wire::Loaded::kv_bytes_per_token`].
-    pub kv_bytes_per_token: u64,
-}
-
-/// Create an error that names the file it is about.
-pub fn in_file(kind: FailureKind, path: &Path, err: impl std::fmt::Display) -> EngineError {
-    EngineError::new(kind, format!("{}: {err}", path.display()))
 }
 
 /// Convert a failed step's error, without the backtrace that Candle appends if one is enabled.

@@ -8,7 +8,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::llama::{Cache, Llama, LlamaConfig};
 use candle_transformers::models::{llama, mistral, phi3, qwen3};
-use protocol::wire::FailureKind;
+use protocol::engine::EngineError;
 use serde_json::Value;
 
 /// A `config.json`, parsed for Candle's model of its architecture.
@@ -27,13 +27,12 @@ impl Config {
     /// Parse a `config.json`. `flash`: use flash attention if the model can.
     ///
     /// # Errors
-    /// The kind and the reason, if Candle has no such model, or if its model would ignore a
-    /// setting in `json`.
-    pub fn read(json: &Value, flash: bool) -> Result<Self, (FailureKind, String)> {
+    /// `unsupported` if Candle has no such model, or if its model would ignore a setting in `json`.
+    pub fn read(json: &Value, flash: bool) -> Result<Self, EngineError> {
         let kind = config::architecture(json);
         if let Some(what) = config::ignored(json) {
             let message = format!("Candle's {kind} knows no {what}");
-            return Err((FailureKind::Unsupported, message));
+            return Err(EngineError::unsupported(message));
         }
         // These hold one id or several. Not every model's parser accepts both forms, and none
         // needs them.
@@ -41,7 +40,7 @@ impl Config {
         if let Some(fields) = json.as_object_mut() {
             fields.retain(|key, _| !matches!(key.as_str(), "bos_token_id" | "eos_token_id"));
         }
-        let wrong = |err: serde_json::Error| (FailureKind::Internal, err.to_string());
+        let wrong = |err: serde_json::Error| EngineError::internal(err);
         match kind {
             "llama" => {
                 let config: LlamaConfig = serde_json::from_value(json).map_err(wrong)?;
@@ -54,10 +53,9 @@ impl Config {
             }
             "phi3" => Ok(Self::Phi3(serde_json::from_value(json).map_err(wrong)?)),
             "qwen3" => Ok(Self::Qwen3(serde_json::from_value(json).map_err(wrong)?)),
-            other => Err((
-                FailureKind::Unsupported,
-                format!("no model_type {other:?} here; there are llama, mistral, phi3, qwen3"),
-            )),
+            other => Err(EngineError::unsupported(format!(
+                "no model_type {other:?} here; there are llama, mistral, phi3, qwen3"
+            ))),
         }
     }
 

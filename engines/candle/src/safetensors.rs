@@ -3,14 +3,14 @@
 //! for them.
 
 use crate::config;
-use crate::model::{Loading, in_file};
+use crate::model::Model;
 use crate::plain::Config;
 use candle_core::safetensors::MmapedSafetensors;
 use candle_core::{DType, Device};
 use candle_nn::VarBuilder;
 use protocol::engine::EngineError;
 use protocol::panicked::catching;
-use protocol::wire::{Batching, Capabilities, Load};
+use protocol::wire::{Batching, Capabilities, Load, Loaded};
 use std::path::Path;
 
 /// Add to `capabilities` what is known of the model before it is loaded. A `config.json` that
@@ -41,40 +41,37 @@ pub fn describe(load: &Load, capabilities: &mut Capabilities) {
             load.precision
         ));
     }
-    if !gaps.is_empty() {
-        capabilities.position_gap = Some(gaps.join("; "));
-    }
+    capabilities.position_gap = (!gaps.is_empty()).then(|| gaps.join("; "));
 }
 
 /// Load `config.json` and the weights beside it.
-pub fn load(load: &Load, device: &Device) -> Result<Loading, EngineError> {
+pub fn load(load: &Load, device: &Device) -> Result<(Box<dyn Model>, Loaded), EngineError> {
     let dtype = dtype(&load.precision, device)?;
     let dir = Path::new(&load.model_dir);
     let flash = uses_flash_attention(&load.backend, &load.precision);
     let config = Config::read(&config::read(dir)?, flash)
-        .map_err(|(kind, message)| in_file(kind, &dir.join("config.json"), message))?;
+        .map_err(|err| err.in_file(&dir.join("config.json")))?;
     let files = protocol::only_safetensors(dir, &load.weights)?;
     // With several files, it isn't known which of them an error is about.
     let path = match files.as_slice() {
         [file] => file.clone(),
-        _ => dir.join(&load.weights),
+        _ => load.weights_path(),
     };
-    let fault = |why: String| in_file(EngineError::of_library(&why).kind, &path, why);
+    let fault = |why: String| EngineError::of_library(&why).in_file(&path);
 
     // SAFETY: the benchmark's weight files are not written to while it runs.
     let tensors = catching(|| unsafe { MmapedSafetensors::multi(&files) }).map_err(fault)?;
-    let weight_bytes = weight_bytes(&tensors, config.is_tied(), dtype);
-    let kv_bytes_per_token = (config.kv_elements() * dtype.size_in_bytes()) as u64;
+    let loaded = Loaded {
+        weight_bytes: weight_bytes(&tensors, config.is_tied(), dtype),
+        kv_bytes_per_token: (config.kv_elements() * dtype.size_in_bytes()) as u64,
+        ..Loaded::default()
+    };
     let model = catching(|| {
         let weights = VarBuilder::from_backend(Box::new(tensors), dtype, device.clone());
         config.load(weights, dtype, device)
     })
     .map_err(fault)?;
-    Ok(Loading {
-        model,
-        weight_bytes,
-        kv_bytes_per_token,
-    })
+    Ok((model, loaded))
 }
 
 /// Whether flash attention is used: its kernels need 16-bit numbers on CUDA, and the Cargo

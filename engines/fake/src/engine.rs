@@ -99,19 +99,15 @@ impl Engine for Fake {
         }
         // It reads no weights, but a weight file that is named must exist.
         let dir = Path::new(&load.model_dir);
-        let weights = dir.join(&load.weights);
         let are_there = protocol::safetensors_files(dir, &load.weights).is_ok();
         if load.weights != "none" && !are_there {
-            return Err(EngineError::internal(format!(
-                "{}: no such file",
-                weights.display()
-            )));
+            return Err(EngineError::internal("no such file").in_file(&load.weights_path()));
         }
         let engine = Self {
             fault,
             fault_at: number("FAKE_FAULT_AT").map_or(3, |at| at as u32),
             schedule: Schedule::from_env(if fault == Fault::Slow { 1.1 } else { 1.0 }),
-            vocabulary: vocabulary(Path::new(&load.model_dir))?,
+            vocabulary: vocabulary(dir)?,
             rows: Vec::new(),
             batches: 0,
             prompt_tokens: 0,
@@ -240,5 +236,5 @@ fn vocabulary(model_dir: &Path) -> Result<u32, EngineError> {
     let size = size
         .and_then(|size| u32::try_from(size).ok())
         .filter(|&size| size > 0);
-    size.ok_or_else(|| EngineError::internal(format!("{}: no vocab_size", path.display())))
+    size.ok_or_else(|| EngineError::internal("no vocab_size").in_file(&path))
 }

@@ -95,14 +95,12 @@ impl Engine for Frink {
                 load.backend
             )));
         }
-        let path = Path::new(&load.model_dir).join(&load.weights);
-        let fault = |kind, message: String| {
-            EngineError::new(kind, format!("{}: {message}", path.display()))
-        };
-        let of_file = |error: LoadError| fault(kind_of(&error), error.to_string());
+        let path = load.weights_path();
+        let of_file =
+            |error: LoadError| EngineError::new(kind_of(&error), error.to_string()).in_file(&path);
         let file = GgufFile::open(&path).map_err(|error| of_file(error.into()))?;
         check_precision(&file, &load.precision)
-            .map_err(|message| fault(FailureKind::Unsupported, message))?;
+            .map_err(|message| EngineError::unsupported(message).in_file(&path))?;
 
         // As many threads as the runtime named in RAYON_NUM_THREADS.
         frink_core::threads::init_cpu_pool();

@@ -9,7 +9,6 @@ use llama_cpp_sys_2 as sys;
 use protocol::engine::EngineError;
 use protocol::wire::{FailureKind, Load, Loaded};
 use std::ffi::CString;
-use std::path::Path;
 use std::ptr::NonNull;
 
 /// Largest number of tokens that a step feeds: llama-server's default.
@@ -30,25 +29,24 @@ pub struct Llama {
 impl Llama {
     /// Load the model that `load` asks for.
     pub fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
-        let path = Path::new(&load.model_dir).join(&load.weights);
-        let path = path
+        let file = load.weights_path();
+        let path = file
             .to_str()
             .ok_or_else(|| EngineError::unsupported("llama.cpp takes only paths in UTF-8"))?;
-        let at = |kind, message: String| EngineError::new(kind, format!("{path}: {message}"));
         if !path.ends_with(".gguf") {
-            let message = "llama.cpp reads only GGUF".to_string();
-            return Err(at(FailureKind::Unsupported, message));
+            return Err(EngineError::unsupported("llama.cpp reads only GGUF").in_file(&file));
         }
         let device = device::find(&load.backend, load.device)?;
-        let contents = Contents::read(path).map_err(|why| at(FailureKind::Unavailable, why))?;
+        let contents = Contents::read(path)
+            .map_err(|why| EngineError::new(FailureKind::Unavailable, why).in_file(&file))?;
         contents
             .check_precision(&load.precision)
-            .map_err(|why| at(FailureKind::Unsupported, why))?;
+            .map_err(|why| EngineError::unsupported(why).in_file(&file))?;
 
         // SAFETY: takes nothing, and this thread is the only one that does it.
         unsafe { sys::llama_backend_init() };
         let _ = log::last_error(); // discard errors from before this model
-        let fault = |why: String| at(EngineError::of_library(&why).kind, why);
+        let fault = |why: String| EngineError::of_library(&why).in_file(&file);
         let model = Model::load(path, device).map_err(fault)?;
         let context = Context::new(&model, load).map_err(fault)?;
         let pool = Pool::new(load.threads)?;

@@ -6,7 +6,6 @@ use crate::convert::{Storage, convert};
 use memmap2::Mmap;
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -47,10 +46,7 @@ impl Engine for Upstream {
             ],
             ..Capabilities::new(Batching::None)
         };
-        Hello {
-            build: BTreeMap::from([("features".to_string(), String::new())]),
-            ..Hello::new("lmrs-upstream", VERSION, capabilities)
-        }
+        Hello::new("lmrs-upstream", VERSION, capabilities).with_build("features", "")
     }
 
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
@@ -73,9 +69,10 @@ impl Engine for Upstream {
         let make = |path: &Path| convert(&sources, &config, storage, path);
         let path =
             lmrs_file(model_dir, &sources, &load.precision, make).map_err(EngineError::internal)?;
-        let file = File::open(&path).map_err(|e| in_file(&path, e))?;
+        let in_file = |error: std::io::Error| EngineError::internal(error).in_file(&path);
+        let file = File::open(&path).map_err(in_file)?;
         // SAFETY: written whole before it got its name, and never again.
-        let map = unsafe { Mmap::map(&file) }.map_err(|e| in_file(&path, e))?;
+        let map = unsafe { Mmap::map(&file) }.map_err(in_file)?;
         let (model, _) = Transformer::new(Box::leak(Box::new(map)));
         let engine = Self {
             logits: vec![0.0; config.vocab_size as usize],
@@ -147,10 +144,6 @@ fn loaded(config: &Config, storage: Storage) -> Loaded {
         kv_bytes_per_token: 2 * 4 * layers * kv,
         ..Loaded::default()
     }
-}
-
-fn in_file(path: &Path, error: std::io::Error) -> EngineError {
-    EngineError::internal(format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

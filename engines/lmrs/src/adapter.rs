@@ -9,7 +9,6 @@ use crate::mutation::{Mutation, Slowdown};
 use crate::weights::Precision;
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A loaded model, with the handicap of its variant.
@@ -31,10 +30,6 @@ impl Engine for Lmrs {
         let isa = choose_kernels().map_or("none", |kernels| kernels.isa().name());
         let available = Isa::ALL.into_iter().filter(|isa| isa.is_available());
         let available: Vec<&str> = available.map(Isa::name).collect();
-        let build = BTreeMap::from([
-            ("isa".to_owned(), isa.to_owned()),
-            ("isa_available".to_owned(), available.join(" ")),
-        ]);
         let mut notes = Vec::new();
         if let Ok(Some(mutation)) = Mutation::from_variant(&load.variant) {
             notes.push(format!(
@@ -67,10 +62,9 @@ impl Engine for Lmrs {
             notes,
             ..Capabilities::new(Batching::StaticEqualLength)
         };
-        Hello {
-            build,
-            ..Hello::new("lmrs", env!("CARGO_PKG_VERSION"), capabilities)
-        }
+        Hello::new("lmrs", env!("CARGO_PKG_VERSION"), capabilities)
+            .with_build("isa", isa)
+            .with_build("isa_available", available.join(" "))
     }
 
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {

@@ -10,7 +10,6 @@ use protocol::engine::EngineError;
 use protocol::scheduler::{Answer, InFlight, Job, Scheduler};
 use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 use protocol::witness::Commits;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
@@ -102,14 +101,11 @@ impl Scheduler for MistralRs {
             notes: notes(load),
             ..Capabilities::new(batching(load))
         };
-        if load::is_gguf(load) {
-            gguf::describe(&load::weights(load), &mut capabilities);
+        if load.is_gguf() {
+            gguf::describe(&load.weights_path(), &mut capabilities);
         }
         let features = protocol::features!("cuda" "cudnn" "flash-attn" "metal" "mkl");
-        Hello {
-            build: BTreeMap::from([("features".to_string(), features)]),
-            ..Hello::new("mistralrs", VERSION, capabilities)
-        }
+        Hello::new("mistralrs", VERSION, capabilities).with_build("features", features)
     }
 
     fn backends_by_hand() -> &'static [&'static str] {
@@ -149,12 +145,7 @@ impl Scheduler for MistralRs {
             handle,
             runtime,
         };
-        let loaded = Loaded {
-            weight_bytes: loading.weight_bytes,
-            kv_bytes_per_token: loading.kv_bytes_per_token,
-            ..Loaded::default()
-        };
-        Ok((engine, loaded))
+        Ok((engine, loading.loaded))
     }
 
     fn submit(&mut self, job: Job) {
@@ -212,7 +203,7 @@ fn notes(load: &Load) -> Vec<String> {
     if load::paged(&load.backend) {
         notes.push("Paged attention, with a cache as large as the scenario needs.".to_string());
     }
-    if load.backend == "cpu" && (load::is_gguf(load) || load.variant == "isq") {
+    if load.backend == "cpu" && (load.is_gguf() || load.variant == "isq") {
         notes.push("Keys and values are f16, mistral.rs' own choice on the CPU.".to_string());
         notes.push(
             "Its candle-core 0.10.2 multiplies quantised weights by one token of the prompt at a \

@@ -40,9 +40,7 @@ pub fn describe(path: &Path, capabilities: &mut Capabilities) {
              positions: beyond it, they attend to too much"
         ));
     }
-    if !gaps.is_empty() {
-        capabilities.position_gap = Some(gaps.join("; "));
-    }
+    capabilities.position_gap = (!gaps.is_empty()).then(|| gaps.join("; "));
 }
 
 /// Read a file's header.

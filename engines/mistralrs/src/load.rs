@@ -2,7 +2,7 @@
 //! of a model's name, so that nothing is looked up on a network.
 
 use crate::gguf;
-use crate::safetensors::{self, in_file};
+use crate::safetensors;
 use candle_core::Device;
 use mistralrs::core::{
     AdapterPaths, DefaultSchedulerMethod, GGUFLoaderBuilder, GGUFSpecificConfig, Loader,
@@ -15,7 +15,7 @@ use mistralrs::{
 };
 use protocol::engine::EngineError;
 use protocol::panicked::catching;
-use protocol::wire::{FailureKind, Load};
+use protocol::wire::{FailureKind, Load, Loaded};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,10 +32,8 @@ const PAGE_POSITIONS: u64 = 32;
 pub struct Loading {
     /// The engine, which runs on a thread of its own.
     pub runner: Arc<MistralRs>,
-    /// Bytes of weights that a decode step reads, as in [`protocol::wire::Loaded::weight_bytes`].
-    pub weight_bytes: u64,
-    /// Bytes of key/value cache per token, as in [`protocol::wire::Loaded::kv_bytes_per_token`].
-    pub kv_bytes_per_token: u64,
+    /// The answer to the request.
+    pub loaded: Loaded,
     /// Number of positions that the model is made for.
     pub positions: usize,
 }
@@ -59,21 +57,21 @@ pub enum Eos {
 
 /// Load the model and start the engine, which makes its own dry run.
 pub fn load(load: &Load, runtime: &Runtime, eos: Eos) -> Result<Loading, EngineError> {
-    let weights = weights(load);
+    let weights = load.weights_path();
     let device = device(&load.backend, load.device as usize)?;
-    let (plan, header) = if is_gguf(load) {
-        let header =
-            gguf::open(&weights).map_err(|err| in_file(FailureKind::Unavailable, &weights, err))?;
+    let (plan, header) = if load.is_gguf() {
+        let header = gguf::open(&weights)
+            .map_err(|err| EngineError::new(FailureKind::Unavailable, err).in_file(&weights))?;
         gguf::check_precision(&header, &load.precision)
             .and_then(|()| gguf::check_architecture(&header))
-            .map_err(|err| in_file(FailureKind::Unsupported, &weights, err))?;
+            .map_err(|err| EngineError::unsupported(err).in_file(&weights))?;
         (gguf_plan(load), Some(header))
     } else {
         (safetensors_plan(load)?, None)
     };
     let paged = paged(&load.backend);
     let pipeline = start(&plan, load, &device, paged)
-        .map_err(|err| in_file(EngineError::of_library(&err).kind, &weights, err))?;
+        .map_err(|err| EngineError::of_library(&err).in_file(&weights))?;
 
     let metadata = runtime.block_on(pipeline.lock()).get_metadata();
     let element_bytes = metadata.activation_dtype.size_in_bytes() as u64;
@@ -105,22 +103,13 @@ pub fn load(load: &Load, runtime: &Runtime, eos: Eos) -> Result<Loading, EngineE
         .build();
     Ok(Loading {
         runner: runtime.block_on(runner),
-        weight_bytes,
-        kv_bytes_per_token: kv_elements as u64 * element_bytes,
+        loaded: Loaded {
+            weight_bytes,
+            kv_bytes_per_token: kv_elements as u64 * element_bytes,
+            ..Loaded::default()
+        },
         positions: metadata.max_seq_len,
     })
-}
-
-/// Return the path of the weight file.
-pub fn weights(load: &Load) -> PathBuf {
-    Path::new(&load.model_dir).join(&load.weights)
-}
-
-/// Whether the weights are a GGUF file.
-pub fn is_gguf(load: &Load) -> bool {
-    weights(load)
-        .extension()
-        .is_some_and(|extension| extension == "gguf")
 }
 
 /// Whether the key/value cache is paged, which mistral.rs supports only on a GPU.
@@ -153,7 +142,7 @@ fn gguf_plan(load: &Load) -> Plan {
     );
     Plan {
         loader: loader.build(),
-        files: vec![weights(load)],
+        files: vec![load.weights_path()],
         // mistral.rs itself always uses this for a GGUF file.
         dtype: ModelDType::Auto,
         quantise: None,
@@ -208,8 +197,7 @@ fn architecture(load: &Load) -> Result<NormalLoaderType, EngineError> {
         other => {
             let message =
                 format!("no model_type {other:?} here; there are llama, mistral, phi3, qwen3");
-            let config = dir.join("config.json");
-            Err(in_file(FailureKind::Unsupported, &config, message))
+            Err(EngineError::unsupported(message).in_file(&dir.join("config.json")))
         }
     }
 }

@@ -2,7 +2,6 @@
 //! `config.json`. mistral.rs itself loads the weights.
 
 use protocol::engine::EngineError;
-use protocol::wire::FailureKind;
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
@@ -54,7 +53,7 @@ pub fn kv_elements(config: &Path) -> Result<u64, EngineError> {
     let number = |key: &str| {
         values[key]
             .as_u64()
-            .ok_or_else(|| in_file(FailureKind::Internal, config, format!("no {key}")))
+            .ok_or_else(|| EngineError::internal(format!("no {key}")).in_file(config))
     };
     let heads = number("num_attention_heads")?;
     let head_dim = match values["head_dim"].as_u64() {
@@ -66,30 +65,29 @@ pub fn kv_elements(config: &Path) -> Result<u64, EngineError> {
 }
 
 fn header(path: &Path) -> Result<Value, EngineError> {
-    let fault = |message: String| in_file(FailureKind::Internal, path, message);
-    let mut file = File::open(path).map_err(|err| fault(err.to_string()))?;
-    let mut length = [0; 8];
-    file.read_exact(&mut length)
-        .map_err(|err| fault(err.to_string()))?;
-    let length = u64::from_le_bytes(length);
-    if length > HEADER_BYTES_MAX {
-        return Err(fault(format!("a header of {length} bytes")));
-    }
-    let mut header = vec![0; length as usize];
-    file.read_exact(&mut header)
-        .map_err(|err| fault(err.to_string()))?;
-    serde_json::from_slice(&header).map_err(|err| fault(err.to_string()))
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let mut length = [0; 8];
+        file.read_exact(&mut length)?;
+        let length = u64::from_le_bytes(length);
+        if length > HEADER_BYTES_MAX {
+            return Err(std::io::Error::other(format!("a header of {length} bytes")));
+        }
+        let mut header = vec![0; length as usize];
+        file.read_exact(&mut header)?;
+        Ok(header)
+    };
+    parsed(path, read())
 }
 
 fn json(path: &Path) -> Result<Value, EngineError> {
-    let fault = |message: String| in_file(FailureKind::Internal, path, message);
-    let text = std::fs::read(path).map_err(|err| fault(err.to_string()))?;
-    serde_json::from_slice(&text).map_err(|err| fault(err.to_string()))
+    parsed(path, std::fs::read(path))
 }
 
-/// Create an error that names the file it is about.
-pub fn in_file(kind: FailureKind, path: &Path, err: impl std::fmt::Display) -> EngineError {
-    EngineError::new(kind, format!("{}: {err}", path.display()))
+/// Parse the JSON that was read from the file at `path`.
+fn parsed(path: &Path, text: std::io::Result<Vec<u8>>) -> Result<Value, EngineError> {
+    let text = text.map_err(|err| EngineError::internal(err).in_file(path))?;
+    serde_json::from_slice(&text).map_err(|err| EngineError::internal(err).in_file(path))
 }
 
 #[cfg(test)]

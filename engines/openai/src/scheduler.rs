@@ -6,7 +6,6 @@ use crate::{endpoint, tokens};
 use protocol::engine::EngineError;
 use protocol::scheduler::{Answer, InFlight, Job, Scheduler};
 use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -114,6 +113,5 @@ fn answer(endpoint: &Endpoint, job: &Job) -> Result<Answer, EngineError> {
 
 /// Return the bytes that one decode step reads, assuming that the server uses the named file.
 fn weight_bytes(load: &Load) -> u64 {
-    let path = Path::new(&load.model_dir).join(&load.weights);
-    std::fs::metadata(path).map_or(0, |file| file.len())
+    std::fs::metadata(load.weights_path()).map_or(0, |file| file.len())
 }

@@ -4,7 +4,6 @@
 
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// The size of the vocabulary.
@@ -27,10 +26,7 @@ impl Engine for Echo {
             true => Batching::None,
             false => Batching::StaticEqualLength,
         };
-        Hello {
-            build: BTreeMap::from([("features".to_string(), String::new())]),
-            ..Hello::new("echo", "1", Capabilities::new(batching))
-        }
+        Hello::new("echo", "1", Capabilities::new(batching)).with_build("features", "")
     }
 
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {

@@ -6,6 +6,7 @@
 //! the gate checks the very path that is timed.
 
 use crate::wire::{Failure, FailureKind, Hello, Load, Loaded};
+use std::path::Path;
 
 /// The error of a call into an engine. The runtime turns it into [`Failure`].
 #[derive(Clone, Debug)]
@@ -54,6 +55,11 @@ impl EngineError {
     /// Create an error of kind [`FailureKind::Unsupported`]: this engine cannot do this.
     pub fn unsupported(message: impl std::fmt::Display) -> Self {
         Self::new(FailureKind::Unsupported, message.to_string())
+    }
+
+    /// Return the same error, with the path of the file that it is about before its message.
+    pub fn in_file(self, path: &Path) -> Self {
+        Self::new(self.kind, format!("{}: {}", path.display(), self.message))
     }
 
     /// Return the failure to send: of the request `id`, or of the whole engine.

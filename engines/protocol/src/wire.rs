@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// The version of the protocol, sent in [`Hello::protocol`].
 pub const PROTOCOL: u32 = 1;
@@ -73,6 +74,19 @@ pub struct Load {
     /// nothing that was computed for one request may be kept for another.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prefix_cache: bool,
+}
+
+impl Load {
+    /// Return the path of the weight file.
+    pub fn weights_path(&self) -> PathBuf {
+        Path::new(&self.model_dir).join(&self.weights)
+    }
+
+    /// Whether the weights are a GGUF file, by its name.
+    pub fn is_gguf(&self) -> bool {
+        let file = Path::new(&self.weights);
+        file.extension().is_some_and(|end| end == "gguf")
+    }
 }
 
 /// A request to generate exactly `new_tokens` tokens by greedy decoding, ignoring EOS.
@@ -175,6 +189,12 @@ impl Hello {
             build: BTreeMap::new(),
             capabilities,
         }
+    }
+
+    /// Return the same description, with a fact of the build added.
+    pub fn with_build(mut self, key: &str, fact: impl Into<String>) -> Self {
+        self.build.insert(key.to_owned(), fact.into());
+        self
     }
 }
 

@@ -6,7 +6,6 @@ use crate::weights::Weights;
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
 use shape::{Computes, Shape};
-use std::collections::BTreeMap;
 use std::path::Path;
 use tch::{Cuda, Device, Kind, Tensor};
 
@@ -49,11 +48,8 @@ impl Engine for Tch {
             ],
             ..Capabilities::new(Batching::StaticEqualLength)
         };
-        Hello {
-            build: BTreeMap::from([("tch".to_string(), TCH_VERSION.to_string())]),
-            // libtorch does the computation; `tch` only binds it.
-            ..Hello::new("tch", env!("BENCH_LIBTORCH"), capabilities)
-        }
+        // libtorch does the computation; `tch` only binds it.
+        Hello::new("tch", env!("BENCH_LIBTORCH"), capabilities).with_build("tch", TCH_VERSION)
     }
 
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
