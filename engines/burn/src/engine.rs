@@ -254,11 +254,11 @@ fn weights_read(shape: &Shape) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::VERSION;
+    use protocol::engine::testing::assert_locked;
 
     #[test]
     fn the_version_is_the_lockfiles() {
-        let lock = include_str!("../../../Cargo.lock");
-        assert!(lock.contains(&format!("name = \"burn\"\nversion = \"{VERSION}\"\n")));
+        assert_locked(include_str!("../../../Cargo.lock"), &["burn"], VERSION);
     }
 }

@@ -7,6 +7,7 @@ mod reference;
 use crate::backend::WITH_LIBTORCH;
 use crate::engine::Burn;
 use fixture::{HIDDEN, LAYERS, Tiny, VOCABULARY};
+use protocol::engine::testing::{generate, request};
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{FailureKind, Load, Loaded};
 use safetensors::Dtype;
@@ -26,21 +27,14 @@ fn backends() -> &'static [&'static str] {
     }
 }
 
-fn request(dir: &Path) -> Load {
-    Load {
-        model_dir: dir.to_string_lossy().into_owned(),
-        weights: "model.safetensors".to_string(),
-        precision: "f32".to_string(),
+fn load(dir: &Path, change: impl FnOnce(&mut Load)) -> Result<(Burn, Loaded), EngineError> {
+    let mut request = Load {
         backend: backends()[0].to_string(),
         threads: 2,
         max_context: 48,
         max_batch: 3,
-        ..Load::default()
-    }
-}
-
-fn load(dir: &Path, change: impl FnOnce(&mut Load)) -> Result<(Burn, Loaded), EngineError> {
-    let mut request = request(dir);
+        ..request(dir, "model.safetensors", "f32")
+    };
     change(&mut request);
     Burn::load(&request)
 }
@@ -106,19 +100,6 @@ fn every_position_is_the_references() {
     }
 }
 
-/// Generate six greedy tokens per row.
-fn generate(engine: &mut Burn, prompts: &[&[u32]]) -> Vec<Vec<u32>> {
-    let mut next = engine.prefill(prompts).unwrap();
-    let mut rows: Vec<Vec<u32>> = next.iter().map(|id| vec![*id]).collect();
-    for _ in 1..6 {
-        next = engine.decode(&next).unwrap();
-        rows.iter_mut()
-            .zip(&next)
-            .for_each(|(row, id)| row.push(*id));
-    }
-    rows
-}
-
 #[test]
 fn rows_see_neither_each_other_nor_the_last_batch() {
     let dir = Tiny::new(json!({})).write();
@@ -126,8 +107,8 @@ fn rows_see_neither_each_other_nor_the_last_batch() {
     let prompts: [&[u32]; 3] = [&IDS[..6], &IDS[3..], &[7; 6]];
     for backend in backends() {
         let (mut engine, _) = load(dir.path(), |load| load.backend = backend.to_string()).unwrap();
-        let together = generate(&mut engine, &prompts);
-        let apart = prompts.map(|prompt| generate(&mut engine, &[prompt]).remove(0));
+        let together = generate(&mut engine, &prompts, 6);
+        let apart = prompts.map(|prompt| generate(&mut engine, &[prompt], 6).remove(0));
         assert_eq!(together, apart, "{backend}");
     }
 }

@@ -137,14 +137,13 @@ fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::engine::testing::assert_locked;
 
     #[test]
     fn the_version_is_the_lockfiles() {
         let lock = include_str!("../../../Cargo.lock");
-        for package in ["candle-core", "candle-nn", "candle-transformers"] {
-            let entry = format!("name = \"{package}\"\nversion = \"{VERSION}\"\n");
-            assert!(lock.contains(&entry), "{package} is not {VERSION}");
-        }
+        let packages = ["candle-core", "candle-nn", "candle-transformers"];
+        assert_locked(lock, &packages, VERSION);
     }
 
     #[test]

@@ -9,22 +9,10 @@ mod small_program;
 
 use crate::engine::Candle;
 use fixture::{ALL, HIDDEN, LAYERS, VOCABULARY, model, shard, tensors};
+use protocol::engine::testing::{generate, request};
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, FailureKind, Hello, Load, Loaded};
+use protocol::wire::{Batching, FailureKind, Hello, Loaded};
 use std::path::Path;
-
-fn request(dir: &Path, weights: &str, precision: &str) -> Load {
-    Load {
-        model_dir: dir.to_string_lossy().into_owned(),
-        weights: weights.to_string(),
-        precision: precision.to_string(),
-        backend: "cpu".to_string(),
-        threads: 1,
-        max_context: 32,
-        max_batch: 4,
-        ..Load::default()
-    }
-}
 
 fn load(dir: &Path, weights: &str, precision: &str) -> Result<(Candle, Loaded), EngineError> {
     Candle::load(&request(dir, weights, precision))
@@ -38,15 +26,7 @@ const PROMPTS: [&[u32]; 3] = [&[1, 2, 3, 4, 5], &[90, 3, 17, 64, 8], &[7, 7, 7, 
 
 /// Generate six greedy tokens per row; return them, and row 0's logits after the last.
 fn run(engine: &mut Candle, prompts: &[&[u32]]) -> (Vec<Vec<u32>>, Vec<f32>) {
-    let mut next = engine.prefill(prompts).unwrap();
-    let mut rows: Vec<Vec<u32>> = next.iter().map(|&id| vec![id]).collect();
-    for _ in 1..6 {
-        next = engine.decode(&next).unwrap();
-        rows.iter_mut()
-            .zip(&next)
-            .for_each(|(row, &id)| row.push(id));
-    }
-    (rows, engine.logits(0).unwrap())
+    (generate(engine, prompts, 6), engine.logits(0).unwrap())
 }
 
 /// Generate the same tokens one row after another; return them, and row 0's logits.

@@ -189,14 +189,12 @@ fn kind_of(error: &LoadError) -> FailureKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::engine::testing::assert_locked;
 
     #[test]
     fn the_version_is_the_lockfiles() {
         let lock = include_str!("../../../Cargo.lock");
-        for package in ["frink-core", "frink-gguf", "frink-models"] {
-            let entry = format!("name = \"{package}\"\nversion = \"{VERSION}\"\n");
-            assert!(lock.contains(&entry), "{package} is not {VERSION}");
-        }
+        assert_locked(lock, &["frink-core", "frink-gguf", "frink-models"], VERSION);
     }
 
     #[test]

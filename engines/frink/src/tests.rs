@@ -6,6 +6,7 @@ use crate::engine::Frink;
 use models::bpe::Bpe;
 use models::reference::{Cache, Reference};
 use models::{ModelFile, ModelSpec, Origin, config, gguf};
+use protocol::engine::testing::{generate, request};
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{FailureKind, Load, Loaded};
 use std::path::Path;
@@ -39,19 +40,6 @@ fn model() -> tempfile::TempDir {
     dir
 }
 
-fn request(dir: &Path, weights: &str, precision: &str) -> Load {
-    Load {
-        model_dir: dir.to_string_lossy().into_owned(),
-        weights: weights.to_string(),
-        precision: precision.to_string(),
-        backend: "cpu".to_string(),
-        threads: 1,
-        max_context: 64,
-        max_batch: 4,
-        ..Load::default()
-    }
-}
-
 fn load(dir: &Path, weights: &str, precision: &str) -> Result<(Frink, Loaded), EngineError> {
     with(&request(dir, weights, precision))
 }
@@ -70,15 +58,7 @@ fn loaded(dir: &Path) -> Frink {
 
 /// Generate six greedy tokens per row; return them, and row 0's logits after the last.
 fn run(engine: &mut Frink, prompts: &[&[u32]]) -> (Vec<Vec<u32>>, Vec<f32>) {
-    let mut next = engine.prefill(prompts).unwrap();
-    let mut rows: Vec<Vec<u32>> = next.iter().map(|&id| vec![id]).collect();
-    for _ in 1..6 {
-        next = engine.decode(&next).unwrap();
-        rows.iter_mut()
-            .zip(&next)
-            .for_each(|(row, &id)| row.push(id));
-    }
-    (rows, engine.logits(0).unwrap())
+    (generate(engine, prompts, 6), engine.logits(0).unwrap())
 }
 
 /// Return the Kullback-Leibler divergence (nats) of the distribution of logits `b` from that of

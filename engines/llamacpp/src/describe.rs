@@ -121,13 +121,13 @@ fn notes(load: &Load, amx: Option<&str>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::engine::testing::assert_locked;
 
     #[test]
     fn the_crate_is_the_lockfiles() {
         let lock = include_str!("../../../Cargo.lock");
         let (name, version) = CRATE.split_once(' ').unwrap();
-        let entry = format!("name = \"{name}\"\nversion = \"{version}\"\n");
-        assert!(lock.contains(&entry), "{name} is not {version}");
+        assert_locked(lock, &[name], version);
     }
 
     #[test]

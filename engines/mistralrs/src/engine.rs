@@ -225,13 +225,11 @@ fn notes(load: &Load) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::VERSION;
+    use protocol::engine::testing::assert_locked;
 
     #[test]
     fn the_version_is_the_lockfiles() {
         let lock = include_str!("../Cargo.lock");
-        for package in ["mistralrs", "mistralrs-core"] {
-            let entry = format!("name = \"{package}\"\nversion = \"{VERSION}\"\n");
-            assert!(lock.contains(&entry), "{package} is not {VERSION}");
-        }
+        assert_locked(lock, &["mistralrs", "mistralrs-core"], VERSION);
     }
 }

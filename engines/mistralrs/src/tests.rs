@@ -6,7 +6,7 @@ use crate::engine::MistralRs;
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
-use protocol::engine::EngineError;
+use protocol::engine::{EngineError, testing};
 use protocol::scheduler::{Job, Scheduler};
 use protocol::wire::{Done, Event, FailureKind, Generate, Load, Loaded};
 use serde_json::json;
@@ -204,14 +204,8 @@ fn write_gguf(path: &Path, tensors: &[(String, Tensor)], dtype: GgmlDType) {
 
 fn request(dir: &Path, weights: &str, precision: &str) -> Load {
     Load {
-        model_dir: dir.to_string_lossy().into_owned(),
-        weights: weights.to_string(),
-        precision: precision.to_string(),
-        backend: "cpu".to_string(),
-        threads: 1,
-        max_context: 64,
         max_batch: 8,
-        ..Load::default()
+        ..testing::request(dir, weights, precision)
     }
 }
 

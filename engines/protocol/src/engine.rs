@@ -5,6 +5,8 @@
 //! advanced by one token per step. `score` and `generate` are built from the same two calls, so
 //! the gate checks the very path that is timed.
 
+pub mod testing;
+
 use crate::wire::{Failure, FailureKind, Hello, Load, Loaded};
 use std::path::Path;
 

@@ -261,6 +261,7 @@ mod tests {
     use super::*;
     use models::spec::ModelSpec;
     use models::tokenizer::{tokenizer_json, vocabulary};
+    use protocol::engine::testing::assert_locked;
 
     const NAMES: [&str; 12] = [
         "serial",
@@ -307,12 +308,10 @@ mod tests {
     fn a_version_is_that_of_the_crate_that_is_timed() {
         let tokenizer = tokenizer();
         let lock = include_str!("../../../Cargo.lock");
-        let locked = |name: &str, version: &str| {
-            lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"\n"))
-        };
-        assert!(locked("tokenizers", TOKENIZERS) && locked("tokenizers", NEXT));
-        assert!(locked("bpe", BPE));
-        assert!(locked("tiktoken-rs", TIKTOKEN));
+        assert_locked(lock, &["tokenizers"], TOKENIZERS);
+        assert_locked(lock, &["tokenizers"], NEXT);
+        assert_locked(lock, &["bpe"], BPE);
+        assert_locked(lock, &["tiktoken-rs"], TIKTOKEN);
         for (name, of, has_note) in [
             ("serial_fast", "tokenizers 0.", false),
             ("next_parallel", "tokenizers 1.", false),

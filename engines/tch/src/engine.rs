@@ -177,12 +177,12 @@ fn cuda_devices() -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::engine::testing::assert_locked;
 
     #[test]
     fn the_version_is_the_lockfiles() {
         let lock = include_str!("../Cargo.lock");
-        let entry = format!("name = \"tch\"\nversion = \"{TCH_VERSION}\"\n");
-        assert!(lock.contains(&entry));
+        assert_locked(lock, &["tch"], TCH_VERSION);
         assert_ne!(env!("BENCH_LIBTORCH"), "unknown");
     }
 

@@ -4,6 +4,7 @@
 //! here.
 
 use crate::engine::Tch;
+use protocol::engine::testing::{self, request};
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{FailureKind, Load, Loaded};
 use serde_json::json;
@@ -87,14 +88,10 @@ fn model(model_type: &str) -> tempfile::TempDir {
 
 fn load(dir: &Path, precision: &str) -> Result<(Tch, Loaded), EngineError> {
     Tch::load(&Load {
-        model_dir: dir.to_string_lossy().into_owned(),
-        weights: "model.safetensors".to_string(),
-        precision: precision.to_string(),
-        backend: "cpu".to_string(),
         threads: 2,
         max_context: 32,
         max_batch: 3,
-        ..Load::default()
+        ..request(dir, "model.safetensors", precision)
     })
 }
 
@@ -106,15 +103,9 @@ fn assert_close(a: &[f32], b: &[f32], limit: f32) {
 
 /// Generate `new_tokens` greedy tokens for each prompt; return them and the last logits.
 fn generate(engine: &mut Tch, prompts: &[&[u32]], new_tokens: usize) -> Vec<(Vec<u32>, Vec<f32>)> {
-    let mut steps = vec![engine.prefill(prompts).unwrap()];
-    while steps.len() < new_tokens {
-        steps.push(engine.decode(steps.last().unwrap()).unwrap());
-    }
-    (0..prompts.len())
-        .map(|row| {
-            let tokens = steps.iter().map(|step| step[row]).collect();
-            (tokens, engine.logits(row).unwrap())
-        })
+    let rows = testing::generate(engine, prompts, new_tokens);
+    let rows = rows.into_iter().enumerate();
+    rows.map(|(row, tokens)| (tokens, engine.logits(row).unwrap()))
         .collect()
 }
 
