@@ -21,32 +21,45 @@ fn command() -> Command {
     command
 }
 
-/// Return the input that loads `variant`, then sends five requests with different prompts.
-fn input(variant: &str) -> String {
+fn load(variant: &str, prefix_cache: bool) -> String {
     let load = json!({
         "op": "load", "model_dir": "none", "weights": "none", "precision": "f32",
         "backend": "cpu", "variant": variant, "threads": 1, "max_context": 64, "max_batch": 1,
+        "prefix_cache": prefix_cache,
     });
-    let generate = |id: u64| {
-        let request = json!({"op": "generate", "id": id, "prompt_ids": [id, 7], "new_tokens": 4});
-        format!("{request}\n")
-    };
-    let requests: String = (1..=5).map(generate).collect();
-    format!("{load}\n{requests}")
+    format!("{load}\n")
+}
+
+fn generate(id: u64, prompt: &[u64], new_tokens: u32) -> String {
+    let request =
+        json!({"op": "generate", "id": id, "prompt_ids": prompt, "new_tokens": new_tokens});
+    format!("{request}\n")
+}
+
+/// Return the input that loads `variant`, then sends five requests with different prompts.
+fn input(variant: &str) -> String {
+    let requests: String = (1..=5).map(|id| generate(id, &[id, 7], 4)).collect();
+    load(variant, false) + &requests
 }
 
 fn run(variant: &str) -> Output {
-    run_command(&mut command(), variant)
+    run_command(&mut command(), &input(variant))
 }
 
-fn run_command(command: &mut Command, variant: &str) -> Output {
+fn run_command(command: &mut Command, input: &str) -> Output {
     let mut child = command.spawn().unwrap();
-    let _ = child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input(variant).as_bytes());
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
+}
+
+/// Run with `input`; return the events, and the true times of each batch.
+fn run_with_truth(input: &str) -> (Vec<Event>, Vec<Value>) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("truth.jsonl");
+    let output = run_command(command().env("FAKE_TRUTH", &path), input);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let truth = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    (events(&output).0, truth.collect())
 }
 
 /// Return the lines that are events, and the number of lines that are not.
@@ -129,7 +142,8 @@ fn faults_of_the_third_batch() {
     }
     let mut kept = command();
     kept.env("FAKE_MAX_ISA", "low");
-    assert_eq!(done(&events(&run_command(&mut kept, "sigill")).0).len(), 5);
+    let (spared, _) = events(&run_command(&mut kept, &input("sigill")));
+    assert_eq!(done(&spared).len(), 5);
     let output = run("oom");
     let (events, _) = events(&output);
     assert_eq!((done(&events).len(), output.status.code()), (4, Some(0)));
@@ -188,7 +202,7 @@ fn what_is_held_back_is_committed_all_the_same() {
     let ring = Ring::create(file.as_file()).unwrap();
     let mut watched = command();
     watched.env(witness::VARIABLE, file.path());
-    let (events, _) = events(&run_command(&mut watched, "held_back"));
+    let (events, _) = events(&run_command(&mut watched, &input("held_back")));
     let mut committed = 0;
     for answer in done(&events) {
         for (index, &id) in (0..).zip(&answer.output_ids) {
@@ -224,21 +238,7 @@ fn a_flood_on_standard_error_is_a_flood() {
 
 #[test]
 fn the_truth_bears_out_the_stamps() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("truth.jsonl");
-    let mut child = command().env("FAKE_TRUTH", &path).spawn().unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input("").as_bytes())
-        .unwrap();
-    let (events, _) = events(&child.wait_with_output().unwrap());
-    let text = std::fs::read_to_string(&path).unwrap();
-    let truth: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let (events, truth) = run_with_truth(&input(""));
     assert_eq!(truth.len(), 5);
     let list = |value: &Value| -> Vec<u64> { serde_json::from_value(value.clone()).unwrap() };
     for (done, truth) in done(&events).iter().zip(&truth) {
@@ -253,19 +253,9 @@ fn the_truth_bears_out_the_stamps() {
 
 #[test]
 fn a_liar_claims_what_the_truth_denies() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("truth.jsonl");
-    let mut child = command().env("FAKE_TRUTH", &path).spawn().unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input("liar").as_bytes())
-        .unwrap();
-    let (events, _) = events(&child.wait_with_output().unwrap());
-    let text = std::fs::read_to_string(&path).unwrap();
-    for (done, line) in done(&events).iter().zip(text.lines()) {
-        let truth: Value = serde_json::from_str(line).unwrap();
+    let (events, truth) = run_with_truth(&input("liar"));
+    assert_eq!(truth.len(), 5);
+    for (done, truth) in done(&events).iter().zip(&truth) {
         let really_ns = truth["token_ns"][3].as_u64().unwrap();
         assert!(done.token_ns[3] < really_ns);
     }
@@ -275,35 +265,13 @@ fn a_liar_claims_what_the_truth_denies() {
 fn what_is_kept_of_the_prompt_before_takes_no_time() {
     // When the first token of each of three prompts was due, relative to its start.
     let due_ns = |variant: &str, keeps: bool| -> Vec<u64> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("truth.jsonl");
-        let load = json!({
-            "op": "load", "model_dir": "none", "weights": "none", "precision": "f32",
-            "backend": "cpu", "variant": variant, "threads": 1, "max_context": 64, "max_batch": 1,
-            "prefix_cache": keeps,
-        });
         let prompts = [[9, 8, 7, 6], [9, 8, 5, 5], [9, 8, 5, 5]];
-        let requests = prompts.iter().enumerate().map(|(id, ids)| {
-            let request = json!({"op": "generate", "id": id, "prompt_ids": ids, "new_tokens": 1});
-            format!("{request}\n")
-        });
-        let input = format!("{load}\n{}", requests.collect::<String>());
-        let mut child = command().env("FAKE_TRUTH", &path).spawn().unwrap();
-        child
-            .stdin
-            .take()
-            .unwrap()
-            .write_all(input.as_bytes())
-            .unwrap();
-        child.wait_with_output().unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        text.lines()
-            .map(|line| {
-                let truth: Value = serde_json::from_str(line).unwrap();
-                let at = |value: &Value| value.as_u64().unwrap();
-                at(&truth["due_ns"][0]) - at(&truth["started_ns"])
-            })
-            .collect()
+        let requests = (0..).zip(&prompts).map(|(id, ids)| generate(id, ids, 1));
+        let input = load(variant, keeps) + &requests.collect::<String>();
+        let (_, truth) = run_with_truth(&input);
+        let at = |value: &Value| value.as_u64().unwrap();
+        let due_ns = |truth: &Value| at(&truth["due_ns"][0]) - at(&truth["started_ns"]);
+        truth.iter().map(due_ns).collect()
     };
     // It takes 10 µs, and 10 µs for each token that isn't kept; the last is never kept.
     assert_eq!(due_ns("", false), [50_000, 50_000, 50_000]);
