@@ -1,7 +1,7 @@
 //! Starts the adapter's process with a tiny tokenizer, and talks to it over its pipes.
 
 use crate::server::Server;
-use protocol::wire::{Done, Event, Failure};
+use protocol::wire::{Done, Event, Failure, Hello};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -111,6 +111,14 @@ pub fn generate(id: u64, prompt: &[u32], new_tokens: u32) -> String {
     let request =
         json!({ "op": "generate", "id": id, "prompt_ids": prompt, "new_tokens": new_tokens });
     format!("{request}\n")
+}
+
+/// Return the adapter's description, which must come first.
+pub fn hello(events: &[Event]) -> &Hello {
+    match events {
+        [Event::Hello(hello), ..] => hello,
+        _ => panic!("{events:?}"),
+    }
 }
 
 /// Return the answer to a request.

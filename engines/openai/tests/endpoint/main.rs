@@ -6,7 +6,7 @@ mod failures;
 mod real;
 mod server;
 
-use adapter::{Adapter, done, failure, generate};
+use adapter::{Adapter, done, failure, generate, hello};
 use protocol::clock::now_ns;
 use protocol::wire::{Batching, Event, FailureKind};
 use serde_json::{Value, json};
@@ -44,9 +44,7 @@ fn with_text(body: &Value, bos: u64) -> Answer {
 fn a_server_that_knows_ids_is_sent_ids_and_gives_them_back() {
     let server = Server::start(with_ids);
     let events = Adapter::new(&server, 2).talk(&[generate(1, &PROMPT, 5)]);
-    let Event::Hello(hello) = &events[0] else {
-        panic!("{events:?}")
-    };
+    let hello = hello(&events);
     assert_eq!(
         (hello.engine.as_str(), hello.version.as_str()),
         ("openai", "scripted/1")
@@ -186,10 +184,7 @@ fn its_user_may_allow_fewer_in_flight() {
     let requests: Vec<String> = (1..=6).map(|id| generate(id, &PROMPT, 3)).collect();
     let adapter = Adapter::new(&server, 4).with("BENCH_OPENAI_CONNECTIONS", "1");
     let events = adapter.talk(&requests);
-    let Event::Hello(hello) = &events[0] else {
-        panic!("{events:?}")
-    };
-    assert_eq!(hello.capabilities.batching, Batching::None);
+    assert_eq!(hello(&events).capabilities.batching, Batching::None);
     for id in 1..=6 {
         assert_eq!(done(&events, id).batch, 1, "request {id}");
     }
@@ -207,10 +202,7 @@ fn chat_is_sent_as_a_message_and_says_that_it_cannot_be_compared() {
     });
     let adapter = Adapter::new(&server, 1).with("BENCH_OPENAI_ROUTE", "chat");
     let events = adapter.talk(&[generate(1, &PROMPT, 2)]);
-    let Event::Hello(hello) = &events[0] else {
-        panic!("{events:?}")
-    };
-    let notes = hello.capabilities.notes.join("; ");
+    let notes = hello(&events).capabilities.notes.join("; ");
     assert!(notes.contains("can't pass the gate"), "{notes}");
     assert_eq!(done(&events, 1).output_text.as_deref(), Some("hihi"));
 }

@@ -5,8 +5,8 @@
 //! precision and the port 0, and prints its address. `cargo xtask test --all-engines` builds one
 //! and sets the variable; without it the test is skipped.
 
-use crate::adapter::{Adapter, done, failure, generate};
-use protocol::wire::{Batching, Event, FailureKind};
+use crate::adapter::{Adapter, done, failure, generate, hello};
+use protocol::wire::{Batching, FailureKind};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -77,10 +77,7 @@ fn a_real_server_says_what_the_reference_says() {
     let events = adapter.talk(&requests);
     drop(server);
 
-    let Event::Hello(hello) = &events[0] else {
-        panic!("{events:?}")
-    };
-    assert_eq!(hello.capabilities.batching, Batching::None);
+    assert_eq!(hello(&events).capabilities.batching, Batching::None);
     let mut answered = 0;
     for (id, (prompt, output)) in (1..).zip(&prompts) {
         let text = tokenizer.decode(prompt, false).unwrap();

@@ -2,7 +2,7 @@
 //! `examples/echo-bench.rs`. The order in which requests run is tested in the queue's own tests;
 //! nothing here asserts how long anything takes.
 
-use crate::{events, generate, load, spawn};
+use crate::{asked_by_hand, done, events, generate, kinds, load, spawn};
 use protocol::wire::{Event, FailureKind};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
@@ -44,10 +44,7 @@ fn answers_in_order_with_times_in_order() {
 fn one_at_a_time_where_the_engine_cannot_batch() {
     let requests: String = (1..=4).map(|id| generate(id, &[1, 2], 2)).collect();
     for event in &events(&talk(&(load("alone", 4) + &requests)))[2..] {
-        let Event::Done(done) = event else {
-            panic!("{event:?}")
-        };
-        assert_eq!(done.batch, 1);
+        assert_eq!(done(event).batch, 1);
     }
 }
 
@@ -88,17 +85,9 @@ fn the_process_outlives_bad_requests_and_failed_batches() {
         + "{\"op\":\"exit\"}\n";
     let output = talk(&input);
     assert!(output.status.success());
-    let kinds: Vec<_> = events(&output)[2..]
-        .iter()
-        .map(|event| match event {
-            Event::Error(failure) => (failure.id, Some(failure.kind)),
-            Event::Done(done) => (Some(done.id), None),
-            other => panic!("{other:?}"),
-        })
-        .collect();
     use FailureKind::{BadRequest, Oom};
     assert_eq!(
-        kinds,
+        kinds(&events(&output)[2..]),
         [
             (None, Some(BadRequest)),
             (Some(1), Some(BadRequest)),
@@ -158,14 +147,7 @@ fn ends_when_nobody_listens() {
 
 #[test]
 fn a_person_gets_one_result_with_statistics() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("model-q8_0.gguf"), "").unwrap();
-    let ask = serde_json::json!({
-        "prompt_ids": [1, 2], "iterations": 5, "max_tokens": 4, "model_path": dir.path(),
-    });
-    let output = talk(&format!("{ask:#}\n"));
-    assert!(output.status.success());
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = asked_by_hand("echo-bench");
     assert_eq!(result["output_ids"], serde_json::json!([3, 4, 5, 6]));
     assert_eq!(
         (&result["precision"], &result["prompt_tokens"]),

@@ -6,7 +6,8 @@
 mod adapter;
 mod scheduled;
 
-use protocol::wire::Event;
+use protocol::wire::{Done, Event, FailureKind};
+use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -47,6 +48,36 @@ fn events(output: &Output) -> Vec<Event> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
+}
+
+/// Return the answer in an event that must be one.
+fn done(event: &Event) -> &Done {
+    match event {
+        Event::Done(done) => done,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Return of each event the request's id, and the kind of its error if it is one.
+fn kinds(events: &[Event]) -> Vec<(Option<u64>, Option<FailureKind>)> {
+    let kind = |event: &Event| match event {
+        Event::Error(failure) => (failure.id, Some(failure.kind)),
+        event => (Some(done(event).id), None),
+    };
+    events.iter().map(kind).collect()
+}
+
+/// Ask by hand for five answers of four tokens, of a model whose file says that it is in q8_0;
+/// return the result.
+fn asked_by_hand(example: &str) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("model-q8_0.gguf"), "").unwrap();
+    let ask = serde_json::json!({
+        "prompt_ids": [1, 2], "iterations": 5, "max_tokens": 4, "model_path": dir.path(),
+    });
+    let output = talk(example, &format!("{ask:#}\n"));
+    assert!(output.status.success());
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn load(variant: &str, max_batch: u32) -> String {

@@ -2,10 +2,9 @@
 //! `examples/relay-bench.rs`; nothing here asserts how long anything takes, nor which requests
 //! happened to share a step.
 
-use crate::{events, generate, load};
+use crate::{asked_by_hand, done, events, generate, kinds, load};
 use protocol::wire::{Batching, Event, FailureKind};
 use protocol::witness::{self, Ring};
-use serde_json::Value;
 use std::process::Output;
 
 fn talk(input: &str) -> Output {
@@ -25,9 +24,7 @@ fn every_request_is_answered_with_times_in_order_before_the_process_ends() {
     assert!(hello.build.contains_key("rustc"));
     let mut ids = Vec::new();
     for event in &events[2..] {
-        let Event::Done(done) = event else {
-            panic!("{event:?}")
-        };
+        let done = done(event);
         assert_eq!(done.output_ids, [3, 4, 5, 6, 7, 8, 9, 10, 11]);
         let mut times = vec![done.received_ns, done.started_ns];
         times.extend(&done.token_ns);
@@ -52,9 +49,7 @@ fn tokens_are_committed_for_whoever_looks() {
         let mut left = 8;
         assert_eq!(ring.committed(), left, "{example}");
         for event in &events(&output)[2..] {
-            let Event::Done(done) = event else {
-                panic!("{event:?}")
-            };
+            let done = done(event);
             let committed = (0..8).map(|n| ring.entry(n));
             let of_request = committed.filter(|entry| entry.request == done.id);
             for (index, entry) in of_request.enumerate() {
@@ -101,14 +96,7 @@ fn failures_stay_with_their_request() {
         + &generate(5, &[1], 1);
     let output = talk(&input);
     assert!(output.status.success());
-    let mut kinds: Vec<_> = events(&output)[2..]
-        .iter()
-        .map(|event| match event {
-            Event::Error(failure) => (failure.id, Some(failure.kind)),
-            Event::Done(done) => (Some(done.id), None),
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    let mut kinds = kinds(&events(&output)[2..]);
     kinds.sort_by_key(|(id, _)| *id);
     use FailureKind::{BadRequest, Internal, Oom};
     assert_eq!(
@@ -140,14 +128,7 @@ fn a_panic_is_reported_and_final() {
 
 #[test]
 fn a_person_gets_one_result_with_statistics() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("model-q8_0.gguf"), "").unwrap();
-    let ask = serde_json::json!({
-        "prompt_ids": [1, 2], "iterations": 5, "max_tokens": 4, "model_path": dir.path(),
-    });
-    let output = talk(&format!("{ask}\n"));
-    assert!(output.status.success());
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = asked_by_hand("relay-bench");
     assert_eq!(result["output_ids"], serde_json::json!([3, 4, 5, 6]));
     assert_eq!(result["itl_ms"]["n"], 15);
 }
