@@ -77,15 +77,17 @@ fn slots(count: usize, tokens_max: usize) -> Slots<Script> {
 
 /// Slots that keep what was fed.
 fn keeping(count: usize) -> Slots<Script> {
-    let script = Script {
-        tokens_max: 8,
-        ..Script::default()
-    };
-    Slots::new(script, count, true)
+    Slots {
+        keeps: true,
+        ..slots(count, 8)
+    }
 }
 
-/// Return slot, position and token of everything fed since step `from`.
-fn fed(slots: &Slots<Script>, from: usize) -> Vec<(usize, usize, u32)> {
+/// Slot, position and token.
+type Place = (usize, usize, u32);
+
+/// Return everything that was fed since step `from`.
+fn fed(slots: &Slots<Script>, from: usize) -> Vec<Place> {
     let fed = slots.decoder.steps[from..].iter().flatten();
     fed.map(|&(slot, position, token, _)| (slot, position, token))
         .collect()
@@ -110,10 +112,16 @@ fn generate(slots: &mut Slots<Script>, prompt: &[u32], new_tokens: u32) -> Recei
     answer
 }
 
+/// Run one sequence to its end, whatever it answers; return what was fed.
+fn fed_for(slots: &mut Slots<Script>, prompt: &[u32], new_tokens: u32) -> Vec<Place> {
+    let from = slots.decoder.steps.len();
+    let _answer = generate(slots, prompt, new_tokens);
+    finish(slots);
+    fed(slots, from)
+}
+
 fn run(slots: &mut Slots<Script>) {
-    while !slots.idle() {
-        slots.step();
-    }
+    finish(slots);
     assert!(slots.decoder.held.is_empty(), "something was not forgotten");
 }
 
@@ -269,8 +277,7 @@ fn a_failed_step_fails_who_was_in_it_and_no_one_else() {
 #[test]
 fn a_prompt_goes_on_from_what_a_slot_holds() {
     let mut slots = keeping(1);
-    let _answer1 = generate(&mut slots, &[10, 20, 30], 3);
-    finish(&mut slots);
+    fed_for(&mut slots, &[10, 20, 30], 3);
     // The tokens 10 20 30 31 32 were fed; 33 was only chosen.
     assert_eq!(slots.held, [[10, 20, 30, 31, 32]]);
     let from = slots.decoder.steps.len();
@@ -281,31 +288,25 @@ fn a_prompt_goes_on_from_what_a_slot_holds() {
     assert_eq!(done.output_ids, [61]);
     assert!(done.started_ns > 0 && done.started_ns <= done.token_ns[0]);
     // The same prompt again: its last token is fed, because its logits are wanted.
-    let from = slots.decoder.steps.len();
-    let _answer2 = generate(&mut slots, &[10, 20, 50, 60], 2);
-    finish(&mut slots);
-    assert_eq!(fed(&slots, from), [(0, 3, 60), (0, 4, 61)]);
+    let again = fed_for(&mut slots, &[10, 20, 50, 60], 2);
+    assert_eq!(again, [(0, 3, 60), (0, 4, 61)]);
     assert_eq!(slots.held, [[10, 20, 50, 60, 61]]);
 }
 
 #[test]
 fn a_prompt_goes_where_most_of_it_is_held() {
     let mut slots = keeping(2);
-    let _answer3 = generate(&mut slots, &[10, 20, 30], 1);
-    let _answer4 = generate(&mut slots, &[40, 50, 60], 1);
+    let _first = generate(&mut slots, &[10, 20, 30], 1);
+    let _second = generate(&mut slots, &[40, 50, 60], 1);
     finish(&mut slots);
-    let from = slots.decoder.steps.len();
-    let _answer5 = generate(&mut slots, &[40, 50, 70], 1);
-    finish(&mut slots);
-    assert_eq!(fed(&slots, from), [(1, 2, 70)]);
+    assert_eq!(fed_for(&mut slots, &[40, 50, 70], 1), [(1, 2, 70)]);
     assert_eq!(slots.held, [[10, 20, 30], [40, 50, 70]]);
 }
 
 #[test]
 fn what_is_forced_takes_nothing_over_and_leaves_nothing() {
     let mut slots = keeping(1);
-    let _answer6 = generate(&mut slots, &[10, 20, 30], 1);
-    finish(&mut slots);
+    fed_for(&mut slots, &[10, 20, 30], 1);
     let from = slots.decoder.steps.len();
     let (reply, _logits) = channel();
     slots.admit(Work::Force(Forced {
@@ -322,24 +323,18 @@ fn what_is_forced_takes_nothing_over_and_leaves_nothing() {
 fn a_slot_that_cannot_be_cut_short_is_begun_anew() {
     let mut slots = keeping(1);
     slots.decoder.forgets_whole = true;
-    let _answer7 = generate(&mut slots, &[10, 20, 30], 1);
-    finish(&mut slots);
-    let from = slots.decoder.steps.len();
-    let _answer8 = generate(&mut slots, &[10, 40], 1);
-    finish(&mut slots);
-    assert_eq!(fed(&slots, from), [(0, 0, 10), (0, 1, 40)]);
+    fed_for(&mut slots, &[10, 20, 30], 1);
+    let anew = fed_for(&mut slots, &[10, 40], 1);
+    assert_eq!(anew, [(0, 0, 10), (0, 1, 40)]);
 }
 
 #[test]
 fn a_failed_step_leaves_nothing_to_go_on_from() {
     let mut slots = keeping(1);
     slots.decoder.failing.insert(0);
-    let _answer9 = generate(&mut slots, &[10, 20], 1);
-    finish(&mut slots);
-    let from = slots.decoder.steps.len();
-    let _answer10 = generate(&mut slots, &[10, 20], 1);
-    finish(&mut slots);
-    assert_eq!(fed(&slots, from), [(0, 0, 10), (0, 1, 20)]);
+    fed_for(&mut slots, &[10, 20], 1);
+    let anew = fed_for(&mut slots, &[10, 20], 1);
+    assert_eq!(anew, [(0, 0, 10), (0, 1, 20)]);
 }
 
 #[test]
