@@ -61,8 +61,8 @@ impl Burn {
             // Reading the few ids back waits for the GPU to finish.
             (logits, next.try_into_vec_as::<i64>())
         };
-        let (logits, next) = caught(forward).map_err(|said| EngineError::of_library(&said))?;
-        let next = next.map_err(|err| EngineError::of_library(&err.to_string()))?;
+        let (logits, next) = caught(forward).map_err(EngineError::of_library)?;
+        let next = next.map_err(EngineError::of_library)?;
         self.position = end;
         self.logits = Some(logits);
         Ok(next.into_iter().map(|id| id as u32).collect())
@@ -110,7 +110,7 @@ impl Burn {
                 }
             }
         };
-        caught(windows).map_err(|said| EngineError::of_library(&said))
+        caught(windows).map_err(EngineError::of_library)
     }
 }
 
@@ -153,7 +153,7 @@ impl Engine for Burn {
         };
         let vocabulary = config.vocabulary;
         let llama = caught(|| Llama::load(config, &tensors, &backend, max_context, max_batch))
-            .map_err(|said| EngineError::of_library(&said))??;
+            .map_err(EngineError::of_library)??;
         let captured = (load.variant == GRAPH).then(|| Captured::new(&llama, &backend.device));
         let mut engine = Self {
             llama,

@@ -145,7 +145,7 @@ impl Suite for Micro {
         let output = self.output.clone();
         let output = output.ok_or_else(|| EngineError::internal("nothing was called"))?;
         let values = caught(|| output.try_into_vec_as::<f32>()).map_err(EngineError::internal)?;
-        let values = values.map_err(|error| EngineError::internal(error.to_string()))?;
+        let values = values.map_err(EngineError::internal)?;
         Ok(values.into_iter().map(f64::from).collect())
     }
 }
@@ -153,8 +153,7 @@ impl Suite for Micro {
 impl Micro {
     /// Wait until the device has done all work.
     fn sync(&self) -> Result<(), EngineError> {
-        let synced = self.backend.device.sync();
-        synced.map_err(|error| EngineError::internal(error.to_string()))
+        self.backend.device.sync().map_err(EngineError::internal)
     }
 }
 

@@ -67,7 +67,7 @@ impl Suite for Attention {
     fn prepare(&mut self, case: &Prepare) -> Result<f64, EngineError> {
         let shape = Shape::read(case)?;
         self.output = None;
-        self.case = Some(self.case(shape).map_err(failed)?);
+        self.case = Some(self.case(shape).map_err(EngineError::internal)?);
         Ok(shape.flop())
     }
 
@@ -79,7 +79,7 @@ impl Suite for Attention {
             (true, DType::F16) => case.fused::<half::f16>(),
             (true, _) => case.fused::<f32>(),
         };
-        self.output = Some(output.map_err(failed)?);
+        self.output = Some(output.map_err(EngineError::internal)?);
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl Suite for Attention {
         let output = self.output.as_ref();
         let output = output.ok_or_else(|| EngineError::internal("nothing was called"))?;
         let flat = output.to_dtype(DType::F64).and_then(|o| o.flatten_all());
-        flat.and_then(|o| o.to_vec1()).map_err(failed)
+        flat.and_then(|o| o.to_vec1()).map_err(EngineError::internal)
     }
 }
 
@@ -152,8 +152,4 @@ impl Case {
         let (q, k, v) = (turned(&self.q)?, turned(&self.k)?, turned(&self.v)?);
         flash_attn::<T>(&q, &k, &v, scale, mask, None, None)
     }
-}
-
-fn failed(error: candle_core::Error) -> EngineError {
-    EngineError::internal(error)
 }

@@ -1,7 +1,7 @@
 //! The adapter: it chooses the device, feeds token ids and returns greedy ids. Only the modules
 //! below know which file format the model came from.
 
-use crate::model::{Model, failed};
+use crate::model::Model;
 use crate::{gguf, safetensors};
 use candle_core::{D, Device, Tensor};
 use protocol::engine::{Engine, EngineError};
@@ -39,7 +39,7 @@ impl Candle {
             let next = logits.argmax(D::Minus1)?.to_vec1::<u32>()?;
             Ok((logits, next))
         };
-        let (logits, next) = forward().map_err(|err| failed(&err))?;
+        let (logits, next) = forward().map_err(EngineError::of_library)?;
         self.position = end;
         self.logits = Some(logits);
         Ok(next)
@@ -75,7 +75,7 @@ impl Engine for Candle {
         } else {
             safetensors::load(load, &device)?
         };
-        device.synchronize().map_err(|err| failed(&err))?;
+        device.synchronize().map_err(EngineError::of_library)?;
         let engine = Self {
             model,
             device,
@@ -103,7 +103,7 @@ impl Engine for Candle {
         logits
             .get(row)
             .and_then(|row| row.to_vec1())
-            .map_err(|err| failed(&err))
+            .map_err(EngineError::of_library)
     }
 }
 

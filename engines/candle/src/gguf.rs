@@ -43,7 +43,7 @@ pub fn describe(load: &Load, capabilities: &mut Capabilities) {
 /// Load a GGUF file.
 pub fn load(load: &Load, device: &Device) -> Result<(Box<dyn Model>, Loaded), EngineError> {
     let path = load.weights_path();
-    let fault = |why: String| EngineError::of_library(&why).in_file(&path);
+    let fault = |why: String| EngineError::of_library(why).in_file(&path);
     let unsupported = |why: String| EngineError::unsupported(why).in_file(&path);
     let (mut reader, content) =
         open(&path).map_err(|why| EngineError::new(FailureKind::Unavailable, why).in_file(&path))?;

@@ -1,8 +1,6 @@
-//! The common interface of Candle's models, whatever file they came from, and the conversion of
-//! Candle's errors to one line.
+//! The common interface of Candle's models, whatever file they came from.
 
 use candle_core::Tensor;
-use protocol::engine::EngineError;
 
 /// The operations that every one of Candle's models supports.
 pub trait Model {
@@ -42,9 +40,4 @@ impl<M> Model for Owned<M> {
     fn positions(&self) -> usize {
         self.positions
     }
-}
-
-/// Convert a failed step's error, without the backtrace that Candle appends if one is enabled.
-pub fn failed(err: &candle_core::Error) -> EngineError {
-    EngineError::of_library(&err.to_string())
 }

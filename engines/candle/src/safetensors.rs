@@ -57,7 +57,7 @@ pub fn load(load: &Load, device: &Device) -> Result<(Box<dyn Model>, Loaded), En
         [file] => file.clone(),
         _ => load.weights_path(),
     };
-    let fault = |why: String| EngineError::of_library(&why).in_file(&path);
+    let fault = |why: String| EngineError::of_library(why).in_file(&path);
 
     // SAFETY: the benchmark's weight files are not written to while it runs.
     let tensors = catching(|| unsafe { MmapedSafetensors::multi(&files) }).map_err(fault)?;

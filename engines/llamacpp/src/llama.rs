@@ -46,7 +46,7 @@ impl Llama {
         // SAFETY: takes nothing, and this thread is the only one that does it.
         unsafe { sys::llama_backend_init() };
         let _ = log::last_error(); // discard errors from before this model
-        let fault = |why: String| EngineError::of_library(&why).in_file(&file);
+        let fault = |why: String| EngineError::of_library(why).in_file(&file);
         let model = Model::load(path, device).map_err(fault)?;
         let context = Context::new(&model, load).map_err(fault)?;
         let pool = Pool::new(load.threads)?;
@@ -128,7 +128,7 @@ impl Decoder for Llama {
         let message = format!("llama_decode returned {status}: {why}");
         let kind = match status {
             NO_KV_ROOM => FailureKind::Oom,
-            _ => EngineError::of_library(&why).kind,
+            _ => EngineError::of_library(why).kind,
         };
         Err(EngineError::new(kind, message))
     }

@@ -71,7 +71,7 @@ pub fn load(load: &Load, runtime: &Runtime, eos: Eos) -> Result<Loading, EngineE
     };
     let paged = paged(&load.backend);
     let pipeline = start(&plan, load, &device, paged)
-        .map_err(|err| EngineError::of_library(&err).in_file(&weights))?;
+        .map_err(|err| EngineError::of_library(err).in_file(&weights))?;
 
     let metadata = runtime.block_on(pipeline.lock()).get_metadata();
     let element_bytes = metadata.activation_dtype.size_in_bytes() as u64;

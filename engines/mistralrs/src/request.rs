@@ -52,10 +52,10 @@ pub async fn finished(mut stream: Receiver<Response>) -> Result<(), EngineError>
     while let Some(response) = stream.recv().await {
         match response {
             Response::InternalError(err) | Response::ValidationError(err) => {
-                return Err(EngineError::of_library(&err.to_string()));
+                return Err(EngineError::of_library(err));
             }
             Response::CompletionModelError(message, _) | Response::ModelError(message, _) => {
-                return Err(EngineError::of_library(&message));
+                return Err(EngineError::of_library(message));
             }
             _ => {}
         }

@@ -36,7 +36,8 @@ impl EngineError {
     /// Create an error from a library's message, of which the first line is kept because some
     /// libraries append a stack trace. Libraries give no kind, so running out of memory is
     /// recognised by the words.
-    pub fn of_library(said: &str) -> Self {
+    pub fn of_library(said: impl std::fmt::Display) -> Self {
+        let said = said.to_string();
         let lower = said.to_lowercase();
         let signs = [
             "out of memory",
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn memory_that_ran_out_is_told_apart() {
-        let kind = |said| EngineError::of_library(said).kind;
+        let kind = |said: &str| EngineError::of_library(said).kind;
         assert_eq!(kind("CUDA_ERROR_OUT_OF_MEMORY"), FailureKind::Oom);
         assert_eq!(
             kind("DefaultCPUAllocator: can't allocate memory"),

@@ -6,7 +6,7 @@ use protocol::engine::EngineError;
 use protocol::micro::wire::{Hello, Load, Prepare};
 use protocol::micro::{Suite, unknown_variant};
 use std::process::ExitCode;
-use tch::{Kind, TchError, Tensor};
+use tch::{Kind, Tensor};
 
 fn main() -> ExitCode {
     protocol::micro::main::<Attention>()
@@ -49,7 +49,7 @@ impl Suite for Attention {
             let flat = Tensor::f_from_slice(values)?;
             flat.f_reshape(dims)?.f_to_kind(self.kind)
         };
-        let upload = |values: &[f32]| upload(values).map_err(failed);
+        let upload = |values: &[f32]| upload(values).map_err(EngineError::internal);
         self.output = None;
         self.case = Some((
             shape,
@@ -65,7 +65,7 @@ impl Suite for Attention {
         let output = tch::no_grad(|| {
             Tensor::f_scaled_dot_product_attention(q, k, v, mask, 0.0, shape.causal, None, false)
         });
-        self.output = Some(output.map_err(failed)?);
+        self.output = Some(output.map_err(EngineError::internal)?);
         Ok(())
     }
 
@@ -75,10 +75,6 @@ impl Suite for Attention {
         let flat = output
             .f_to_kind(Kind::Double)
             .and_then(|o| o.f_flatten(0, -1));
-        flat.and_then(|o| Vec::try_from(&o)).map_err(failed)
+        flat.and_then(|o| Vec::try_from(&o)).map_err(EngineError::internal)
     }
-}
-
-fn failed(error: TchError) -> EngineError {
-    EngineError::internal(error)
 }

@@ -1,7 +1,7 @@
 //! The adapter: it sets device, precision and threads, feeds token ids to the model, and makes the
 //! greedy choice on the device that has the logits.
 
-use crate::model::{Model, Place, failed};
+use crate::model::{Model, Place};
 use crate::weights::Weights;
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
@@ -31,7 +31,7 @@ impl Tch {
             .f_argmax(-1, false)
             // Copying to the host waits for the GPU to finish.
             .and_then(|chosen| Vec::<i64>::try_from(&chosen))
-            .map_err(|err| failed(&err))?;
+            .map_err(EngineError::of_library)?;
         self.position += (ids.len() / rows) as i64;
         self.logits = Some(logits);
         Ok(chosen.into_iter().map(|id| id as u32).collect())
@@ -107,7 +107,7 @@ impl Engine for Tch {
         logits
             .f_get(row as i64)
             .and_then(|row| Vec::try_from(&row))
-            .map_err(|err| failed(&err))
+            .map_err(EngineError::of_library)
     }
 }
 

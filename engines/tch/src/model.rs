@@ -65,7 +65,7 @@ impl Model {
         let layers = (0..shape.layers).map(|layer| loader.layer(layer));
         let layers = layers.collect::<Result<_, _>>()?;
         let norm = loader.vector("model.norm")?;
-        let (cos, sin) = loader.rope().map_err(|err| failed(&err))?;
+        let (cos, sin) = loader.rope().map_err(EngineError::of_library)?;
         Ok(Self {
             embedding,
             layers,
@@ -113,7 +113,7 @@ impl Model {
             )));
         }
         // Nothing here needs gradients; this saves a check in every operator.
-        tch::no_grad(|| self.step(ids, rows, tokens, position)).map_err(|err| failed(&err))
+        tch::no_grad(|| self.step(ids, rows, tokens, position)).map_err(EngineError::of_library)
     }
 
     fn step(&self, ids: &[u32], rows: i64, tokens: i64, position: i64) -> Result<Tensor, TchError> {
@@ -286,7 +286,7 @@ impl Loader<'_> {
     fn joined(&mut self, parts: &[(String, i64)], columns: i64) -> Result<Tensor, EngineError> {
         let rows = parts.iter().map(|(_, rows)| rows).sum();
         let options = (self.at.kind, self.at.device);
-        let whole = Tensor::f_empty([rows, columns], options).map_err(|err| failed(&err))?;
+        let whole = Tensor::f_empty([rows, columns], options).map_err(EngineError::of_library)?;
         let mut first = 0;
         for (name, rows) in parts {
             let part = self
@@ -295,7 +295,7 @@ impl Loader<'_> {
             whole
                 .f_narrow(0, first, *rows)
                 .and_then(|mut place| place.f_copy_(&part))
-                .map_err(|err| failed(&err))?;
+                .map_err(EngineError::of_library)?;
             first += rows;
         }
         Ok(whole)
@@ -310,7 +310,7 @@ impl Loader<'_> {
         vector
             .f_to_kind(self.at.kind)
             .and_then(|vector| vector.f_to_device(self.at.device))
-            .map_err(|err| failed(&err))
+            .map_err(EngineError::of_library)
     }
 
     /// Load the norms of the query heads, one under another, and then those of the key heads.
@@ -324,14 +324,14 @@ impl Loader<'_> {
         let k = self.vector_of(&format!("{attention}.k_norm"), head_dim)?;
         let repeated = |norm: Tensor, heads: i64| norm.f_expand([heads, head_dim], false);
         let joined = || Tensor::f_cat(&[repeated(q, heads)?, repeated(k, kv_heads)?], 0);
-        joined().map(Some).map_err(|err| failed(&err))
+        joined().map(Some).map_err(EngineError::of_library)
     }
 
     /// Allocate a cache. Zeroing it makes the memory resident before the first request.
     fn cache(&self) -> Result<Tensor, EngineError> {
         let [kv_heads, head_dim] = sizes([self.shape.kv_heads, self.shape.head_dim]);
         let cache = [self.at.rows, kv_heads, self.at.positions, head_dim];
-        Tensor::f_zeros(cache, (self.at.kind, self.at.device)).map_err(|err| failed(&err))
+        Tensor::f_zeros(cache, (self.at.kind, self.at.device)).map_err(EngineError::of_library)
     }
 
     fn rope(&self) -> Result<(Tensor, Tensor), TchError> {
@@ -345,9 +345,4 @@ impl Loader<'_> {
         };
         Ok((tensor(&cos)?, tensor(&sin)?))
     }
-}
-
-/// Convert libtorch's error, without its C++ stack trace.
-pub fn failed(error: &TchError) -> EngineError {
-    EngineError::of_library(&error.to_string())
 }

@@ -44,18 +44,17 @@ impl Weights {
     }
 
     fn add(&mut self, path: PathBuf) -> Result<(), EngineError> {
-        let mut file = File::open(&path).map_err(|err| unusable(&path, err))?;
-        let size = file.metadata().map_err(|err| unusable(&path, err))?.len();
+        let unread = |err: std::io::Error| unusable(&path, err);
+        let mut file = File::open(&path).map_err(unread)?;
+        let size = file.metadata().map_err(unread)?.len();
         let mut length = [0; 8];
-        file.read_exact(&mut length)
-            .map_err(|err| unusable(&path, err))?;
+        file.read_exact(&mut length).map_err(unread)?;
         let length = u64::from_le_bytes(length);
         if length > HEADER_BYTES_MAX.min(size) {
             return Err(unusable(&path, "no safetensors file"));
         }
         let mut header = vec![0; length as usize];
-        file.read_exact(&mut header)
-            .map_err(|err| unusable(&path, err))?;
+        file.read_exact(&mut header).map_err(unread)?;
         let header: serde_json::Map<String, Value> =
             serde_json::from_slice(&header).map_err(|err| unusable(&path, err))?;
         for (name, entry) in header {
