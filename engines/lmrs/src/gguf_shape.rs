@@ -15,6 +15,7 @@ const ARCHITECTURES: &str = "`llama`, `mistral`, `phi3` and `qwen3`";
 /// The same as those of [`Shape::from_json`].
 pub fn read(gguf: &Gguf<'_>, divisors: Option<Vec<f32>>) -> Result<Shape, EngineError> {
     let name = gguf.name();
+    let refused = |what: &str| EngineError::unsupported(format!("{name}: {what}"));
     // Mistral's files say `llama`.
     let found = gguf.value("general.architecture").and_then(Value::as_str);
     let (prefix, architecture) = match found {
@@ -23,8 +24,8 @@ pub fn read(gguf: &Gguf<'_>, divisors: Option<Vec<f32>>) -> Result<Shape, Engine
         Some("qwen3") => ("qwen3", Architecture::Qwen3),
         _ => {
             let found = found.unwrap_or("none");
-            return Err(EngineError::unsupported(format!(
-                "{name}: architecture `{found}`; lmrs computes only {ARCHITECTURES}"
+            return Err(refused(&format!(
+                "architecture `{found}`; lmrs computes only {ARCHITECTURES}"
             )));
         }
     };
@@ -50,22 +51,16 @@ pub fn read(gguf: &Gguf<'_>, divisors: Option<Vec<f32>>) -> Result<Shape, Engine
         .and_then(Value::as_u64)
         .is_some_and(|count| count > 0)
     {
-        return Err(EngineError::unsupported(format!(
-            "{name}: experts; lmrs has none"
-        )));
+        return Err(refused("experts; lmrs has none"));
     }
     if gguf.find("rope_factors_long.weight").is_some() {
-        return Err(EngineError::unsupported(format!(
-            "{name}: RoPE scaling `longrope`"
-        )));
+        return Err(refused("RoPE scaling `longrope`"));
     }
     if let Some(kind) = find("rope.scaling.type").and_then(Value::as_str)
         && kind != "none"
         && divisors.is_none()
     {
-        return Err(EngineError::unsupported(format!(
-            "{name}: RoPE scaling `{kind}`"
-        )));
+        return Err(refused(&format!("RoPE scaling `{kind}`")));
     }
     let dim = number("embedding_length")?;
     let heads = number("attention.head_count")?;
@@ -78,9 +73,8 @@ pub fn read(gguf: &Gguf<'_>, divisors: Option<Vec<f32>>) -> Result<Shape, Engine
     };
     let head_dim = or("attention.key_length", dim / heads)?;
     if or("rope.dimension_count", head_dim)? != head_dim {
-        return Err(EngineError::unsupported(format!(
-            "{name}: RoPE over a part of the head; lmrs rotates all of it"
-        )));
+        let what = "RoPE over a part of the head; lmrs rotates all of it";
+        return Err(refused(what));
     }
     let shape = Shape {
         dim,

@@ -75,13 +75,15 @@ impl Model {
     /// Fails if the files or the options are not valid; see [`crate::weights::load`].
     pub fn load(options: &Options<'_>) -> Result<Self, EngineError> {
         let Options {
+            model_dir,
+            weights,
+            precision,
             threads,
             max_context,
             max_batch,
             prefix_cache,
             mutation,
             kernels,
-            ..
         } = *options;
         if threads == 0 || max_context == 0 || max_batch == 0 {
             return Err(EngineError::new(
@@ -92,12 +94,6 @@ impl Model {
         let pool = Pool::new(threads).map_err(|error| {
             EngineError::internal(format!("cannot start {threads} threads ({error})"))
         })?;
-        let Options {
-            model_dir,
-            weights,
-            precision,
-            ..
-        } = *options;
         let (mut config, mut weights) = crate::weights::load(model_dir, weights, precision, &pool)?;
         config.within_window(max_context)?;
 
@@ -134,7 +130,6 @@ impl Model {
             );
             EngineError::new(FailureKind::Oom, message)
         })?;
-        let (rows, length, base) = (0, 0, 0);
         Ok(Self {
             config,
             weights,
@@ -149,9 +144,9 @@ impl Model {
             prefix_cache,
             fed: Vec::with_capacity(max_context),
             computed: 0,
-            rows,
-            length,
-            base,
+            rows: 0,
+            length: 0,
+            base: 0,
             logits_read: Cell::new(false),
         })
     }

@@ -354,37 +354,29 @@ pub struct How {
 
 impl How {
     pub fn plain(precision: Precision) -> Self {
-        let kernels = Kernels::choose(None).unwrap();
         Self {
             precision,
             threads: 2,
             prefix_cache: false,
             mutation: None,
-            kernels,
+            kernels: Kernels::choose(None).unwrap(),
         }
     }
 
     pub fn load(self, dir: &Path) -> Result<Model, EngineError> {
-        let Self {
-            precision,
-            threads,
-            prefix_cache,
-            mutation,
-            kernels,
-        } = self;
         Model::load(&Options {
             model_dir: dir,
-            weights: match precision {
+            weights: match self.precision {
                 Precision::F32 => "model.safetensors",
                 Precision::Q8_0 => "model-q8_0.gguf",
             },
-            precision,
-            threads,
+            precision: self.precision,
+            threads: self.threads,
             max_context: 300,
             max_batch: 4,
-            prefix_cache,
-            mutation,
-            kernels,
+            prefix_cache: self.prefix_cache,
+            mutation: self.mutation,
+            kernels: self.kernels,
         })
     }
 }

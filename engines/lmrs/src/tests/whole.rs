@@ -36,6 +36,11 @@ pub(super) fn score(model: &mut Model, ids: &[u32], decoded: usize) -> Vec<Vec<f
     out
 }
 
+/// Load the model in `dir`, and return the same logits of it.
+fn scored(how: How, dir: &Dir, ids: &[u32], decoded: usize) -> Vec<Vec<f32>> {
+    score(&mut how.load(&dir.0).unwrap(), ids, decoded)
+}
+
 /// Return the mean Kullback–Leibler divergence of the softmaxes.
 pub(super) fn divergence(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
     let log_softmax = |x: &[f32]| -> Vec<f64> {
@@ -115,19 +120,10 @@ fn threads_change_nothing() {
     let ids = prompt(3, 30);
     for precision in PRECISIONS {
         let plain = How::plain(precision);
-        let expected = score(
-            &mut How {
-                threads: 1,
-                ..plain
-            }
-            .load(&dir.0)
-            .unwrap(),
-            &ids,
-            10,
-        );
+        let with = |threads| scored(How { threads, ..plain }, &dir, &ids, 10);
+        let expected = with(1);
         for threads in [2, 3, 5] {
-            let mut model = How { threads, ..plain }.load(&dir.0).unwrap();
-            assert_eq!(score(&mut model, &ids, 10), expected);
+            assert_eq!(with(threads), expected);
         }
     }
 }
@@ -138,20 +134,10 @@ fn instruction_sets_agree() {
     let ids = prompt(4, 30);
     for (precision, limit) in [(Precision::F32, 1e-9), (Precision::Q8_0, 1e-3)] {
         let plain = How::plain(precision);
-        let scalar = Kernels::new(Isa::Scalar).unwrap();
-        let expected = score(
-            &mut How {
-                kernels: scalar,
-                ..plain
-            }
-            .load(&dir.0)
-            .unwrap(),
-            &ids,
-            10,
-        );
+        let with = |kernels| scored(How { kernels, ..plain }, &dir, &ids, 10);
+        let expected = with(Kernels::new(Isa::Scalar).unwrap());
         for kernels in Isa::ALL.into_iter().filter_map(Kernels::new) {
-            let mut model = How { kernels, ..plain }.load(&dir.0).unwrap();
-            let divergence = divergence(&expected, &score(&mut model, &ids, 10));
+            let divergence = divergence(&expected, &with(kernels));
             assert!(
                 divergence < limit,
                 "{precision:?} {:?}: {divergence:e}",
@@ -168,17 +154,8 @@ fn the_two_files_give_the_same_model() {
     for (scaled_rope, tied) in [(false, true), (true, false)] {
         let dir = tiny(scaled_rope, tied);
         let ids = prompt(5, 60);
-        let f32 = score(
-            &mut How::plain(Precision::F32).load(&dir.0).unwrap(),
-            &ids,
-            30,
-        );
-        let q8_0 = score(
-            &mut How::plain(Precision::Q8_0).load(&dir.0).unwrap(),
-            &ids,
-            30,
-        );
-        let divergence = divergence(&f32, &q8_0);
+        let of = |precision| scored(How::plain(precision), &dir, &ids, 30);
+        let divergence = divergence(&of(Precision::F32), &of(Precision::Q8_0));
         assert!(divergence < 1e-2, "{divergence:e}");
     }
 }
@@ -186,10 +163,7 @@ fn the_two_files_give_the_same_model() {
 #[test]
 fn the_configuration_says_whether_the_embedding_is_the_output_head() {
     let (dir, ids) = (tiny(false, false), prompt(5, 20));
-    let logits = || {
-        let mut model = How::plain(Precision::F32).load(&dir.0).unwrap();
-        score(&mut model, &ids, 5)
-    };
+    let logits = || scored(How::plain(Precision::F32), &dir, &ids, 5);
     let untied = logits();
     let path = dir.0.join("config.json");
     let config = std::fs::read_to_string(&path).unwrap();
@@ -205,11 +179,11 @@ fn half_precision_storage_is_read() {
     let ids = prompt(6, 20);
     let dir = tiny(false, true);
     let plain = How::plain(Precision::F32);
-    let expected = score(&mut plain.load(&dir.0).unwrap(), &ids, 10);
+    let expected = scored(plain, &dir, &ids, 10);
     for (storage, limit) in [(Storage::F16, 1e-4), (Storage::Bf16, 1e-2)] {
         let dir = Dir::new();
         Tiny::new(false, true).write_safetensors(&dir.0, storage);
-        let found = score(&mut plain.load(&dir.0).unwrap(), &ids, 10);
+        let found = scored(plain, &dir, &ids, 10);
         let divergence = divergence(&expected, &found);
         assert!(divergence < limit && divergence > 0.0, "{divergence:e}");
     }
@@ -299,7 +273,7 @@ fn a_stale_cache_spares_the_first_sequence() {
     let dir = tiny(true, true);
     let plain = How::plain(Precision::F32);
     let ids = prompt(7, 30);
-    let expected = score(&mut plain.load(&dir.0).unwrap(), &ids, 10);
+    let expected = scored(plain, &dir, &ids, 10);
     let mutation = Some(Mutation::StaleKv);
     let mut model = How { mutation, ..plain }.load(&dir.0).unwrap();
     assert_eq!(score(&mut model, &ids, 10), expected);
