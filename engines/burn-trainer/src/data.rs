@@ -24,6 +24,7 @@ pub struct Batch {
 
 /// A source of batches. An "epoch" of Burn's is the steps up to the next checkpoint: text is
 /// unlimited, so no window is seen twice.
+#[derive(Clone)]
 pub struct Loader {
     windows: Arc<Windows>,
     job: Arc<Job>,
@@ -100,16 +101,6 @@ impl Loader {
             last,
         }
     }
-
-    fn on(&self, device: &Device) -> Self {
-        Self {
-            windows: self.windows.clone(),
-            job: self.job.clone(),
-            split: self.split,
-            device: device.clone(),
-            done: self.done.clone(),
-        }
-    }
 }
 
 impl DataLoader<Batch> for Loader {
@@ -128,12 +119,15 @@ impl DataLoader<Batch> for Loader {
     }
 
     fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<Batch>> {
-        Arc::new(self.on(device))
+        Arc::new(Self {
+            device: device.clone(),
+            ..self.clone()
+        })
     }
 
     /// Splitting over devices isn't supported, so this is never called for a part.
     fn slice(&self, _start: usize, _end: usize) -> Arc<dyn DataLoader<Batch>> {
-        Arc::new(self.on(&self.device))
+        Arc::new(self.clone())
     }
 }
 

@@ -30,6 +30,7 @@ const CUBE_STEP: usize = 64;
 const HIDDEN: f32 = -1e30;
 
 /// A model and its key/value cache.
+#[derive(Clone)]
 pub struct Llama {
     embedding: Tensor<2>, // vocabulary × hidden
     layers: Vec<Layer>,
@@ -222,23 +223,11 @@ impl Llama {
             let options = (&self.device, cache.dtype());
             Some(Tensor::zeros([rows, heads, positions, dim], options))
         };
-        let mut layers = self.layers.clone();
-        for layer in &mut layers {
+        let mut model = self.clone();
+        for layer in &mut model.layers {
             (layer.keys, layer.values) = (own(&layer.keys), own(&layer.values));
         }
-        Self {
-            embedding: self.embedding.clone(),
-            layers,
-            norm: self.norm.clone(),
-            head: self.head.clone(),
-            cos: self.cos.clone(),
-            sin: self.sin.clone(),
-            columns: self.columns.clone(),
-            config: self.config.clone(),
-            device: self.device.clone(),
-            kind: self.kind,
-            positions: self.positions,
-        }
+        model
     }
 
     fn run(&mut self, ids: Tensor<1, Int>, step: &Step) -> Tensor<2> {
