@@ -84,7 +84,6 @@ impl Engine for Fake {
     }
 
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
-        let fail = |kind| Err(EngineError::new(kind, "as asked for by the variant"));
         let fault = Fault::from_variant(&load.variant).ok_or_else(|| {
             let known = Fault::variants();
             EngineError::unsupported(format!("no variant {:?}; there are: {known}", load.variant))
@@ -92,9 +91,9 @@ impl Engine for Fake {
         match fault {
             Fault::CrashLoad => std::process::abort(),
             Fault::HangLoad => hang(),
-            Fault::OomLoad => return fail(FailureKind::Oom),
-            Fault::Unsupported => return fail(FailureKind::Unsupported),
-            Fault::Unavailable => return fail(FailureKind::Unavailable),
+            Fault::OomLoad => return as_asked(FailureKind::Oom),
+            Fault::Unsupported => return as_asked(FailureKind::Unsupported),
+            Fault::Unavailable => return as_asked(FailureKind::Unavailable),
             _ => {}
         }
         // It reads no weights, but a weight file that is named must exist.
@@ -133,10 +132,7 @@ impl Engine for Fake {
         self.steps = 0;
         self.truth.begin(self.batches, prompts, self.started_ns);
         if self.fault == Fault::Oom && self.strikes() {
-            return Err(EngineError::new(
-                FailureKind::Oom,
-                "as asked for by the variant",
-            ));
+            return as_asked(FailureKind::Oom);
         }
         if self.fault == Fault::CrashPrefill && self.strikes() {
             std::process::abort();
@@ -206,6 +202,10 @@ impl Drop for Fake {
             std::process::abort();
         }
     }
+}
+
+fn as_asked<T>(kind: FailureKind) -> Result<T, EngineError> {
+    Err(EngineError::new(kind, "as asked for by the variant"))
 }
 
 fn kill_self(signal: libc::c_int) -> ! {

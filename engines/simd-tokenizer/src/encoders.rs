@@ -116,16 +116,13 @@ impl Encoder {
 
     /// Encode every text, without adding special tokens.
     pub fn encode(&self, texts: &[String]) -> Result<Encoded, String> {
-        let each = |of: &dyn Fn(&str) -> tokenizers::Result<Encoding>| {
-            let all = texts.iter().map(|text| of(text));
-            all.collect::<tokenizers::Result<_>>()
-                .map(Encoded::Encodings)
-                .map_err(|error| error.to_string())
-        };
-        let batch = || texts.iter().map(String::as_str).collect::<Vec<&str>>();
         let encodings = |all: tokenizers::Result<Vec<Encoding>>| {
             all.map(Encoded::Encodings).map_err(|e| e.to_string())
         };
+        let each = |of: &dyn Fn(&str) -> tokenizers::Result<Encoding>| {
+            encodings(texts.iter().map(|text| of(text)).collect())
+        };
+        let batch = || texts.iter().map(String::as_str).collect::<Vec<&str>>();
         match self {
             Self::Serial(t) => each(&|text| t.encode(text, false)),
             Self::SerialFast(t) => each(&|text| t.encode_fast(text, false)),

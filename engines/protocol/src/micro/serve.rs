@@ -33,13 +33,10 @@ fn serve<S: Suite>(input: impl BufRead, mut out: impl Write) -> io::Result<u8> {
         let line = line?;
         let event = match serde_json::from_str(&line) {
             Ok(Request::Exit) => return Ok(0),
-            Ok(Request::Load(load)) => match open::<S>(&load) {
-                Ok((opened, hello)) => {
-                    suite = Some(opened);
-                    Ok(hello)
-                }
-                Err(error) => Err(error),
-            },
+            Ok(Request::Load(load)) => open::<S>(&load).map(|(opened, hello)| {
+                suite = Some(opened);
+                hello
+            }),
             Ok(request) => match &mut suite {
                 Some(suite) => answer(suite, request),
                 None => Err(bad_request("nothing is loaded")),

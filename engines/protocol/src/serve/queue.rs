@@ -1,8 +1,9 @@
 //! This module decides what runs next: requests run in order of arrival, and those of equal shape
 //! are joined into one batch. It deliberately does not run anything.
 
+use super::bad_request;
 use super::input::{Bounds, Inbound, LOADED_ALREADY};
-use crate::wire::{Failure, FailureKind, Generate, Request, Score};
+use crate::wire::{Failure, Generate, Request, Score};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -203,11 +204,7 @@ impl Queue {
 }
 
 fn reject(id: Option<u64>, message: String) -> Item {
-    Item::Reject(Failure {
-        id,
-        kind: FailureKind::BadRequest,
-        message,
-    })
+    Item::Reject(bad_request(id, message))
 }
 
 #[cfg(test)]
