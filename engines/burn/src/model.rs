@@ -27,7 +27,7 @@ const CUBE_STEP: usize = 64;
 
 /// The score of a masked position. Finite, because not every shading language can write an
 /// infinity; e to the power of it is 0 all the same.
-const HIDDEN: f32 = -1e30;
+pub(crate) const HIDDEN: f32 = -1e30;
 
 /// A model and its key/value cache.
 #[derive(Clone)]

@@ -194,17 +194,12 @@ fn from_safetensors(
     } = *config;
     let (q_dim, kv_dim) = (config.q_dim(), config.kv_dim());
     let matrix = |name: &str, rows: usize, cols: usize| {
-        Ok(Matrix::f32(
-            rows,
-            cols,
-            files.f32(&format!("{name}.weight"), &[rows, cols], pool)?,
-        ))
+        let values = files.f32(&format!("{name}.weight"), &[rows, cols], pool)?;
+        Ok(Matrix::f32(rows, cols, values))
     };
     let vector = |name: &str, length: usize| -> Result<Vec<f32>, EngineError> {
-        Ok(files
-            .f32(&format!("{name}.weight"), &[length], pool)?
-            .values()
-            .to_vec())
+        let values = files.f32(&format!("{name}.weight"), &[length], pool)?;
+        Ok(values.values().to_vec())
     };
     let norm = |name: &str| vector(name, dim);
     // Read rows of a tensor that Phi-3 fuses with others, and other architectures store by itself.
@@ -217,26 +212,16 @@ fn from_safetensors(
             let values = files.rows(&name, &[of, dim], rows.clone(), pool)?;
             Ok(Matrix::f32(rows.len(), dim, values))
         };
-    let qkv_dim = q_dim + 2 * kv_dim;
+    let (qkv_dim, both) = (q_dim + 2 * kv_dim, 2 * hidden);
     let layers = (0..config.layers).map(|index| {
         let at = |name: &str| format!("model.layers.{index}.{name}");
-        let (qkv, gate_up) = (at("self_attn.qkv_proj"), at("mlp.gate_up_proj"));
-        let both = 2 * hidden;
+        let qkv = |rows, own| projection(&at("self_attn.qkv_proj"), rows, qkv_dim, &at(own));
+        let gate_up = |rows, own| projection(&at("mlp.gate_up_proj"), rows, both, &at(own));
         Ok(Layer {
             attention_norm: norm(&at("input_layernorm"))?,
-            wq: projection(&qkv, 0..q_dim, qkv_dim, &at("self_attn.q_proj"))?,
-            wk: projection(
-                &qkv,
-                q_dim..q_dim + kv_dim,
-                qkv_dim,
-                &at("self_attn.k_proj"),
-            )?,
-            wv: projection(
-                &qkv,
-                q_dim + kv_dim..qkv_dim,
-                qkv_dim,
-                &at("self_attn.v_proj"),
-            )?,
+            wq: qkv(0..q_dim, "self_attn.q_proj")?,
+            wk: qkv(q_dim..q_dim + kv_dim, "self_attn.k_proj")?,
+            wv: qkv(q_dim + kv_dim..qkv_dim, "self_attn.v_proj")?,
             head_norms: match config.architecture == Architecture::Qwen3 {
                 true => Some(HeadNorms {
                     query: vector(&at("self_attn.q_norm"), config.head_dim)?,
@@ -246,8 +231,8 @@ fn from_safetensors(
             },
             wo: matrix(&at("self_attn.o_proj"), dim, q_dim)?,
             feed_forward_norm: norm(&at("post_attention_layernorm"))?,
-            gate: projection(&gate_up, 0..hidden, both, &at("mlp.gate_proj"))?,
-            up: projection(&gate_up, hidden..both, both, &at("mlp.up_proj"))?,
+            gate: gate_up(0..hidden, "mlp.gate_proj")?,
+            up: gate_up(hidden..both, "mlp.up_proj")?,
             down: matrix(&at("mlp.down_proj"), dim, hidden)?,
         })
     });

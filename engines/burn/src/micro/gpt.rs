@@ -2,11 +2,9 @@
 
 use crate::backend::Backend;
 use crate::linear::upload;
+use crate::model::HIDDEN;
 use burn::tensor::{Bool, Int, Tensor, TensorData, activation};
 use micro_inputs::gpt::{BlockWeights, EPS, GptConfig, LinearWeights, NormWeights};
-
-/// The score of a masked position; see the model.
-const HIDDEN: f32 = -1e30;
 
 /// The model and its input.
 pub(super) struct Gpt {

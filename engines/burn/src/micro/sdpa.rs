@@ -3,13 +3,11 @@
 
 use crate::backend::Backend;
 use crate::linear::upload;
+use crate::model::HIDDEN;
 use burn::tensor::module::attention;
 use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Bool, Tensor, activation};
 use micro_inputs::sdpa::{Inputs, Shape};
-
-/// The score of a masked position; see the model.
-const HIDDEN: f32 = -1e30;
 
 /// The inputs of a case, on the device.
 pub(super) struct Attention {

@@ -52,13 +52,10 @@ pub fn choose(
         Some(file) => file,
         None => search(&model_dir, precision)?,
     };
-    let precision = precision
-        .map(str::to_string)
-        .unwrap_or_else(|| of_name(&file).to_string());
     Ok(Weights {
         model_dir,
+        precision: precision.unwrap_or_else(|| of_name(&file)).to_string(),
         file,
-        precision,
     })
 }
 
