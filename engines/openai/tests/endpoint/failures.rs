@@ -18,8 +18,9 @@ fn spoilt(bad: impl Fn(&Value) -> Answer + Send + Sync + 'static) -> Server {
     })
 }
 
-/// Return the error of the spoilt request; the request after it must be answered.
-fn error_of(server: &Server) -> String {
+/// Return the error of the spoilt request, which must contain `words`; the request after it must
+/// be answered.
+fn error_of(server: &Server, words: &[&str]) -> String {
     let requests = [generate(1, &PROMPT, 7), generate(2, &PROMPT, 2)];
     let events = Adapter::new(server, 1).talk(&requests);
     assert_eq!(done(&events, 2).output_ids, [4, 5]);
@@ -32,6 +33,9 @@ fn error_of(server: &Server) -> String {
     let failure = failure(&events, Some(1));
     assert_eq!(failure.kind, FailureKind::Internal);
     assert!(!failure.message.contains('\n'));
+    for word in words {
+        assert!(failure.message.contains(word), "{}", failure.message);
+    }
     failure.message.clone()
 }
 
@@ -42,17 +46,10 @@ fn a_refusal_is_passed_on_with_its_status_its_wait_and_its_words() {
         headers: vec![("Retry-After".into(), "7".into())],
         body: format!("{{\"error\":\"too\\nbusy {}\"}}", "x".repeat(500)),
     });
-    let error = error_of(&busy);
-    for word in ["429", "Retry-After 7", "busy xxx"] {
-        assert!(error.contains(word), "{error}");
-    }
+    let error = error_of(&busy, &["429", "Retry-After 7", "busy xxx"]);
     assert!(error.len() < 300, "{error}");
     let broken = spoilt(|_| Answer::error(500, "CUDA error"));
-    let error = error_of(&broken);
-    assert!(
-        error.contains("500") && error.contains("CUDA error"),
-        "{error}"
-    );
+    error_of(&broken, &["500", "CUDA error"]);
 }
 
 #[test]
@@ -60,14 +57,9 @@ fn a_stream_that_breaks_off_is_an_error() {
     let pieces = || vec![Step::Send(chunk("a", &[4])), Step::Send(chunk("b", &[5]))];
     // One stream ends amid the body; the other ends properly, but without its last event.
     let cut = spoilt(move |_| Answer::Stream(pieces().into_iter().chain([Step::Cut]).collect()));
-    let error = error_of(&cut);
-    assert!(error.contains("cut off"), "{error}");
+    error_of(&cut, &["cut off"]);
     let early = spoilt(move |_| Answer::Stream(pieces()));
-    let error = error_of(&early);
-    assert!(
-        error.contains("without [DONE]") && error.contains("2 pieces"),
-        "{error}"
-    );
+    error_of(&early, &["without [DONE]", "2 pieces"]);
 }
 
 #[test]
@@ -77,17 +69,9 @@ fn a_wrong_count_names_both_counts() {
         tokens(chunks, 4, usage)
     };
     let said_less = spoilt(move |_| few(7, 6));
-    let error = error_of(&said_less);
-    assert!(
-        error.contains("server counts 6") && error.contains("client 7"),
-        "{error}"
-    );
+    error_of(&said_less, &["server counts 6", "client 7"]);
     let came_less = spoilt(move |_| few(4, 7));
-    let error = error_of(&came_less);
-    assert!(
-        error.contains("server counts 7") && error.contains("client 4"),
-        "{error}"
-    );
+    error_of(&came_less, &["server counts 7", "client 4"]);
     let read_more = spoilt(|_| {
         let chunks = (0..7).map(|k| chunk("a", &[k])).collect();
         tokens(chunks, 5, 7)
@@ -101,8 +85,7 @@ fn a_wrong_count_names_both_counts() {
 #[test]
 fn what_is_no_json_is_an_error() {
     let garbled = spoilt(|_| stream(vec![Step::Send("{\"choices\":[{".into())], 4, 7));
-    let error = error_of(&garbled);
-    assert!(error.contains("no JSON"), "{error}");
+    error_of(&garbled, &["no JSON"]);
 }
 
 #[test]
