@@ -6,7 +6,7 @@ use crate::{gguf, safetensors};
 use candle_core::{D, Device, Tensor};
 use protocol::engine::{Engine, EngineError};
 use protocol::panicked::catching;
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
+use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 
 /// The version of candle-core, candle-nn and candle-transformers, which are released together. A
 /// test compares it with the lockfile.
@@ -108,26 +108,21 @@ impl Engine for Candle {
 }
 
 fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
-    let unavailable = |message| Err(EngineError::new(FailureKind::Unavailable, message));
+    let absent = |name: &'static str| {
+        move |why: String| EngineError::unavailable(format!("no {name} device {index}: {why}"))
+    };
     match backend {
         "cpu" => Ok(Device::Cpu),
-        "cuda" if !cfg!(feature = "cuda") => unavailable(
+        "cuda" if !cfg!(feature = "cuda") => Err(EngineError::unavailable(
             "this candle-bench was built without its `cuda` feature; \
-             `cargo xtask build --cuda` builds it with that"
-                .to_string(),
-        ),
-        "metal" if !cfg!(feature = "metal") => {
-            unavailable("this candle-bench was built without its `metal` feature".to_string())
-        }
+             `cargo xtask build --cuda` builds it with that",
+        )),
+        "metal" if !cfg!(feature = "metal") => Err(EngineError::unavailable(
+            "this candle-bench was built without its `metal` feature",
+        )),
         // Without a driver, the CUDA bindings panic instead of returning an error.
-        "cuda" => match catching(|| Device::new_cuda(index)) {
-            Ok(device) => Ok(device),
-            Err(message) => unavailable(format!("no CUDA device {index}: {message}")),
-        },
-        "metal" => match catching(|| Device::new_metal(index)) {
-            Ok(device) => Ok(device),
-            Err(message) => unavailable(format!("no Metal device {index}: {message}")),
-        },
+        "cuda" => catching(|| Device::new_cuda(index)).map_err(absent("CUDA")),
+        "metal" => catching(|| Device::new_metal(index)).map_err(absent("Metal")),
         other => Err(EngineError::unsupported(format!(
             "no backend {other:?}; there are cpu, cuda, metal"
         ))),
@@ -138,6 +133,7 @@ fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
 mod tests {
     use super::*;
     use protocol::engine::testing::assert_locked;
+    use protocol::wire::FailureKind;
 
     #[test]
     fn the_version_is_the_lockfiles() {

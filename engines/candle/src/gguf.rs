@@ -9,7 +9,7 @@ use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Content;
 use protocol::engine::EngineError;
 use protocol::panicked::catching;
-use protocol::wire::{Batching, Capabilities, FailureKind, Load, Loaded};
+use protocol::wire::{Batching, Capabilities, Load, Loaded};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -46,7 +46,7 @@ pub fn load(load: &Load, device: &Device) -> Result<(Box<dyn Model>, Loaded), En
     let fault = |why: String| EngineError::of_library(why).in_file(&path);
     let unsupported = |why: String| EngineError::unsupported(why).in_file(&path);
     let (mut reader, content) =
-        open(&path).map_err(|why| EngineError::new(FailureKind::Unavailable, why).in_file(&path))?;
+        open(&path).map_err(|why| EngineError::unavailable(why).in_file(&path))?;
     check_precision(&content, &load.precision).map_err(unsupported)?;
     let header = Header::new(&content);
     if let Some(why) = header.refused() {

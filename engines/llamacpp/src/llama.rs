@@ -37,8 +37,8 @@ impl Llama {
             return Err(EngineError::unsupported("llama.cpp reads only GGUF").in_file(&file));
         }
         let device = device::find(&load.backend, load.device)?;
-        let contents = Contents::read(path)
-            .map_err(|why| EngineError::new(FailureKind::Unavailable, why).in_file(&file))?;
+        let contents =
+            Contents::read(path).map_err(|why| EngineError::unavailable(why).in_file(&file))?;
         contents
             .check_precision(&load.precision)
             .map_err(|why| EngineError::unsupported(why).in_file(&file))?;

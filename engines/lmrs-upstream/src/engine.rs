@@ -5,7 +5,7 @@ use crate::config::{self, Config};
 use crate::convert::{Storage, convert};
 use memmap2::Mmap;
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
+use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -88,10 +88,7 @@ impl Engine for Upstream {
             return Err(EngineError::unsupported("one request at a time"));
         };
         let Some((last, before)) = prompt.split_last() else {
-            return Err(EngineError::new(
-                FailureKind::BadRequest,
-                "the prompt is empty",
-            ));
+            return Err(EngineError::bad_request("the prompt is empty"));
         };
         if !before.is_empty() {
             let mut embeddings = self.model.get_embeddings(before);

@@ -13,7 +13,6 @@ use crate::state::{Cache, State};
 use crate::weights::{Precision, Weights};
 use forward::Step;
 use protocol::engine::EngineError;
-use protocol::wire::FailureKind;
 use shape::{Scaling, Shape};
 use std::cell::Cell;
 use std::path::Path;
@@ -86,8 +85,7 @@ impl Model {
             kernels,
         } = *options;
         if threads == 0 || max_context == 0 || max_batch == 0 {
-            return Err(EngineError::new(
-                FailureKind::BadRequest,
+            return Err(EngineError::bad_request(
                 "threads, max_context and max_batch must be at least 1",
             ));
         }
@@ -124,11 +122,10 @@ impl Model {
             Ok((cache, state))
         };
         let (cache, state) = memory().map_err(|error: std::io::Error| {
-            let message = format!(
+            EngineError::oom(format!(
                 "no memory for {max_batch} sequences of {positions} positions ({error}); \
                  ask for a smaller batch or context"
-            );
-            EngineError::new(FailureKind::Oom, message)
+            ))
         })?;
         Ok(Self {
             config,
@@ -174,16 +171,15 @@ impl Model {
     /// Fails if there are too many prompts, if they are too long, empty or of unequal length, or
     /// if a token is not in the vocabulary.
     pub fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
-        let bad = |what: String| EngineError::new(FailureKind::BadRequest, what);
         let (rows, len) = (
             prompts.len(),
             prompts.first().map_or(0, |prompt| prompt.len()),
         );
         if rows == 0 || len == 0 || prompts.iter().any(|prompt| prompt.len() != len) {
-            return Err(bad("a batch needs prompts of one length, at least 1".into()));
+            return Err(EngineError::bad_request("a batch needs prompts of one length, at least 1"));
         }
         if rows > self.max_batch || len > self.max_context {
-            return Err(bad(format!(
+            return Err(EngineError::bad_request(format!(
                 "{rows} prompts of {len} tokens, but the model was loaded for {} of {}",
                 self.max_batch, self.max_context
             )));
@@ -252,13 +248,13 @@ impl Model {
     /// # Errors
     /// Fails if the context is full, or if the tokens do not fit the batch or the vocabulary.
     pub fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError> {
-        let bad = |what: String| EngineError::new(FailureKind::BadRequest, what);
         if tokens.len() != self.rows || self.rows == 0 {
             let (tokens, rows) = (tokens.len(), self.rows);
-            return Err(bad(format!("{tokens} tokens for a batch of {rows}")));
+            let what = format!("{tokens} tokens for a batch of {rows}");
+            return Err(EngineError::bad_request(what));
         }
         if self.length >= self.max_context {
-            return Err(bad(format!(
+            return Err(EngineError::bad_request(format!(
                 "the context of {} tokens is full",
                 self.max_context
             )));
@@ -295,7 +291,7 @@ impl Model {
         if row >= self.rows {
             let rows = self.rows;
             let message = format!("row {row} of a batch of {rows}");
-            return Err(EngineError::new(FailureKind::BadRequest, message));
+            return Err(EngineError::bad_request(message));
         }
         Ok(&self.state.logits[row * self.config.vocabulary..][..self.config.vocabulary])
     }
@@ -309,7 +305,7 @@ impl Model {
             Some(id) => {
                 let vocabulary = self.config.vocabulary;
                 let message = format!("token {id} is not in the vocabulary of {vocabulary}");
-                Err(EngineError::new(FailureKind::BadRequest, message))
+                Err(EngineError::bad_request(message))
             }
         }
     }

@@ -11,7 +11,6 @@ use crate::pool::{Pool, SharedMut};
 use half::{bf16, f16};
 use memmap2::Mmap;
 use protocol::engine::EngineError;
-use protocol::wire::FailureKind;
 use safetensors::{Dtype, SafeTensors};
 use std::ops::Range;
 use std::sync::Arc;
@@ -94,12 +93,7 @@ impl<'a> Files<'a> {
                 )));
             }
         }
-        .map_err(|error| {
-            EngineError::new(
-                FailureKind::Oom,
-                format!("{name}: tensor `{tensor}`: {error}"),
-            )
-        })
+        .map_err(|error| EngineError::oom(format!("{name}: tensor `{tensor}`: {error}")))
     }
 }
 

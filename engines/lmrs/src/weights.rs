@@ -15,7 +15,6 @@ use crate::pool::Pool;
 use crate::safetensors;
 use memmap2::{Mmap, MmapOptions};
 use protocol::engine::EngineError;
-use protocol::wire::FailureKind;
 use shape::{Architecture, Computes, Shape};
 use std::ops::Range;
 use std::path::Path;
@@ -164,10 +163,9 @@ pub fn load(
 }
 
 fn unreadable(name: &str, error: &std::io::Error) -> EngineError {
-    EngineError::new(
-        FailureKind::Unavailable,
-        format!("{name}: cannot be read ({error}); fetch the model, or correct model_dir"),
-    )
+    EngineError::unavailable(format!(
+        "{name}: cannot be read ({error}); fetch the model, or correct model_dir"
+    ))
 }
 
 fn map(path: &Path, name: &str, populate: bool) -> Result<Mmap, EngineError> {
@@ -364,11 +362,8 @@ fn packed(
     let row_bytes = tensor.bytes.len() / rows;
     let bytes = &tensor.bytes[part.start * row_bytes..part.end * row_bytes];
     let matrix = Matrix::q8(part.len(), cols, bytes, source, pool).map_err(|error| {
-        let name = format!("{}: tensor `{name}`", gguf.name());
-        EngineError::new(
-            FailureKind::Oom,
-            format!("{name}: no memory to pack it ({error})"),
-        )
+        let file = gguf.name();
+        EngineError::oom(format!("{file}: tensor `{name}`: no memory to pack it ({error})"))
     })?;
     // SAFETY: the bytes lie in the file's mapping.
     unsafe { crate::memory::release_file_pages(bytes) };

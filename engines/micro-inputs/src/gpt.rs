@@ -98,10 +98,9 @@ impl GptConfig {
             || !config.hidden.is_multiple_of(config.heads)
             || config.seq > config.positions
         {
-            return Err(EngineError::new(
-                protocol::wire::FailureKind::BadRequest,
-                format!("sizes that don't fit each other: {config:?}"),
-            ));
+            return Err(EngineError::bad_request(format!(
+                "sizes that don't fit each other: {config:?}"
+            )));
         }
         Ok(config)
     }

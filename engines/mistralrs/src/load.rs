@@ -15,7 +15,7 @@ use mistralrs::{
 };
 use protocol::engine::EngineError;
 use protocol::panicked::catching;
-use protocol::wire::{FailureKind, Load, Loaded};
+use protocol::wire::{Load, Loaded};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,8 +60,8 @@ pub fn load(load: &Load, runtime: &Runtime, eos: Eos) -> Result<Loading, EngineE
     let weights = load.weights_path();
     let device = device(&load.backend, load.device as usize)?;
     let (plan, header) = if load.is_gguf() {
-        let header = gguf::open(&weights)
-            .map_err(|err| EngineError::new(FailureKind::Unavailable, err).in_file(&weights))?;
+        let header =
+            gguf::open(&weights).map_err(|err| EngineError::unavailable(err).in_file(&weights))?;
         gguf::check_precision(&header, &load.precision)
             .and_then(|()| gguf::check_architecture(&header))
             .map_err(|err| EngineError::unsupported(err).in_file(&weights))?;
@@ -274,15 +274,13 @@ fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
             "this mistralrs-bench was built without its `{backend}` feature"
         ))
     };
-    opened.map_err(|message| {
-        let message = format!("no {name} device {index}: {message}");
-        EngineError::new(FailureKind::Unavailable, message)
-    })
+    opened.map_err(|why| EngineError::unavailable(format!("no {name} device {index}: {why}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::wire::FailureKind;
 
     #[test]
     fn a_missing_device_is_unavailable() {

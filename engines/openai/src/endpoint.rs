@@ -339,17 +339,13 @@ fn unreachable(error: HttpError) -> EngineError {
         Some(_) => "see the server's log",
         None => "is the server running at OPENAI_BASE_URL?",
     };
-    let message = format!("{}; {what_to_do}", error.message);
-    EngineError::new(FailureKind::Unavailable, message)
+    EngineError::unavailable(format!("{}; {what_to_do}", error.message))
 }
 
 fn first_model(list: &Value) -> Result<String, EngineError> {
     let id = list["data"][0]["id"].as_str();
     id.map(str::to_owned).ok_or_else(|| {
-        EngineError::new(
-            FailureKind::Unavailable,
-            "GET /models lists no model: set OPENAI_MODEL",
-        )
+        EngineError::unavailable("GET /models lists no model: set OPENAI_MODEL")
     })
 }
 

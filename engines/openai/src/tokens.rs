@@ -15,7 +15,6 @@
 
 use crate::reply::Reply;
 use protocol::engine::EngineError;
-use protocol::wire::FailureKind;
 use serde_json::Value;
 use std::path::Path;
 use tokenizers::Tokenizer;
@@ -30,10 +29,9 @@ impl ModelTokenizer {
     /// Load `tokenizer.json` and `config.json` of a model directory.
     pub fn load(model_dir: &Path) -> Result<Self, EngineError> {
         let unavailable = |name: &str, why: String| {
-            let message = format!(
+            EngineError::unavailable(format!(
                 "{name} of the model can't be used ({why}): point at the directory of the model that the server serves"
-            );
-            EngineError::new(FailureKind::Unavailable, message)
+            ))
         };
         let tokenizer = Tokenizer::from_file(model_dir.join("tokenizer.json"))
             .map_err(|error| unavailable("tokenizer.json", error.to_string()))?;

@@ -3,7 +3,7 @@
 //! that the runtime copes.
 
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
+use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 use std::process::ExitCode;
 
 /// The size of the vocabulary.
@@ -32,13 +32,10 @@ impl Engine for Echo {
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
         println!("a library greets you on standard output");
         if load.variant == "missing" {
-            return Err(EngineError::new(FailureKind::Unavailable, "no such device"));
+            return Err(EngineError::unavailable("no such device"));
         }
         if load.backend == "absent" {
-            return Err(EngineError::new(
-                FailureKind::Unavailable,
-                "no absent device",
-            ));
+            return Err(EngineError::unavailable("no absent device"));
         }
         let loaded = Loaded {
             weight_bytes: 1,
@@ -55,7 +52,7 @@ impl Engine for Echo {
     /// A prompt of 3 tokens runs out of memory, one of 4 panics, one of 5 prints to stdout.
     fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
         match prompts[0].len() {
-            3 => return Err(EngineError::new(FailureKind::Oom, "no room")),
+            3 => return Err(EngineError::oom("no room")),
             4 => panic!("four!"),
             5 => println!("{{\"ev\":\"done\"}}"),
             _ => {}

@@ -5,7 +5,7 @@
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
 use protocol::scheduler::{Answer, Job, Scheduler};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
+use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -35,7 +35,7 @@ impl Scheduler for Relay {
     /// A prompt of 3 tokens runs out of memory, one of 4 panics, the job of one of 5 is dropped.
     fn submit(&mut self, job: Job) {
         match job.prompt_ids().len() {
-            3 => job.failed(EngineError::new(FailureKind::Oom, "no room")),
+            3 => job.failed(EngineError::oom("no room")),
             4 => panic!("four!"),
             5 => drop(job),
             _ => self.jobs.send(job).expect("the thread lives"),

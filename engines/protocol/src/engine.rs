@@ -60,6 +60,21 @@ impl EngineError {
         Self::new(FailureKind::Unsupported, message.to_string())
     }
 
+    /// Create an error of kind [`FailureKind::Unavailable`]: what this needs is not here.
+    pub fn unavailable(message: impl std::fmt::Display) -> Self {
+        Self::new(FailureKind::Unavailable, message.to_string())
+    }
+
+    /// Create an error of kind [`FailureKind::BadRequest`]: the request is not valid.
+    pub fn bad_request(message: impl std::fmt::Display) -> Self {
+        Self::new(FailureKind::BadRequest, message.to_string())
+    }
+
+    /// Create an error of kind [`FailureKind::Oom`]: there is no memory for this.
+    pub fn oom(message: impl std::fmt::Display) -> Self {
+        Self::new(FailureKind::Oom, message.to_string())
+    }
+
     /// Return the same error, with the path of the file that it is about before its message.
     pub fn in_file(self, path: &Path) -> Self {
         Self::new(self.kind, format!("{}: {}", path.display(), self.message))

@@ -1,26 +1,25 @@
 //! Checks token ids before an engine looks them up.
 
 use crate::engine::EngineError;
-use crate::wire::FailureKind;
 
 /// Check that each id is below `vocabulary`: for any other, an engine would read past its embedding
 /// table, or panic.
 ///
 /// # Errors
-/// [`FailureKind::BadRequest`], which names the first id outside the vocabulary.
+/// `bad_request`, which names the first id outside the vocabulary.
 pub fn check_ids(ids: &[u32], vocabulary: usize) -> Result<(), EngineError> {
     match ids.iter().find(|id| **id as usize >= vocabulary) {
         None => Ok(()),
-        Some(id) => Err(EngineError::new(
-            FailureKind::BadRequest,
-            format!("id {id} is outside the vocabulary of {vocabulary}"),
-        )),
+        Some(id) => Err(EngineError::bad_request(format!(
+            "id {id} is outside the vocabulary of {vocabulary}"
+        ))),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::FailureKind;
 
     #[test]
     fn the_first_id_outside_is_named() {

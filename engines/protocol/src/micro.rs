@@ -45,10 +45,7 @@ pub trait Suite: Sized {
 pub fn parameter(case: &Prepare, name: &str) -> Result<usize, EngineError> {
     let value = case.params.get(name).copied();
     value.map(|value| value as usize).ok_or_else(|| {
-        EngineError::new(
-            crate::wire::FailureKind::BadRequest,
-            format!("case {:?} has no parameter {name:?}", case.case),
-        )
+        EngineError::bad_request(format!("case {:?} has no parameter {name:?}", case.case))
     })
 }
 

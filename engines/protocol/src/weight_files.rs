@@ -5,7 +5,6 @@
 //! shard: the engine checks whether the tensors in them fit the model.
 
 use crate::engine::EngineError;
-use crate::wire::FailureKind;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
@@ -20,7 +19,7 @@ const INDEX: &str = ".index.json";
 /// can't point an engine at other files of this machine.
 ///
 /// # Errors
-/// [`FailureKind::Unavailable`] if neither the file nor its index is present, or if the index
+/// `unavailable` if neither the file nor its index is present, or if the index
 /// can't be read, lists no shard, or lists one that is missing; the message says which.
 pub fn safetensors_files(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineError> {
     let file = model_dir.join(weights);
@@ -42,7 +41,7 @@ pub fn safetensors_files(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>
 /// their name.
 ///
 /// # Errors
-/// [`FailureKind::Unsupported`] if they are not, and the errors of [`safetensors_files`].
+/// `unsupported` if they are not, and the errors of [`safetensors_files`].
 pub fn only_safetensors(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineError> {
     let file = weights.strip_suffix(INDEX).unwrap_or(weights);
     if !file.ends_with(".safetensors") {
@@ -100,16 +99,16 @@ fn unreadable(path: &Path, error: &std::io::Error) -> EngineError {
 }
 
 fn unusable(path: &Path, what: &str) -> EngineError {
-    let path = path.display();
-    EngineError::new(
-        FailureKind::Unavailable,
-        format!("{path} {what}; fetch the model again, or correct model_dir"),
-    )
+    EngineError::unavailable(format!(
+        "{} {what}; fetch the model again, or correct model_dir",
+        path.display()
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::FailureKind;
 
     fn dir(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();

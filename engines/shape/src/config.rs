@@ -4,7 +4,6 @@
 
 use crate::{Rope, Scaling};
 use protocol::engine::EngineError;
-use protocol::wire::FailureKind;
 use serde_json::Value;
 use std::path::Path;
 
@@ -69,8 +68,7 @@ impl Shape {
     pub fn read(path: &Path, computes: &Computes) -> Result<Self, EngineError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
-            let message = format!("{name}: {error}; fetch the model again");
-            EngineError::new(FailureKind::Unavailable, message)
+            EngineError::unavailable(format!("{name}: {error}; fetch the model again"))
         })?;
         Self::from_json(&text, &name, computes)
     }

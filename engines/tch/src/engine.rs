@@ -4,7 +4,7 @@
 use crate::model::{Model, Place};
 use crate::weights::Weights;
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded};
+use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
 use shape::{Computes, Shape};
 use std::path::Path;
 use tch::{Cuda, Device, Kind, Tensor};
@@ -151,8 +151,7 @@ fn device(backend: &str, index: u32) -> Result<Device, EngineError> {
 }
 
 fn unavailable(index: u32, why: &str) -> EngineError {
-    let message = format!("no CUDA device {index}: {why}");
-    EngineError::new(FailureKind::Unavailable, message)
+    EngineError::unavailable(format!("no CUDA device {index}: {why}"))
 }
 
 /// Count the CUDA devices. libtorch's CUDA library is opened here and not linked, so that CPU
@@ -178,6 +177,7 @@ fn cuda_devices() -> Result<u32, String> {
 mod tests {
     use super::*;
     use protocol::engine::testing::assert_locked;
+    use protocol::wire::FailureKind;
 
     #[test]
     fn the_version_is_the_lockfiles() {

@@ -3,7 +3,6 @@
 //! [`crate::model`] knows what the tensors mean.
 
 use protocol::engine::EngineError;
-use protocol::wire::FailureKind;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::File;
@@ -124,13 +123,13 @@ fn place(entry: &Value, file: usize, data: u64) -> Option<Place> {
 }
 
 fn unusable(path: &Path, why: impl std::fmt::Display) -> EngineError {
-    let message = format!("{}: {why}; fetch the model again", path.display());
-    EngineError::new(FailureKind::Unavailable, message)
+    EngineError::unavailable(format!("{}: {why}; fetch the model again", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::wire::FailureKind;
     use serde_json::json;
 
     fn file(header: &Value, data: &[u8]) -> Vec<u8> {

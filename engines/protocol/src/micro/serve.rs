@@ -9,7 +9,6 @@ use super::wire::{Event, Load, PROTOCOL, Prepared, Request, Time, Timed};
 use crate::clock::now_ns;
 use crate::engine::EngineError;
 use crate::serve::{Stop, begin, guarded, set_threads};
-use crate::wire::FailureKind;
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Write};
 use std::process::ExitCode;
@@ -152,8 +151,8 @@ fn write_values(path: &str, values: &[f64]) -> io::Result<()> {
     file.flush()
 }
 
-fn bad_request(message: impl Into<String>) -> Stop {
-    Stop::Failed(EngineError::new(FailureKind::BadRequest, message))
+fn bad_request(message: impl std::fmt::Display) -> Stop {
+    Stop::Failed(EngineError::bad_request(message))
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn error(kind: FailureKind, message: &str) -> Value {
 }
 
 fn bad(message: impl std::fmt::Display) -> EngineError {
-    EngineError::new(FailureKind::BadRequest, message.to_string())
+    EngineError::bad_request(message)
 }
 
 fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {

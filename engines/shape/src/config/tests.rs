@@ -1,6 +1,7 @@
 //! Tests of what is read from a `config.json`, and what is refused by name.
 
 use super::*;
+use protocol::wire::FailureKind;
 use serde_json::json;
 
 const PLAIN: Computes = Computes {
