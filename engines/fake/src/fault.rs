@@ -13,133 +13,101 @@ use std::io::Write;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A kind of failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// No fault. Variants `""` and `ok`.
-    None,
-    /// No fault, but everything takes 10 % longer.
-    Slow,
-    /// A prompt that was asked before takes no prefill time, although no cache was asked for.
-    Caches,
-    /// Declares no prefix cache, and keeps nothing.
-    Forgets,
-    /// Wrong tokens, with matching logits.
-    Wrong,
-    /// Wrong tokens after prompts of 4·n tokens.
-    WrongAfter4n,
-    /// Wrong tokens after prompts of 64·n + 37 tokens.
-    WrongAfter37,
-    /// Wrong tokens after prompts of which more than one token was kept from the previous one.
-    WrongReuse,
-    /// Wrong tokens beyond 1 200 positions.
-    WrongFar,
-    /// `unsupported` for prompts beyond 1 200 positions.
-    Short,
-    /// `abort` while loading.
-    CrashLoad,
-    /// `abort` in a prefill.
-    CrashPrefill,
-    /// `abort` while decoding.
-    Crash,
-    /// `abort` once everything is answered and it was told to exit.
-    CrashExit,
-    /// SIGKILL while decoding, as from the kernel when memory runs out.
-    OomKill,
-    /// An illegal instruction while decoding, unless `FAKE_MAX_ISA` is set.
-    Sigill,
-    /// An illegal instruction while decoding, whatever is set.
-    SigillAlways,
-    /// Exits while decoding, leaving a child process that holds its standard error open.
-    Orphan,
-    /// Exit status 3 while decoding.
-    Exit,
-    /// Never answers, from a decode step on.
-    Hang,
-    /// Never finishes loading.
-    HangLoad,
-    /// Answers one byte at a time, and never ends the line.
-    Drip,
-    /// Out of memory in a batch; the process goes on.
-    Oom,
-    /// Out of memory while loading.
-    OomLoad,
-    /// `unsupported` while loading.
-    Unsupported,
-    /// `unavailable` while loading.
-    Unavailable,
-    /// Writes a line that is not JSON before each answer.
-    Garbage,
-    /// Writes a line that is not UTF-8 before each answer.
-    Binary,
-    /// Writes a line of 64 MiB before the first answer.
-    HugeLine,
-    /// Answers with an id that no request has.
-    WrongId,
-    /// Writes every answer twice.
-    Duplicate,
-    /// Leaves out the last token of an answer.
-    TooFew,
-    /// Stamps the last token earlier than the first.
-    Backwards,
-    /// Its clock runs at half speed: latencies look twice as good as they are.
-    Liar,
-    /// All tokens except the last are stamped a microsecond apart, from the beginning of the work
-    /// on.
-    StampsEarly,
-    /// All tokens are stamped at equal distances, so that the first seems to come early.
-    StampsSpread,
-    /// Tokens are stamped correctly but committed late: all of them when the answer is written.
-    HeldBack,
-    /// Writes its answer again and again without end.
-    Flood,
-    /// Writes a mebibyte to standard error per batch, to fill a pipe that isn't drained.
-    FloodStderr,
+/// Defines the faults, each with the variant that asks for it.
+macro_rules! faults {
+    ($($(#[$doc:meta])* $fault:ident = $variant:literal,)*) => {
+        /// A kind of failure.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Fault {
+            $($(#[$doc])* $fault,)*
+        }
+
+        /// Every variant's name, with its fault.
+        const NAMES: &[(&str, Fault)] = &[("", Fault::None), $(($variant, Fault::$fault)),*];
+    };
 }
 
-/// Every variant's name, with its fault.
-const NAMES: [(&str, Fault); 40] = [
-    ("", Fault::None),
-    ("ok", Fault::None),
-    ("slow", Fault::Slow),
-    ("caches", Fault::Caches),
-    ("forgets", Fault::Forgets),
-    ("wrong", Fault::Wrong),
-    ("wrong_after_4n", Fault::WrongAfter4n),
-    ("wrong_after_37", Fault::WrongAfter37),
-    ("wrong_reuse", Fault::WrongReuse),
-    ("wrong_far", Fault::WrongFar),
-    ("short", Fault::Short),
-    ("crash_load", Fault::CrashLoad),
-    ("crash_prefill", Fault::CrashPrefill),
-    ("crash", Fault::Crash),
-    ("crash_exit", Fault::CrashExit),
-    ("oom_kill", Fault::OomKill),
-    ("sigill", Fault::Sigill),
-    ("sigill_always", Fault::SigillAlways),
-    ("orphan", Fault::Orphan),
-    ("exit", Fault::Exit),
-    ("hang", Fault::Hang),
-    ("hang_load", Fault::HangLoad),
-    ("drip", Fault::Drip),
-    ("oom", Fault::Oom),
-    ("oom_load", Fault::OomLoad),
-    ("unsupported", Fault::Unsupported),
-    ("unavailable", Fault::Unavailable),
-    ("garbage", Fault::Garbage),
-    ("binary", Fault::Binary),
-    ("huge_line", Fault::HugeLine),
-    ("wrong_id", Fault::WrongId),
-    ("duplicate", Fault::Duplicate),
-    ("too_few", Fault::TooFew),
-    ("backwards", Fault::Backwards),
-    ("liar", Fault::Liar),
-    ("stamps_early", Fault::StampsEarly),
-    ("stamps_spread", Fault::StampsSpread),
-    ("held_back", Fault::HeldBack),
-    ("flood", Fault::Flood),
-    ("flood_stderr", Fault::FloodStderr),
-];
+faults! {
+    /// No fault. The variant `""` means the same.
+    None = "ok",
+    /// No fault, but everything takes 10 % longer.
+    Slow = "slow",
+    /// A prompt that was asked before takes no prefill time, although no cache was asked for.
+    Caches = "caches",
+    /// Declares no prefix cache, and keeps nothing.
+    Forgets = "forgets",
+    /// Wrong tokens, with matching logits.
+    Wrong = "wrong",
+    /// Wrong tokens after prompts of 4·n tokens.
+    WrongAfter4n = "wrong_after_4n",
+    /// Wrong tokens after prompts of 64·n + 37 tokens.
+    WrongAfter37 = "wrong_after_37",
+    /// Wrong tokens after prompts of which more than one token was kept from the previous one.
+    WrongReuse = "wrong_reuse",
+    /// Wrong tokens beyond 1 200 positions.
+    WrongFar = "wrong_far",
+    /// `unsupported` for prompts beyond 1 200 positions.
+    Short = "short",
+    /// `abort` while loading.
+    CrashLoad = "crash_load",
+    /// `abort` in a prefill.
+    CrashPrefill = "crash_prefill",
+    /// `abort` while decoding.
+    Crash = "crash",
+    /// `abort` once everything is answered and it was told to exit.
+    CrashExit = "crash_exit",
+    /// SIGKILL while decoding, as from the kernel when memory runs out.
+    OomKill = "oom_kill",
+    /// An illegal instruction while decoding, unless `FAKE_MAX_ISA` is set.
+    Sigill = "sigill",
+    /// An illegal instruction while decoding, whatever is set.
+    SigillAlways = "sigill_always",
+    /// Exits while decoding, leaving a child process that holds its standard error open.
+    Orphan = "orphan",
+    /// Exit status 3 while decoding.
+    Exit = "exit",
+    /// Never answers, from a decode step on.
+    Hang = "hang",
+    /// Never finishes loading.
+    HangLoad = "hang_load",
+    /// Answers one byte at a time, and never ends the line.
+    Drip = "drip",
+    /// Out of memory in a batch; the process goes on.
+    Oom = "oom",
+    /// Out of memory while loading.
+    OomLoad = "oom_load",
+    /// `unsupported` while loading.
+    Unsupported = "unsupported",
+    /// `unavailable` while loading.
+    Unavailable = "unavailable",
+    /// Writes a line that is not JSON before each answer.
+    Garbage = "garbage",
+    /// Writes a line that is not UTF-8 before each answer.
+    Binary = "binary",
+    /// Writes a line of 64 MiB before the first answer.
+    HugeLine = "huge_line",
+    /// Answers with an id that no request has.
+    WrongId = "wrong_id",
+    /// Writes every answer twice.
+    Duplicate = "duplicate",
+    /// Leaves out the last token of an answer.
+    TooFew = "too_few",
+    /// Stamps the last token earlier than the first.
+    Backwards = "backwards",
+    /// Its clock runs at half speed: latencies look twice as good as they are.
+    Liar = "liar",
+    /// All tokens except the last are stamped a microsecond apart, from the beginning of the work
+    /// on.
+    StampsEarly = "stamps_early",
+    /// All tokens are stamped at equal distances, so that the first seems to come early.
+    StampsSpread = "stamps_spread",
+    /// Tokens are stamped correctly but committed late: all of them when the answer is written.
+    HeldBack = "held_back",
+    /// Writes its answer again and again without end.
+    Flood = "flood",
+    /// Writes a mebibyte to standard error per batch, to fill a pipe that isn't drained.
+    FloodStderr = "flood_stderr",
+}
 
 /// The process's fault, set once when the load request names it.
 static CHOSEN: OnceLock<Fault> = OnceLock::new();
@@ -158,7 +126,8 @@ impl Fault {
 
     /// Return all variants, for a message.
     pub fn variants() -> String {
-        NAMES.map(|(name, _)| name).join(" ")
+        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        names.join(" ")
     }
 
     /// Make this the process's fault, so that the output stream applies it.
