@@ -64,7 +64,7 @@ impl Model {
         };
         let layers = (0..shape.layers).map(|layer| loader.layer(layer));
         let layers = layers.collect::<Result<_, _>>()?;
-        let norm = loader.vector("model.norm")?;
+        let norm = loader.vector("model.norm", dim)?;
         let (cos, sin) = loader.rope().map_err(EngineError::of_library)?;
         Ok(Self {
             embedding,
@@ -270,11 +270,11 @@ impl Loader<'_> {
             ),
         };
         Ok(Layer {
-            attention_norm: self.vector(&name("input_layernorm"))?,
+            attention_norm: self.vector(&name("input_layernorm"), dim)?,
             qkv: self.joined(&qkv, dim)?,
             qk_norm: self.qk_norm(&name("self_attn"))?,
             output: self.joined(&[(name("self_attn.o_proj"), dim)], q)?,
-            mlp_norm: self.vector(&name("post_attention_layernorm"))?,
+            mlp_norm: self.vector(&name("post_attention_layernorm"), dim)?,
             gate_up: self.joined(&gate_up, dim)?,
             down: self.joined(&[(name("mlp.down_proj"), dim)], inner)?,
             keys: self.cache()?,
@@ -301,11 +301,7 @@ impl Loader<'_> {
         Ok(whole)
     }
 
-    fn vector(&mut self, name: &str) -> Result<Tensor, EngineError> {
-        self.vector_of(name, self.shape.dim as i64)
-    }
-
-    fn vector_of(&mut self, name: &str, width: i64) -> Result<Tensor, EngineError> {
+    fn vector(&mut self, name: &str, width: i64) -> Result<Tensor, EngineError> {
         let vector = self.weights.read(&format!("{name}.weight"), &[width])?;
         vector
             .f_to_kind(self.at.kind)
@@ -320,8 +316,8 @@ impl Loader<'_> {
             return Ok(None);
         }
         let [heads, kv_heads, head_dim] = sizes([shape.heads, shape.kv_heads, shape.head_dim]);
-        let q = self.vector_of(&format!("{attention}.q_norm"), head_dim)?;
-        let k = self.vector_of(&format!("{attention}.k_norm"), head_dim)?;
+        let q = self.vector(&format!("{attention}.q_norm"), head_dim)?;
+        let k = self.vector(&format!("{attention}.k_norm"), head_dim)?;
         let repeated = |norm: Tensor, heads: i64| norm.f_expand([heads, head_dim], false);
         let joined = || Tensor::f_cat(&[repeated(q, heads)?, repeated(k, kv_heads)?], 0);
         joined().map(Some).map_err(EngineError::of_library)
