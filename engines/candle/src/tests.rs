@@ -11,15 +11,15 @@ use crate::engine::Candle;
 use fixture::{ALL, HIDDEN, LAYERS, VOCABULARY, model, shard, tensors};
 use protocol::engine::testing::{generate, request};
 use protocol::engine::{Engine, EngineError};
-use protocol::wire::{Batching, FailureKind, Hello, Loaded};
+use protocol::wire::{Batching, Capabilities, FailureKind, Loaded};
 use std::path::Path;
 
 fn load(dir: &Path, weights: &str, precision: &str) -> Result<(Candle, Loaded), EngineError> {
     Candle::load(&request(dir, weights, precision))
 }
 
-fn hello(dir: &Path, weights: &str, precision: &str) -> Hello {
-    Candle::hello(&request(dir, weights, precision))
+fn declared(dir: &Path, weights: &str, precision: &str) -> Capabilities {
+    Candle::hello(&request(dir, weights, precision)).capabilities
 }
 
 /// Return the error of a load that must fail.
@@ -78,8 +78,7 @@ fn rows_do_not_see_each_other_nor_the_last_batch() {
     for kind in ALL {
         let dir = model(kind);
         for weights in ["model.safetensors", "model-f32.gguf"] {
-            let declared = hello(dir.path(), weights, "f32").capabilities.batching;
-            if declared == Batching::None {
+            if declared(dir.path(), weights, "f32").batching == Batching::None {
                 assert_eq!((kind, weights), ("qwen3", "model-f32.gguf"));
                 continue;
             }
@@ -113,15 +112,15 @@ fn a_prompt_at_once_or_token_by_token_is_the_same() {
 fn quantised_rows_cannot_be_prefilled_together_as_declared() {
     for kind in ["mistral", "phi3"] {
         let dir = model(kind);
-        let declared = hello(dir.path(), "model-q8_0.gguf", "q8_0").capabilities;
-        assert_eq!(declared.batching, Batching::None, "{kind}");
+        let batching = declared(dir.path(), "model-q8_0.gguf", "q8_0").batching;
+        assert_eq!(batching, Batching::None, "{kind}");
         let (mut engine, _) = load(dir.path(), "model-q8_0.gguf", "q8_0").unwrap();
         assert!(engine.prefill(&PROMPTS).is_err(), "{kind}");
         run(&mut engine, &PROMPTS[..1]);
     }
     let dir = model("llama");
-    let declared = hello(dir.path(), "model-q8_0.gguf", "q8_0").capabilities;
-    assert_eq!(declared.batching, Batching::None);
+    let batching = declared(dir.path(), "model-q8_0.gguf", "q8_0").batching;
+    assert_eq!(batching, Batching::None);
     let (mut engine, loaded) = load(dir.path(), "model-q8_0.gguf", "q8_0").unwrap();
     // If this succeeds one day, `Header::reason_not_to_batch` must be updated.
     let refused = engine.prefill(&PROMPTS).unwrap_err();
@@ -141,10 +140,7 @@ fn quantised_rows_cannot_be_prefilled_together_as_declared() {
 #[test]
 fn rows_in_f16_run_one_after_another_on_a_processor() {
     let dir = model("llama");
-    let batching = |precision| {
-        let declared = hello(dir.path(), "model.safetensors", precision).capabilities;
-        declared.batching
-    };
+    let batching = |precision| declared(dir.path(), "model.safetensors", precision).batching;
     assert_eq!(batching("f16"), Batching::None);
     assert_eq!(batching("f32"), Batching::StaticEqualLength);
 }
@@ -152,7 +148,7 @@ fn rows_in_f16_run_one_after_another_on_a_processor() {
 #[test]
 fn ignored_rope_factors_are_declared() {
     let dir = model("llama");
-    let gap = |weights| hello(dir.path(), weights, "q8_0").capabilities.position_gap;
+    let gap = |weights| declared(dir.path(), weights, "q8_0").position_gap;
     assert!(gap("scaled.gguf").is_some_and(|gap| gap.contains("rope_freqs")));
     assert!(gap("model-q8_0.gguf").is_none());
 }
@@ -178,18 +174,14 @@ fn what_is_wrong_at_far_positions_alone_is_declared() {
     ] {
         let dir = model(kind);
         configure(dir.path(), serde_json::json!({"sliding_window": 16}));
-        let gap = hello(dir.path(), weights, precision)
-            .capabilities
-            .position_gap;
+        let gap = declared(dir.path(), weights, precision).position_gap;
         let gap = gap.unwrap_or_else(|| panic!("{kind} {weights} declares nothing"));
         assert!(gap.contains(word), "{gap}");
     }
     for kind in ALL {
         let dir = model(kind);
         for (weights, precision) in [("model.safetensors", "f32"), ("model-q8_0.gguf", "q8_0")] {
-            let gap = hello(dir.path(), weights, precision)
-                .capabilities
-                .position_gap;
+            let gap = declared(dir.path(), weights, precision).position_gap;
             assert_eq!(gap, None, "{kind} {weights}");
         }
     }

@@ -66,20 +66,14 @@ fn tensors() -> Vec<(String, String, Vec<usize>)> {
         ("mlp.up_proj", "ffn_up", vec![INNER, HIDDEN]),
         ("mlp.down_proj", "ffn_down", vec![HIDDEN, INNER]),
     ];
-    let named = |(plain, gguf, shape): &(&str, &str, Vec<usize>), a: String, b: String| {
-        (format!("{a}{plain}"), format!("{b}{gguf}"), shape.clone())
+    let mut all = Vec::new();
+    let mut add = |a: &str, b: &str, (plain, gguf, shape): &(&str, &str, Vec<usize>)| {
+        all.push((format!("{a}{plain}"), format!("{b}{gguf}"), shape.clone()));
     };
-    let mut all: Vec<_> = whole
-        .iter()
-        .map(|tensor| named(tensor, String::new(), String::new()))
-        .collect();
+    whole.iter().for_each(|tensor| add("", "", tensor));
     for index in 0..LAYERS {
         let (a, b) = (format!("model.layers.{index}."), format!("blk.{index}."));
-        all.extend(
-            layer
-                .iter()
-                .map(|tensor| named(tensor, a.clone(), b.clone())),
-        );
+        layer.iter().for_each(|tensor| add(&a, &b, tensor));
     }
     all
 }

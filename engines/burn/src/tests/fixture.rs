@@ -17,6 +17,7 @@ pub const LAYERS: usize = 2;
 pub const VOCABULARY: usize = 128;
 
 /// A model: its `config.json`, and its tensors by their Hugging Face names.
+#[derive(Clone)]
 pub struct Tiny {
     pub config: Value,
     pub tensors: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
@@ -92,10 +93,7 @@ impl Tiny {
 
     /// Return the same model with the fused tensors of a Phi-3.
     pub fn fused(&self) -> Self {
-        let mut fused = Self {
-            config: self.config.clone(),
-            tensors: self.tensors.clone(),
-        };
+        let mut fused = self.clone();
         fused.config["model_type"] = json!("phi3");
         for layer in 0..LAYERS {
             for (block, whole, parts) in [
@@ -130,13 +128,9 @@ impl Tiny {
     /// Write `config.json` and `model.safetensors` into a temporary directory.
     pub fn write(&self) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        self.write_config(dir.path());
+        std::fs::write(dir.path().join("config.json"), self.config.to_string()).unwrap();
         self.write_tensors(&dir.path().join("model.safetensors"), Dtype::F32, |_| true);
         dir
-    }
-
-    pub fn write_config(&self, dir: &Path) {
-        std::fs::write(dir.join("config.json"), self.config.to_string()).unwrap();
     }
 
     /// Write the tensors whose names pass, as `dtype` (f32 or bf16).

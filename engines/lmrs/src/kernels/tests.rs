@@ -19,25 +19,19 @@ fn scalar() -> Kernels {
 
 fn f32_product(kernels: Kernels, w: &[f32], x: &[f32], (rows, cols, tokens): Shape) -> Vec<f32> {
     let mut out = vec![f32::NAN; tokens * rows];
-    let out_ptr = out.as_mut_ptr();
-    let job = |rows| F32Job {
-        weights: w,
-        cols,
-        rows,
-        x,
-        tokens,
-        out: out_ptr,
-        out_stride: 0,
-    };
     // Two stripes, so that a split in the middle of a register tile is tested.
     for part in [0..rows / 3, rows / 3..rows] {
-        // SAFETY: `out` holds `tokens × rows`.
-        unsafe {
-            kernels.f32(&F32Job {
-                out_stride: rows,
-                ..job(part)
-            })
+        let job = F32Job {
+            weights: w,
+            cols,
+            rows: part,
+            x,
+            tokens,
+            out: out.as_mut_ptr(),
+            out_stride: rows,
         };
+        // SAFETY: `out` holds `tokens × rows`.
+        unsafe { kernels.f32(&job) };
     }
     out
 }
