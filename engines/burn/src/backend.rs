@@ -5,7 +5,7 @@
 use crate::caught::caught;
 use burn::tensor::{DType, Device, Tensor};
 use protocol::engine::EngineError;
-use protocol::wire::{FailureKind, Load};
+use protocol::wire::Load;
 
 /// An open device and its settings.
 pub struct Backend {
@@ -74,7 +74,7 @@ impl Backend {
         set_threads(kind, load.threads.max(1), product_threads.max(1));
         let index = load.device as usize;
         let device = caught(|| connect(&load.backend, index)).map_err(|message| {
-            unavailable(format!("no {} device {index}: {message}", load.backend))
+            EngineError::unavailable(format!("no {} device {index}: {message}", load.backend))
         })??;
         if !device.supports_dtype(dtype) {
             return Err(EngineError::unsupported(format!(
@@ -140,8 +140,8 @@ fn kind(backend: &str) -> Result<Kind, EngineError> {
         }
     };
     match (kind == Kind::LibTorch, WITH_LIBTORCH) {
-        (true, false) => Err(unavailable("tch is burn-tch-bench's, another binary")),
-        (false, true) => Err(unavailable(format!(
+        (true, false) => Err(EngineError::unavailable("tch is burn-tch-bench's, another binary")),
+        (false, true) => Err(EngineError::unavailable(format!(
             "{backend} is burn-bench's, another binary"
         ))),
         _ => Ok(kind),
@@ -164,7 +164,7 @@ fn dtype(precision: &str) -> Result<DType, EngineError> {
 #[allow(unused_variables, deprecated, reason = "depends on the features")]
 fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
     let missing = |feature: &str| {
-        Err(unavailable(format!(
+        Err(EngineError::unavailable(format!(
             "this binary was built without Burn's {feature}; build with \
              `--no-default-features --features {feature}`"
         )))
@@ -181,7 +181,7 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
         "wgpu" => Device::wgpu(graphics(index)),
         #[cfg(feature = "vulkan")]
         "wgpu" => {
-            return Err(unavailable(
+            return Err(EngineError::unavailable(
                 "wgpu means WGSL here, and this binary writes SPIR-V wherever there is Vulkan; \
                  build with `--no-default-features --features wgpu`",
             ));
@@ -202,7 +202,7 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
     };
     #[cfg(feature = "vulkan")]
     if let Some(name) = device.identity().and_then(crashing) {
-        return Err(unavailable(format!(
+        return Err(EngineError::unavailable(format!(
             "no {backend} device {index} but {name}: the shader compiler of this software \
              rasteriser crashes on CubeCL's SPIR-V (Mesa 22.3 and 25.0); use a GPU, or the \
              backend wgpu, whose kernels are WGSL"
@@ -230,8 +230,4 @@ fn graphics(index: usize) -> burn::tensor::DeviceKind {
         0 => burn::tensor::DeviceKind::DefaultDevice,
         further => burn::tensor::DeviceKind::DiscreteGpu(further),
     }
-}
-
-fn unavailable(message: impl Into<String>) -> EngineError {
-    EngineError::new(FailureKind::Unavailable, message)
 }

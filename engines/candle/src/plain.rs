@@ -9,7 +9,7 @@ use candle_nn::VarBuilder;
 use candle_transformers::models::llama::{Cache, Llama, LlamaConfig};
 use candle_transformers::models::{llama, mistral, phi3, qwen3};
 use protocol::engine::EngineError;
-use serde_json::Value;
+use serde_json::{Value, from_value};
 
 /// A `config.json`, parsed for Candle's model of its architecture.
 pub enum Config {
@@ -40,19 +40,18 @@ impl Config {
         if let Some(fields) = json.as_object_mut() {
             fields.retain(|key, _| !matches!(key.as_str(), "bos_token_id" | "eos_token_id"));
         }
-        let wrong = |err: serde_json::Error| EngineError::internal(err);
         match kind {
             "llama" => {
-                let config: LlamaConfig = serde_json::from_value(json).map_err(wrong)?;
+                let config: LlamaConfig = from_value(json).map_err(EngineError::internal)?;
                 Ok(Self::Llama(config.into_config(flash)))
             }
             "mistral" => {
-                let mut config: mistral::Config = serde_json::from_value(json).map_err(wrong)?;
+                let mut config: mistral::Config = from_value(json).map_err(EngineError::internal)?;
                 config.use_flash_attn = flash;
                 Ok(Self::Mistral(config))
             }
-            "phi3" => Ok(Self::Phi3(serde_json::from_value(json).map_err(wrong)?)),
-            "qwen3" => Ok(Self::Qwen3(serde_json::from_value(json).map_err(wrong)?)),
+            "phi3" => Ok(Self::Phi3(from_value(json).map_err(EngineError::internal)?)),
+            "qwen3" => Ok(Self::Qwen3(from_value(json).map_err(EngineError::internal)?)),
             other => Err(EngineError::unsupported(format!(
                 "no model_type {other:?} here; there are llama, mistral, phi3, qwen3"
             ))),

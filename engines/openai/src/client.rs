@@ -3,8 +3,6 @@
 //! benchmark that retries hides load, and the harness has its own deadlines.
 
 use crate::config::{Config, Secret};
-use protocol::engine::EngineError;
-use protocol::wire::FailureKind;
 use serde_json::Value;
 use std::io::Read;
 use ureq::http::Response;
@@ -28,13 +26,6 @@ pub struct HttpError {
     pub status: Option<u16>,
     /// What failed, where and why, in one line and without the API key.
     pub message: String,
-}
-
-impl HttpError {
-    /// Convert to an error of the given kind for the protocol.
-    pub fn into_engine(self, kind: FailureKind) -> EngineError {
-        EngineError::new(kind, self.message)
-    }
 }
 
 impl Client {

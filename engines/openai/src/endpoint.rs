@@ -7,7 +7,7 @@ use crate::reply::{Recording, Reply};
 use crate::tokens::ModelTokenizer;
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
-use protocol::wire::{FailureKind, Load};
+use protocol::wire::Load;
 use protocol::witness::Commits;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -318,7 +318,7 @@ pub enum Failed {
 impl From<Failed> for EngineError {
     fn from(failed: Failed) -> Self {
         match failed {
-            Failed::Http(error) => error.into_engine(FailureKind::Internal),
+            Failed::Http(error) => EngineError::internal(error.message),
             Failed::Other(error) => error,
         }
     }

@@ -18,7 +18,7 @@
 //! or, for an engine that batches by itself, [`scheduler::Scheduler`] and
 //! `protocol::main_scheduled`. A program that times a piece of an engine instead of requests is a
 //! micro program: [`micro`]. [`safetensors_files`] finds the files of a model's weights, sharded
-//! or not.
+//! or not. [`engine::testing`] is for the tests of adapters.
 
 mod argmax;
 pub mod clock;

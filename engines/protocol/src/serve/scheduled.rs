@@ -93,10 +93,9 @@ impl<S: Scheduler> Adapter for Scheduled<S> {
                     Some(event)
                 }
                 Message::In(inbound) => match self.admit(inbound, &sender, &witness) {
-                    Ok(Admitted::Answered(event)) => Some(event),
-                    Ok(Admitted::InFlight) => {
-                        in_flight += 1;
-                        None
+                    Ok(answer) => {
+                        in_flight += u64::from(answer.is_none());
+                        answer
                     }
                     Err(stop) => return stop.report_fatal(&mut out),
                 },
@@ -109,23 +108,15 @@ impl<S: Scheduler> Adapter for Scheduled<S> {
     }
 }
 
-/// The result of admitting a message.
-enum Admitted {
-    /// The message is answered by this event.
-    Answered(Event),
-    /// The scheduler has taken the request.
-    InFlight,
-}
-
 impl<S: Scheduler> Scheduled<S> {
+    /// Return the answer to a message; `None` if the scheduler has taken the request.
     fn admit(
         &mut self,
         inbound: Inbound,
         reply: &Sender<Message>,
         witness: &Witness,
-    ) -> Result<Admitted, Stop> {
-        let refused =
-            |id, message: String| Ok(Admitted::Answered(Event::Error(bad_request(id, message))));
+    ) -> Result<Option<Event>, Stop> {
+        let refused = |id, message: String| Ok(Some(Event::Error(bad_request(id, message))));
         match inbound {
             Inbound::Malformed(message) => refused(None, message),
             Inbound::Request(received_ns, Request::Generate(generate)) => {
@@ -140,7 +131,7 @@ impl<S: Scheduler> Scheduled<S> {
                 let job = job.witnessed(witness);
                 guarded(|| {
                     self.scheduler.submit(job);
-                    Ok(Admitted::InFlight)
+                    Ok(None)
                 })
             }
             Inbound::Request(_, Request::Score(request)) => {
@@ -148,8 +139,8 @@ impl<S: Scheduler> Scheduled<S> {
                     return refused(Some(request.id), message);
                 }
                 match guarded(|| score::run_forced(&mut self.scheduler, &request)) {
-                    Ok(scored) => Ok(Admitted::Answered(Event::Scored(scored))),
-                    Err(Stop::Failed(err)) => Ok(Admitted::Answered(failed(request.id, &err))),
+                    Ok(scored) => Ok(Some(Event::Scored(scored))),
+                    Err(Stop::Failed(err)) => Ok(Some(failed(request.id, &err))),
                     Err(stop) => Err(stop),
                 }
             }
