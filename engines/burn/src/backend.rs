@@ -140,7 +140,9 @@ fn kind(backend: &str) -> Result<Kind, EngineError> {
         }
     };
     match (kind == Kind::LibTorch, WITH_LIBTORCH) {
-        (true, false) => Err(EngineError::unavailable("tch is burn-tch-bench's, another binary")),
+        (true, false) => Err(EngineError::unavailable(
+            "tch is burn-tch-bench's, another binary",
+        )),
         (false, true) => Err(EngineError::unavailable(format!(
             "{backend} is burn-bench's, another binary"
         ))),

@@ -176,7 +176,9 @@ impl Model {
             prompts.first().map_or(0, |prompt| prompt.len()),
         );
         if rows == 0 || len == 0 || prompts.iter().any(|prompt| prompt.len() != len) {
-            return Err(EngineError::bad_request("a batch needs prompts of one length, at least 1"));
+            return Err(EngineError::bad_request(
+                "a batch needs prompts of one length, at least 1",
+            ));
         }
         if rows > self.max_batch || len > self.max_context {
             return Err(EngineError::bad_request(format!(

@@ -363,7 +363,9 @@ fn packed(
     let bytes = &tensor.bytes[part.start * row_bytes..part.end * row_bytes];
     let matrix = Matrix::q8(part.len(), cols, bytes, source, pool).map_err(|error| {
         let file = gguf.name();
-        EngineError::oom(format!("{file}: tensor `{name}`: no memory to pack it ({error})"))
+        EngineError::oom(format!(
+            "{file}: tensor `{name}`: no memory to pack it ({error})"
+        ))
     })?;
     // SAFETY: the bytes lie in the file's mapping.
     unsafe { crate::memory::release_file_pages(bytes) };

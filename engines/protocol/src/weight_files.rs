@@ -19,8 +19,8 @@ const INDEX: &str = ".index.json";
 /// can't point an engine at other files of this machine.
 ///
 /// # Errors
-/// `unavailable` if neither the file nor its index is present, or if the index
-/// can't be read, lists no shard, or lists one that is missing; the message says which.
+/// `unavailable` if neither the file nor its index is present, or if the index can't be read,
+/// lists no shard, or lists one that is missing; the message says which.
 pub fn safetensors_files(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineError> {
     let file = model_dir.join(weights);
     let index = match weights.ends_with(INDEX) {
