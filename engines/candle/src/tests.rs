@@ -210,18 +210,14 @@ fn beyond_the_rope_table_is_unsupported() {
 #[test]
 fn a_bad_file_is_named() {
     let dir = model("llama");
+    let put = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
     for name in ["model.safetensors", "model-q8_0.gguf"] {
-        let bytes = std::fs::read(dir.path().join(name)).unwrap();
-        std::fs::write(
-            dir.path().join(format!("half-{name}")),
-            &bytes[..bytes.len() / 2],
-        )
-        .unwrap();
-        let mut bytes = bytes;
+        let mut bytes = std::fs::read(dir.path().join(name)).unwrap();
+        put(&format!("half-{name}"), &bytes[..bytes.len() / 2]);
         bytes[..64].fill(0xff);
-        std::fs::write(dir.path().join(format!("bad-{name}")), &bytes).unwrap();
+        put(&format!("bad-{name}"), &bytes);
     }
-    std::fs::write(dir.path().join("notes.txt"), "").unwrap();
+    put("notes.txt", &[]);
     for (weights, precision) in [
         ("missing.safetensors", "f32"),
         ("missing.gguf", "q8_0"),

@@ -92,16 +92,10 @@ fn values(seed: u64, shape: &[usize]) -> Tensor {
 /// halves.
 fn interleaved(weight: &Tensor, heads: usize) -> Tensor {
     let (rows, columns) = weight.dims2().unwrap();
-    let halves = weight
-        .reshape((heads, 2, rows / heads / 2, columns))
-        .unwrap();
-    halves
-        .transpose(1, 2)
-        .unwrap()
-        .contiguous()
-        .unwrap()
-        .reshape((rows, columns))
-        .unwrap()
+    let halves = weight.reshape((heads, 2, rows / heads / 2, columns));
+    let pairs = halves.unwrap().transpose(1, 2).unwrap();
+    let pairs = pairs.contiguous().unwrap();
+    pairs.reshape((rows, columns)).unwrap()
 }
 
 fn config(kind: &str) -> serde_json::Value {

@@ -146,27 +146,14 @@ impl Tiny {
             "rope_scaling": {scaling}, "tie_word_embeddings": {tied}}}"#
         );
         std::fs::write(dir.join("config.json"), config).unwrap();
-        let encode = |values: &[f32]| -> Vec<u8> {
-            match storage {
-                Storage::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-                Storage::F16 => values
-                    .iter()
-                    .flat_map(|v| f16::from_f32(*v).to_le_bytes())
-                    .collect(),
-                Storage::Bf16 => values
-                    .iter()
-                    .flat_map(|v| bf16::from_f32(*v).to_le_bytes())
-                    .collect(),
-            }
-        };
-        let dtype = match storage {
-            Storage::F32 => "F32",
-            Storage::F16 => "F16",
-            Storage::Bf16 => "BF16",
+        let (dtype, encode): (&str, fn(f32) -> Vec<u8>) = match storage {
+            Storage::F32 => ("F32", |v| v.to_le_bytes().to_vec()),
+            Storage::F16 => ("F16", |v| f16::from_f32(v).to_le_bytes().to_vec()),
+            Storage::Bf16 => ("BF16", |v| bf16::from_f32(v).to_le_bytes().to_vec()),
         };
         let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
         for (name, shape, values) in &self.tensors {
-            let bytes = encode(values);
+            let bytes: Vec<u8> = values.iter().flat_map(|v| encode(*v)).collect();
             let range = [data.len(), data.len() + bytes.len()];
             let info = serde_json::json!({"dtype": dtype, "shape": shape, "data_offsets": range});
             header.insert(name.clone(), info);
