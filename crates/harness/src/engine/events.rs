@@ -46,20 +46,14 @@ pub(super) fn event_before<E: DeserializeOwned>(
                 tracing::trace!(pid = process.pid(), line = %excerpt(&bytes), "answered");
                 return match serde_json::from_slice(&bytes) {
                     Ok(event) => Ok(Some((event, read_ns))),
-                    Err(error) => Err(EngineFailure::new(
-                        Status::ProtocolError,
-                        format!(
-                            "wrote a line that is no event: {:?} ({error})",
-                            excerpt(&bytes)
-                        ),
-                    )),
+                    Err(error) => Err(EngineFailure::protocol(format!(
+                        "wrote a line that is no event: {:?} ({error})",
+                        excerpt(&bytes)
+                    ))),
                 };
             }
             Some(Output::TooLong) => {
-                return Err(EngineFailure::new(
-                    Status::ProtocolError,
-                    "wrote a line of more than 16 MiB",
-                ));
+                return Err(EngineFailure::protocol("wrote a line of more than 16 MiB"));
             }
             Some(Output::End) => return Err(ended(process, doing)),
             None if is_gone => return Err(ended(process, doing)),
@@ -85,15 +79,12 @@ pub(super) fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailu
     if (text_alone || done.output_ids.len() == expected) && done.token_ns.len() == expected {
         return Ok(());
     }
-    Err(EngineFailure::new(
-        Status::ProtocolError,
-        format!(
-            "answered request {} with {} tokens and {} stamps where {expected} were asked for",
-            done.id,
-            done.output_ids.len(),
-            done.token_ns.len()
-        ),
-    ))
+    Err(EngineFailure::protocol(format!(
+        "answered request {} with {} tokens and {} stamps where {expected} were asked for",
+        done.id,
+        done.output_ids.len(),
+        done.token_ns.len()
+    )))
 }
 
 /// The answer that a `score` request must get.
@@ -115,20 +106,16 @@ pub(super) fn check_scored(scored: &Scored, asked: &Asked) -> Result<(), EngineF
     if top_ok && scored.argmax.len() == positions && lengths.eq(asked.positions.iter().copied()) {
         return Ok(());
     }
-    Err(EngineFailure::new(
-        Status::ProtocolError,
-        format!(
-            "`scored` {} does not answer the {positions} positions it was asked for",
-            scored.id
-        ),
-    ))
+    Err(EngineFailure::protocol(format!(
+        "`scored` {} does not answer the {positions} positions it was asked for",
+        scored.id
+    )))
 }
 
 pub(super) fn not_in_flight(id: u64) -> EngineFailure {
-    EngineFailure::new(
-        Status::ProtocolError,
-        format!("answered id {id}, which is not in flight (unknown, or answered before)"),
-    )
+    EngineFailure::protocol(format!(
+        "answered id {id}, which is not in flight (unknown, or answered before)"
+    ))
 }
 
 pub(super) fn refusal(failure: Failure) -> EngineFailure {
@@ -148,13 +135,10 @@ pub(crate) fn status_of(kind: FailureKind) -> Status {
 
 pub(crate) fn unexpected(wanted: &str, event: &impl Serialize) -> EngineFailure {
     let text = serde_json::to_string(event).unwrap_or_default();
-    EngineFailure::new(
-        Status::ProtocolError,
-        format!(
-            "{wanted} was due, but it said {:?}",
-            excerpt(text.as_bytes())
-        ),
-    )
+    EngineFailure::protocol(format!(
+        "{wanted} was due, but it said {:?}",
+        excerpt(text.as_bytes())
+    ))
 }
 
 fn excerpt(bytes: &[u8]) -> String {

@@ -91,10 +91,9 @@ pub(crate) fn check_protocol(name: &str, theirs: u32, ours: u32) -> Result<(), E
     if theirs == ours {
         return Ok(());
     }
-    Err(EngineFailure::new(
-        Status::ProtocolError,
-        format!("speaks {name} {theirs}, the harness speaks {ours}: build both from one revision"),
-    ))
+    Err(EngineFailure::protocol(format!(
+        "speaks {name} {theirs}, the harness speaks {ours}: build both from one revision"
+    )))
 }
 
 #[cfg(test)]

@@ -130,6 +130,11 @@ impl EngineFailure {
         }
     }
 
+    /// The failure of an engine that doesn't keep to its protocol.
+    pub(crate) fn protocol(reason: impl Into<String>) -> Self {
+        Self::new(Status::ProtocolError, reason)
+    }
+
     /// The same failure with the last lines of the process's stderr.
     pub(crate) fn with_stderr(self, stderr_tail: String) -> Self {
         Self {

@@ -77,18 +77,14 @@ impl Session {
             (Event::Written { values }, ..) => values,
             (other, ..) => return Err(unexpected("`written`", &other)),
         };
-        let values = read(file);
-        let values = values.map_err(|why| EngineFailure::new(Status::ProtocolError, why))?;
+        let values = read(file).map_err(EngineFailure::protocol)?;
         if values.len() as u64 == written {
             return Ok(values);
         }
-        Err(EngineFailure::new(
-            Status::ProtocolError,
-            format!(
-                "announced {written} output values, but wrote {}",
-                values.len()
-            ),
-        ))
+        Err(EngineFailure::protocol(format!(
+            "announced {written} output values, but wrote {}",
+            values.len()
+        )))
     }
 
     /// Time the case. The program's stamps must lie between the harness's own.
@@ -99,10 +95,11 @@ impl Session {
             other => return Err(unexpected("`timed`", &other)),
         };
         if timed.ns.len() != time.samples as usize || timed.calls == 0 {
-            return Err(EngineFailure::new(
-                Status::ProtocolError,
-                format!("{} samples where {} were due", timed.ns.len(), time.samples),
-            ));
+            return Err(EngineFailure::protocol(format!(
+                "{} samples where {} were due",
+                timed.ns.len(),
+                time.samples
+            )));
         }
         let within = asked_ns <= timed.start_ns && timed.start_ns <= timed.end_ns;
         let span_ns = timed.end_ns.saturating_sub(timed.start_ns);

@@ -104,18 +104,16 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
             session.abort();
             timed
         });
-    let failed = |failure: EngineFailure| (failure.status, failure.reason);
     let outcome = match timed {
         Err(CaseError::Record(error)) => return Err(error),
-        Err(CaseError::Engine(failure)) => Err(failed(failure)),
-        Ok(requests) => rate(&closed, &requests).ok_or((
-            Status::ProtocolError,
-            "its stamps leave no steady window to take a rate from".to_owned(),
-        )),
+        Err(CaseError::Engine(failure)) => Err(failure),
+        Ok(requests) => rate(&closed, &requests).ok_or_else(|| {
+            EngineFailure::protocol("its stamps leave no steady window to take a rate from")
+        }),
     };
     match outcome {
-        Err((Status::NotRun, reason)) => anyhow::bail!("{reason}"),
-        Err((status, reason)) => {
+        Err(failure) if failure.status == Status::NotRun => anyhow::bail!("{}", failure.reason),
+        Err(EngineFailure { status, reason, .. }) => {
             capacity.status = status;
             capacity.reason = format!("the capacity stage failed: {reason}");
         }

@@ -17,7 +17,6 @@ use super::setup::GateSetup;
 use crate::engine::EngineFailure;
 use crate::engine::session::Session;
 use schema::golden::GoldenPrompt;
-use schema::record::Status;
 use std::collections::BTreeMap;
 use tokenizers::Tokenizer;
 
@@ -80,8 +79,7 @@ pub(super) fn differ_scored(
 ) -> Result<Option<String>, EngineFailure> {
     for (row, output) in outputs {
         let (Output::Ids(alone), Output::Ids(output)) = (&alone[*row], output) else {
-            return Err(EngineFailure::new(
-                Status::ProtocolError,
+            return Err(EngineFailure::protocol(
                 "its hello says that it scores, but it answers with text and no ids",
             ));
         };
