@@ -54,27 +54,22 @@ pub fn judge_scores(golden: &GoldenPrompt, scored: &Scored, limit: &Limit) -> Pr
         }
     }
     let kl_nats = kl_sum / positions as f64;
-    let mut failure = String::new();
+    let mut failures = Vec::new();
     if kl_nats.is_nan() || kl_nats > limit.kl_nats_max {
-        failure = format!(
+        failures.push(format!(
             "mean KL {kl_nats:.2e} nats is over the limit {:.0e}",
             limit.kl_nats_max
-        );
+        ));
     }
     if let Some(position) = first_wrong {
-        let text = format!(
+        failures.push(format!(
             "{} of {decisive} decisive positions disagree, the first at context {} (it says {}, the reference {} by {:.2} nats)",
             decisive - agreed,
             golden.prompt_ids.len() + position,
             scored.argmax[position],
             golden.top_ids[position][0],
             golden.margin(position)
-        );
-        failure = if failure.is_empty() {
-            text
-        } else {
-            format!("{failure}; {text}")
-        };
+        ));
     }
     PromptJudgement {
         name: golden.name.clone(),
@@ -83,7 +78,7 @@ pub fn judge_scores(golden: &GoldenPrompt, scored: &Scored, limit: &Limit) -> Pr
         kl_nats: Some(kl_nats),
         decisive,
         agreed,
-        failure,
+        failure: failures.join("; "),
     }
 }
 
@@ -128,33 +123,14 @@ pub fn scope(judgements: &[PromptJudgement], declares_position_gap: bool) -> Sco
     if judged_mean(judgements) < JUDGED_MIN as f64 {
         return Scope::None;
     }
-    let enough = |j: &&PromptJudgement| j.judged >= JUDGED_MIN;
-    let longest = judgements
-        .iter()
-        .filter(enough)
-        .map(|j| j.context_tokens)
-        .max()
-        .unwrap_or(0);
-    let first_failing = judgements
-        .iter()
-        .filter(|j| !j.failure.is_empty())
-        .map(|j| j.context_tokens)
-        .min();
-    let Some(first_failing) = first_failing else {
-        return if longest == 0 {
-            Scope::None
-        } else {
-            Scope::Whole(longest)
-        };
-    };
-    let verified = judgements
-        .iter()
-        .filter(enough)
-        .map(|j| j.context_tokens)
-        .filter(|&c| c < first_failing)
-        .max();
-    match verified {
-        Some(positions) if declares_position_gap => Scope::Limited(positions),
+    let failing = judgements.iter().filter(|j| !j.failure.is_empty());
+    let first_failing = failing.map(|j| j.context_tokens).min();
+    let enough = judgements.iter().filter(|j| j.judged >= JUDGED_MIN);
+    let contexts = enough.map(|j| j.context_tokens);
+    let verified = contexts.filter(|&c| first_failing.is_none_or(|first| c < first));
+    match (verified.max(), first_failing) {
+        (Some(positions), None) => Scope::Whole(positions),
+        (Some(positions), Some(_)) if declares_position_gap => Scope::Limited(positions),
         _ => Scope::None,
     }
 }
@@ -162,12 +138,8 @@ pub fn scope(judgements: &[PromptJudgement], declares_position_gap: bool) -> Sco
 /// The mean number of positions judged per prompt, over the prompts that didn't fail.
 pub fn judged_mean(judgements: &[PromptJudgement]) -> f64 {
     let passing = judgements.iter().filter(|j| j.failure.is_empty());
-    let (sum, count) = passing.fold((0, 0), |(sum, count), j| (sum + j.judged, count + 1));
-    if count == 0 {
-        0.0
-    } else {
-        sum as f64 / f64::from(count)
-    }
+    let judged: Vec<usize> = passing.map(|j| j.judged).collect();
+    judged.iter().sum::<usize>() as f64 / judged.len().max(1) as f64
 }
 
 #[cfg(test)]

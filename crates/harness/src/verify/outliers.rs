@@ -7,10 +7,9 @@
 
 use super::gate::{self, PromptJudgement, Scope};
 use super::goldens::Goldens;
-use super::setup::{self, GateSetup, judge};
+use super::setup::{self, GateSetup, in_session, judge};
 use super::told;
 use crate::engine::load::load_request;
-use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program, kv};
 use anyhow::Result;
 use base::repo::Repo;
@@ -175,21 +174,17 @@ fn answers(
     let tokenizer = crate::prompts::tokenizer(model_dir)
         .map_err(|error| EngineFailure::new(Status::Unavailable, format!("{error:#}")))?;
     let load = load_request(target, model_dir, setup.threads, longest, 1);
-    let mut session = Session::open(program, &load, &setup.timeouts)?;
-    let mut judgements = Vec::new();
-    for prompt in prompts {
-        match judge(&mut session, setup.limit, &tokenizer, prompt) {
-            Ok(judgement) => judgements.push(judgement),
-            Err(failure) => return Err(failure.with_stderr(session.abort())),
+    in_session(program, &load, setup, |session| {
+        let mut judgements = Vec::new();
+        for prompt in prompts {
+            judgements.push(judge(session, setup.limit, &tokenizer, prompt)?);
         }
-    }
-    let answers = Answers {
-        judgements,
-        has_position_gap: session.hello.capabilities.position_gap.is_some(),
-        keeps_8_bits: kv::keeps_8_bits(target, model_dir, &session.loaded),
-    };
-    let _ = session.close();
-    Ok(answers)
+        Ok(Answers {
+            judgements,
+            has_position_gap: session.hello.capabilities.position_gap.is_some(),
+            keeps_8_bits: kv::keeps_8_bits(target, model_dir, &session.loaded),
+        })
+    })
 }
 
 #[cfg(test)]

@@ -10,11 +10,10 @@
 
 use super::batch::{NEW_TOKENS, differ_scored, differ_unscored, equal_length_prompts};
 use super::output::{self, Output};
-use super::setup::GateSetup;
+use super::setup::{GateSetup, in_session};
 use crate::engine::load::load_request;
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};
-use protocol::wire::Load;
 use schema::golden::GoldenPrompt;
 use schema::registry::Target;
 use tokenizers::Tokenizer;
@@ -79,23 +78,6 @@ fn unjudged(mut failure: EngineFailure) -> EngineFailure {
         );
     }
     failure
-}
-
-/// Ask in a process of its own.
-fn in_session<T>(
-    program: &Program,
-    load: &Load,
-    setup: &GateSetup,
-    ask: impl FnOnce(&mut Session) -> Result<T, EngineFailure>,
-) -> Result<T, EngineFailure> {
-    let mut session = Session::open(program, load, &setup.timeouts)?;
-    match ask(&mut session) {
-        Ok(answer) => {
-            let _ = session.close();
-            Ok(answer)
-        }
-        Err(failure) => Err(failure.with_stderr(session.abort())),
-    }
 }
 
 /// The output of each prompt after two that begin like it, as (row, output).

@@ -4,9 +4,10 @@
 use super::gate::PromptJudgement;
 use super::output::Output;
 use super::{gate, output};
-use crate::engine::EngineFailure;
 use crate::engine::session::{Session, Timeouts};
+use crate::engine::{EngineFailure, Program};
 use anyhow::{Context, Result};
+use protocol::wire::Load;
 use schema::golden::{Golden, GoldenPrompt, Limit, ParityLimits};
 use schema::record::Status;
 use std::path::Path;
@@ -81,6 +82,23 @@ pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit>
         .precision
         .get(precision)
         .with_context(|| format!("data/parity.toml has no [precision.{precision}]: add its limits, with the measurement they come from"))
+}
+
+/// Ask in a process of its own, which is closed afterwards, or killed where it fails.
+pub(super) fn in_session<T>(
+    program: &Program,
+    load: &Load,
+    setup: &GateSetup,
+    ask: impl FnOnce(&mut Session) -> Result<T, EngineFailure>,
+) -> Result<T, EngineFailure> {
+    let mut session = Session::open(program, load, &setup.timeouts)?;
+    match ask(&mut session) {
+        Ok(answer) => {
+            let _ = session.close();
+            Ok(answer)
+        }
+        Err(failure) => Err(failure.with_stderr(session.abort())),
+    }
 }
 
 /// Judge one prompt: by scores, or by the output where the target gives no scores.

@@ -5,7 +5,7 @@
 
 use super::gate::{JUDGED_MIN, PromptJudgement, Scope};
 use super::output::Output;
-use super::setup::{GateSetup, judge};
+use super::setup::{GateSetup, in_session, judge};
 use super::{batch, gate, lengths, outliers, prefix, repeats, setup, told};
 use crate::engine::load::load_request;
 use crate::engine::session::Session;
@@ -78,22 +78,12 @@ fn ask(
     let tokenizer = crate::prompts::tokenizer(setup.model_dir)
         .map_err(|error| EngineFailure::new(Status::Unavailable, format!("{error:#}")))?;
     let load = load_request(target, setup.model_dir, setup.threads, longest, max_batch);
-    let mut session = Session::open(program, &load, &setup.timeouts)?;
-    if let Err(failure) = kv::check(target, setup.model_dir, &session.loaded) {
-        return Err(failure.with_stderr(session.abort()));
-    }
-    let scope = if session.hello.capabilities.score {
-        "logits"
-    } else {
-        "text"
-    };
-    let gap = session.hello.capabilities.position_gap.clone();
-    let mut answers = match questions(&mut session, setup, &tokenizer, &usual) {
-        Ok(answers) => answers,
-        Err(failure) => return Err(failure.with_stderr(session.abort())),
-    };
-    answers.keeps_8_bits = kv::keeps_8_bits(target, setup.model_dir, &session.loaded);
-    let _ = session.close();
+    let mut answers = in_session(program, &load, setup, |session| {
+        kv::check(target, setup.model_dir, &session.loaded)?;
+        let mut answers = questions(session, setup, &tokenizer, &usual)?;
+        answers.keeps_8_bits = kv::keeps_8_bits(target, setup.model_dir, &session.loaded);
+        Ok(answers)
+    })?;
     if let (None, Some(alone)) = (&answers.failure, &answers.alone) {
         told::part("prompts that begin alike");
         match prefix::check(target, program, setup, &tokenizer, alone) {
@@ -106,26 +96,27 @@ fn ask(
             Err(failure) => answers.prefix_cache_failure = failure.to_string(),
         }
     }
-    let passes = matches!(
-        gate::scope(&answers.judgements, gap.is_some()),
-        Scope::Whole(_)
-    );
+    let passes = matches!(answers.scope(), Scope::Whole(_));
     if passes && answers.failure.is_none() && !far.is_empty() {
         let found = lengths::ask(target, program, setup, &tokenizer, far)?;
         answers.judgements.extend(found.judgements);
         answers.not_asked = found.not_asked;
     }
-    let passes =
-        answers.failure.is_none() && gate::scope(&answers.judgements, gap.is_some()) != Scope::None;
+    let passes = answers.failure.is_none() && answers.scope() != Scope::None;
     if passes && let Some(asked) = outliers::ask(target, program, setup)? {
         answers.failure = asked.failure;
         answers.outliers = Some(asked.found);
     }
-    Ok(conclude(target, setup, scope, answers, gap))
+    Ok(conclude(target, setup, answers))
 }
 
 /// The results of all checks of a target.
+#[derive(Default)]
 struct Answers {
+    /// Whether it gives log-probabilities.
+    scores: bool,
+    /// The gap in its positions that its `hello` declares.
+    position_gap: Option<String>,
     /// The judgements by prompt, shortest first.
     judgements: Vec<PromptJudgement>,
     /// What is wrong with prompts of other lengths, with requests in a batch, with prompts asked
@@ -147,6 +138,12 @@ struct Answers {
     keeps_8_bits: bool,
 }
 
+impl Answers {
+    fn scope(&self) -> Scope {
+        gate::scope(&self.judgements, self.position_gap.is_some())
+    }
+}
+
 fn questions(
     session: &mut Session,
     setup: &GateSetup,
@@ -159,77 +156,46 @@ fn questions(
         judgements.push(judge(session, setup.limit, tokenizer, prompt)?);
     }
     judgements.sort_by_key(|judgement| judgement.context_tokens);
-    let declared = session.hello.capabilities.position_gap.is_some();
-    let scope = gate::scope(&judgements, declared);
-    let mut repeat_ratio = None;
-    let failure = match scope {
-        Scope::Whole(positions) | Scope::Limited(positions) => {
-            let mut failure = lengths::check(session, setup, tokenizer, positions)?;
-            if failure.is_none() {
-                told::part("requests in company");
-                failure = batch::check(session, setup, tokenizer, positions)?;
-            }
-            if failure.is_none() {
-                told::part("prompts asked twice");
-                repeat_ratio = repeats::ratio(session, setup, positions)?;
-                failure = repeat_ratio.and_then(repeats::failure);
-            }
-            failure
-        }
-        Scope::None => None, // it has failed already
-    };
-    let passes = failure.is_none() && scope != Scope::None;
-    let keeps = setup.prefix_cache && session.hello.capabilities.prefix_cache;
-    let alone = match passes && keeps {
-        true => Some(prefix::alone(session, setup)?),
-        false => None,
-    };
-    Ok(Answers {
+    let mut answers = Answers {
+        scores: session.hello.capabilities.score,
+        position_gap: session.hello.capabilities.position_gap.clone(),
         judgements,
-        failure,
-        repeat_ratio,
-        not_asked: None,
-        alone,
-        prefix_cache: false,
-        prefix_cache_failure: String::new(),
-        outliers: None,
-        keeps_8_bits: false,
-    })
+        ..Answers::default()
+    };
+    let (Scope::Whole(positions) | Scope::Limited(positions)) = answers.scope() else {
+        return Ok(answers); // it has failed already
+    };
+    answers.failure = lengths::check(session, setup, tokenizer, positions)?;
+    if answers.failure.is_none() {
+        told::part("requests in company");
+        answers.failure = batch::check(session, setup, tokenizer, positions)?;
+    }
+    if answers.failure.is_none() {
+        told::part("prompts asked twice");
+        answers.repeat_ratio = repeats::ratio(session, setup, positions)?;
+        answers.failure = answers.repeat_ratio.and_then(repeats::failure);
+    }
+    let keeps = setup.prefix_cache && session.hello.capabilities.prefix_cache;
+    if answers.failure.is_none() && keeps {
+        answers.alone = Some(prefix::alone(session, setup)?);
+    }
+    Ok(answers)
 }
 
-fn conclude(
-    target: &Target,
-    setup: &GateSetup,
-    scope_name: &str,
-    answers: Answers,
-    position_gap: Option<String>,
-) -> VerifyRecord {
-    let Answers {
-        judgements,
-        failure,
-        repeat_ratio,
-        not_asked,
-        prefix_cache,
-        prefix_cache_failure,
-        outliers,
-        keeps_8_bits,
-        ..
-    } = answers;
-    let scope = gate::scope(&judgements, position_gap.is_some());
-    let first_failure = judgements.iter().find(|j| !j.failure.is_empty()).map(|j| {
-        format!(
+fn conclude(target: &Target, setup: &GateSetup, answers: Answers) -> VerifyRecord {
+    let scope = answers.scope();
+    let judged_mean = gate::judged_mean(&answers.judgements);
+    let why = match answers.judgements.iter().find(|j| !j.failure.is_empty()) {
+        Some(first) => format!(
             "prompt {:?} ({} positions): {}",
-            j.name, j.context_tokens, j.failure
-        )
-    });
-    let judged_mean = gate::judged_mean(&judgements);
-    let first_failure = first_failure.unwrap_or_else(|| {
-        format!(
+            first.name, first.context_tokens, first.failure
+        ),
+        None => format!(
             "its output leaves the reference's at a tie after {judged_mean:.1} tokens on average, and a wrong engine's might too: {JUDGED_MIN} must be judged"
-        )
-    });
+        ),
+    };
     let (mut status, mut positions, mut reason) = match scope {
-        Scope::Whole(positions) if scope_name == "text" => (
+        Scope::Whole(positions) if !answers.scores => (
             Status::Ok,
             Some(positions),
             format!(
@@ -238,67 +204,58 @@ fn conclude(
         ),
         Scope::Whole(positions) => (Status::Ok, Some(positions), String::new()),
         Scope::Limited(positions) => {
-            let gap = position_gap.unwrap_or_default();
-            let why = first_failure;
-            (
-                Status::Ok,
-                Some(positions),
-                format!("verified to {positions} positions only: {gap}; {why}"),
-            )
+            let gap = answers.position_gap.unwrap_or_default();
+            let reason = format!("verified to {positions} positions only: {gap}; {why}");
+            (Status::Ok, Some(positions), reason)
         }
-        Scope::None => {
-            let why = first_failure;
-            match position_gap {
-                // The engine itself declares that it doesn't do what this model needs.
-                Some(gap) => (Status::Unsupported, None, format!("{gap}; {why}")),
-                None => (Status::WrongOutput, None, why),
-            }
-        }
+        Scope::None => match answers.position_gap {
+            // The engine itself declares that it doesn't do what this model needs.
+            Some(gap) => (Status::Unsupported, None, format!("{gap}; {why}")),
+            None => (Status::WrongOutput, None, why),
+        },
     };
     let mut say = |more: String| match reason.is_empty() {
         true => reason = more,
         false => reason = format!("{reason}; {more}"),
     };
-    if let (Some(positions), Some(why)) = (positions, not_asked) {
+    if let (Some(positions), Some(why)) = (positions, answers.not_asked) {
         say(format!("verified to {positions} positions only: {why}"));
     }
-    if let Some(failure) = failure {
+    if let Some(failure) = answers.failure {
         status = Status::WrongOutput;
         positions = None;
         say(failure);
     }
     // The record's closeness is about the contexts that may be timed.
-    let within: Vec<_> = judgements
-        .iter()
-        .filter(|j| positions.is_none_or(|limit| j.context_tokens <= limit))
-        .collect();
+    let is_within = |j: &&PromptJudgement| positions.is_none_or(|limit| j.context_tokens <= limit);
+    let within: Vec<_> = answers.judgements.iter().filter(is_within).collect();
     let decisive: usize = within.iter().map(|j| j.decisive).sum();
     let agreed: usize = within.iter().map(|j| j.agreed).sum();
     let kl_nats = within.iter().filter_map(|j| j.kl_nats).reduce(f64::max);
-    let excuse = outliers::excuse(keeps_8_bits, kl_nats, setup.limit);
+    let excuse = outliers::excuse(answers.keeps_8_bits, kl_nats, setup.limit);
     if let (Scope::None, setup::Outliers::Itself, Some(excuse)) = (scope, setup.outliers, excuse) {
         status = Status::Unsupported;
         reason = format!("{excuse}: {reason}");
     }
+    let scope_name = match (status, answers.scores) {
+        (Status::Ok, true) => "logits",
+        (Status::Ok, false) => "text",
+        _ => "none",
+    };
     VerifyRecord {
         target: target.id.clone(),
         model: setup.golden.model.clone(),
         status,
         reason,
         verified_positions: positions,
-        scope: if status == Status::Ok {
-            scope_name
-        } else {
-            "none"
-        }
-        .into(),
+        scope: scope_name.into(),
         kl_nats: kl_nats.filter(|kl| kl.is_finite()),
         argmax_agreement: (decisive > 0).then(|| agreed as f64 / decisive as f64),
         batches: setup.batches.to_vec(),
         isa_limit: None,
-        prefix_cache,
-        prefix_cache_failure,
-        repeat_ratio,
-        outliers,
+        prefix_cache: answers.prefix_cache,
+        prefix_cache_failure: answers.prefix_cache_failure,
+        repeat_ratio: answers.repeat_ratio,
+        outliers: answers.outliers,
     }
 }
