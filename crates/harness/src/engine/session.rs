@@ -77,15 +77,6 @@ enum ExpectedAnswer {
     Scores(Asked),
 }
 
-/// A generation request whose line is encoded in advance, so that it needs only to be written when
-/// it is due.
-pub struct EncodedRequest {
-    /// The request's id.
-    pub id: u64,
-    /// The encoded line, with its newline.
-    pub line: Vec<u8>,
-}
-
 impl Session {
     /// Start `program` and load the model.
     pub fn open(
@@ -237,12 +228,13 @@ impl Session {
         Ok((id, sent_ns))
     }
 
-    /// Encode a generation request in advance, to be written through [`Session::take_input`].
-    pub fn encode_generate(&mut self, prompt_ids: Vec<u32>, new_tokens: u32) -> EncodedRequest {
+    /// Encode a generation request in advance, so that it needs only to be written through
+    /// [`Session::take_input`] when it is due; returns its id and its line, newline included.
+    pub fn encode_generate(&mut self, prompt_ids: Vec<u32>, new_tokens: u32) -> (u64, Vec<u8>) {
         let (id, request) = self.request(1, prompt_ids, new_tokens);
         let mut line = encode(&request).into_bytes();
         line.push(b'\n');
-        EncodedRequest { id, line }
+        (id, line)
     }
 
     /// Make a generation request, whose answer is expected from now on; returns its id too.

@@ -109,10 +109,10 @@ fn make_ready(
         .map(|index| {
             let timed = counts.is_timed(index);
             let (prompt, ids) = prompts.next(timed);
-            let encoded = session.encode_generate(ids, case.new_tokens);
+            let (id, line) = session.encode_generate(ids, case.new_tokens);
             Scheduled {
-                id: encoded.id,
-                line: encoded.line,
+                id,
+                line,
                 prompt,
                 timed,
                 due_ns: 0,
