@@ -83,32 +83,21 @@ impl<'a> Running<'a> {
         pending: &'a Pending,
         resident: Option<Session>,
     ) -> Result<Self> {
-        let launch = &pending.launch;
+        let (stage, launch) = (context.stage, &pending.launch);
         let span = told::begin(launch);
         let inside = span.clone().entered();
-        let scenario = scenario(context.stage.plan, &launch.scenario);
+        let scenario = scenario(stage.plan, &launch.scenario);
         let per_case = scenario.load == LoadShape::Batch;
-        let named = |attempt| launch_file(context.stage.run_dir, launch, per_case, attempt);
-        let (mut record, attempt) =
-            Recorder::create(context.stage.run_dir, pending.attempt, named)?;
+        let named = |attempt| launch_file(stage.run_dir, launch, per_case, attempt);
+        let (mut record, attempt) = Recorder::create(stage.run_dir, pending.attempt, named)?;
         // Prompts are cut and tokenised before the clock runs.
-        let cases = launch
-            .cases
-            .iter()
-            .filter_map(|id| scenario.case(id))
-            .map(|case| {
-                Ok((
-                    case,
-                    case_prompts(
-                        context.stage.plan,
-                        context.stage.prompts,
-                        scenario,
-                        case,
-                        launch.invocation,
-                    )?,
-                ))
-            })
-            .collect::<Result<VecDeque<_>>>()?;
+        let block = launch.invocation;
+        let with_prompts = |case: &'a Case| {
+            let prompts = case_prompts(stage.plan, stage.prompts, scenario, case, block)?;
+            Ok((case, prompts))
+        };
+        let cases = launch.cases.iter().filter_map(|id| scenario.case(id));
+        let cases = cases.map(with_prompts).collect::<Result<VecDeque<_>>>()?;
         let reused = resident.is_some();
         record.event(RecordEvent::Launch(LaunchRecord {
             target: launch.target.clone(),
@@ -147,13 +136,9 @@ impl<'a> Running<'a> {
                 let (loaded_ms, reused) = (session.loaded.load_ns / 1_000_000, reused);
                 tracing::info!(pid = session.pid(), loaded_ms, reused, "loaded");
                 running.record.event(RecordEvent::Ready(session.ready()))?;
-                let shared = context.stage.plan.shares_process(scenario);
-                running.engine = Some(Engine::new(
-                    session,
-                    &context.target.backend,
-                    context.stage.plan.seed,
-                    shared,
-                ));
+                let shared = stage.plan.shares_process(scenario);
+                let (backend, seed) = (&context.target.backend, stage.plan.seed);
+                running.engine = Some(Engine::new(session, backend, seed, shared));
             }
         }
         drop(inside);
@@ -322,21 +307,16 @@ fn open(
     scenario: &PlannedScenario,
     own: Vec<&Case>,
 ) -> Result<Session, EngineFailure> {
+    let (stage, target) = (context.stage, context.target);
+    let plan = stage.plan;
+    let cases = plan.loaded_for(scenario, own, &target.id, context.positions);
     let load = Load {
         prefix_cache: scenario.reuses_prompts(),
-        ..load_for_cases(
-            context.target,
-            context.stage.model_dir,
-            context.stage.plan.threads,
-            context
-                .stage
-                .plan
-                .loaded_for(scenario, own, &context.target.id, context.positions),
-        )
+        ..load_for_cases(target, stage.model_dir, plan.threads, cases)
     };
-    let timeouts = Timeouts::new(context.stage.plan, context.stage.control);
+    let timeouts = Timeouts::new(plan, stage.control);
     let session = Session::open_watched(context.program, &load, &timeouts)?;
-    match kv::check(context.target, context.stage.model_dir, &session.loaded) {
+    match kv::check(target, stage.model_dir, &session.loaded) {
         Ok(()) => Ok(session),
         Err(failure) => Err(failure.with_stderr(session.abort())),
     }

@@ -154,13 +154,11 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
         if !all.is_empty() && base::interrupt::requested() {
             break;
         }
-        let scenario = scenario(context.stage.plan, &item.launch.scenario);
-        let resident = context
-            .stage
-            .plan
-            .shares_process(scenario)
-            .then(|| residents.take(&item.launch.target))
-            .flatten();
+        let plan = context.stage.plan;
+        let resident = match plan.shares_process(scenario(plan, &item.launch.scenario)) {
+            true => residents.take(&item.launch.target),
+            false => None,
+        };
         if gpu::is_used_by(&context.target.backend) {
             residents.leave();
         }
@@ -275,12 +273,8 @@ pub fn refusal(
 
 /// The longest context (tokens) that a target is verified for; 0 = it is not verified.
 pub fn positions(verify: &BTreeMap<String, VerifyRecord>, target: &str) -> u32 {
-    let record = verify
-        .get(target)
-        .filter(|record| record.status == Status::Ok);
-    record
-        .and_then(|record| record.verified_positions)
-        .unwrap_or(0)
+    let record = verify.get(target).filter(|r| r.status == Status::Ok);
+    record.and_then(|r| r.verified_positions).unwrap_or(0)
 }
 
 /// The target of a launch, which a twin has in common with its original.

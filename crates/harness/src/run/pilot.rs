@@ -31,16 +31,12 @@ pub fn run(stage: &Stage, baseline: &str) -> Result<Budget> {
     let mut file = Appender::open(&path)?;
     let mut pilots = Vec::new();
     watch::stage(watch::event::Stage::Pilot);
-    super::told::group(
-        "pilot",
-        plan.targets.iter().map(|target| target.id.as_str()),
-    );
+    let ids = plan.targets.iter().map(|target| target.id.as_str());
+    super::told::group("pilot", ids);
     for target in &plan.targets {
         stage.control.checkpoint()?;
-        let verified = stage
-            .verify
-            .get(&target.id)
-            .is_some_and(|record| record.status == Status::Ok);
+        let record = stage.verify.get(&target.id);
+        let verified = record.is_some_and(|record| record.status == Status::Ok);
         let Ok(program) = stage.programs.get(target) else {
             continue;
         };
