@@ -142,28 +142,20 @@ pub fn provenances(a: &Provenance, b: &Provenance) -> Vec<Difference> {
             });
         }
     };
-    let (revision, dirty) = (&a.git_revision, a.git_dirty);
-    one(
-        Kind::Revision,
-        "git revision",
-        revision.clone(),
-        b.git_revision.clone(),
-    );
+    let (before, after) = (a.git_revision.clone(), b.git_revision.clone());
+    one(Kind::Revision, "git revision", before, after);
     let said = |dirty: Option<bool>| Some(if dirty? { "changed" } else { "clean" }.to_owned());
-    one(Kind::Dirty, "checkout", said(dirty), said(b.git_dirty));
-    all.extend(hashes(
-        Kind::Lockfile,
-        "lockfile ",
-        &a.lockfiles,
-        &b.lockfiles,
-    ));
-    all.extend(hashes(Kind::Model, "", &a.model_files, &b.model_files));
-    all.extend(hashes(
-        Kind::Program,
-        "program of ",
-        &a.binaries,
-        &b.binaries,
-    ));
+    let (before, after) = (said(a.git_dirty), said(b.git_dirty));
+    one(Kind::Dirty, "checkout", before, after);
+    for (kind, prefix, a, b) in [
+        (Kind::Lockfile, "lockfile ", &a.lockfiles, &b.lockfiles),
+        (Kind::Model, "", &a.model_files, &b.model_files),
+        (Kind::Program, "program of ", &a.binaries, &b.binaries),
+    ] {
+        let mut hashes = maps(kind, prefix, a, b);
+        hashes.iter_mut().for_each(shorten);
+        all.append(&mut hashes);
+    }
     all.extend(pins(&a.pins, &b.pins));
     all.extend(facts(&a.facts, &b.facts));
     all
@@ -238,17 +230,6 @@ fn engines(a: &[LaunchLog], b: &[LaunchLog]) -> Vec<Difference> {
             maps(Kind::Engine, &prefix, &joined(before), &joined(after))
         })
         .collect()
-}
-
-fn hashes(
-    kind: Kind,
-    prefix: &str,
-    a: &BTreeMap<String, String>,
-    b: &BTreeMap<String, String>,
-) -> Vec<Difference> {
-    let mut all = maps(kind, prefix, a, b);
-    all.iter_mut().for_each(shorten);
-    all
 }
 
 fn maps(
