@@ -40,17 +40,11 @@ pub fn planned_s(plan: &Plan, pilot: &Pilot) -> Option<f64> {
 
 /// The largest share of any target in seconds (`None`: all fit), and the cells to leave out.
 pub fn share_out(plan: &Plan, pilots: &[Pilot], budget_s: f64, baseline: &str) -> Shared {
-    let exempt: f64 = pilots
-        .iter()
-        .filter(|pilot| pilot.target == baseline)
-        .map(|pilot| pilot.planned_s)
-        .sum();
-    let others: Vec<&Pilot> = pilots
-        .iter()
-        .filter(|pilot| pilot.target != baseline)
-        .collect();
+    let is_exempt = |pilot: &&Pilot| pilot.target == baseline;
+    let (exempt, others): (Vec<&Pilot>, Vec<&Pilot>) = pilots.iter().partition(is_exempt);
+    let exempt_s: f64 = exempt.iter().map(|pilot| pilot.planned_s).sum();
     let costs = others.iter().map(|pilot| pilot.planned_s).collect();
-    let time_s = (budget_s - exempt).max(0.0);
+    let time_s = (budget_s - exempt_s).max(0.0);
     let Some(fair_s) = fair_share(costs, time_s) else {
         return (None, Vec::new());
     };

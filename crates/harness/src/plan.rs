@@ -57,10 +57,7 @@ pub fn plan(
     Ok(Plan {
         profile: profile.id.clone(),
         publishable: profile.publishable,
-        model: choice
-            .model
-            .clone()
-            .unwrap_or_else(|| profile.model.clone()),
+        model: choice.model.as_ref().unwrap_or(&profile.model).clone(),
         seed: profile.seed,
         threads: if profile.threads == 0 {
             threads

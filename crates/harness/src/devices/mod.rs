@@ -9,8 +9,7 @@ pub mod vulkan;
 use crate::engine::EngineFailure;
 use crate::machine::Gpu;
 use schema::record::Status;
-use schema::registry::Device;
-use schema::registry::Registry;
+use schema::registry::{Device, Registry};
 use std::collections::BTreeMap;
 
 /// Targets and variants that the user named in full: compiled even if their device is missing.
@@ -34,7 +33,8 @@ impl Named {
         if self.has(id) {
             return None;
         }
-        let why = on_backend(registry, backend)?.err()?;
+        let wanted = registry.backends.get(backend)?;
+        let why = first(wanted, found).err()?;
         Some(EngineFailure::new(
             Status::Unavailable,
             format!(
@@ -58,13 +58,6 @@ impl Named {
         all.insert(key, failure);
         true
     }
-}
-
-/// The device that a backend finds here, or why it finds none; `None` for a backend that needs no
-/// device.
-fn on_backend(registry: &Registry, backend: &str) -> Option<Result<String, String>> {
-    let wanted = registry.backends.get(backend)?;
-    Some(first(wanted, found))
 }
 
 /// For each backend that needs a device, the device that it finds here, or why it finds none.

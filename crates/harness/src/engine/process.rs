@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use watch::Control;
 
@@ -171,15 +171,8 @@ impl Process {
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
-        let lines = self
-            .stderr
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        lines
-            .iter()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join("\n")
+        let mut lines = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.make_contiguous().join("\n")
     }
 
     fn kill_group(&self) {
@@ -262,7 +255,7 @@ fn keep_last_lines(pipe: impl Read, kept: &Mutex<VecDeque<String>>) {
             Ok(_) => {
                 line.truncate(STDERR_LINE_BYTES_MAX);
                 let text = base::text::last_printed(&line);
-                let mut kept = kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 if kept.len() == STDERR_LINES_MAX {
                     kept.pop_front();
                 }

@@ -113,10 +113,8 @@ pub(super) fn judge(
             reference.values.len()
         ));
     }
-    let scale = reference
-        .values
-        .iter()
-        .fold(0.0, |m: f64, v| m.max(v.abs()));
+    let magnitudes = reference.values.iter().map(|value| value.abs());
+    let scale = magnitudes.fold(0.0, f64::max);
     let mut worst = 0.0;
     for (index, (value, expected)) in values.iter().zip(&reference.values).enumerate() {
         let difference = (value - expected).abs();

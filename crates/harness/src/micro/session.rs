@@ -103,10 +103,7 @@ impl Session {
         }
         let within = asked_ns <= timed.start_ns && timed.start_ns <= timed.end_ns;
         let span_ns = timed.end_ns.saturating_sub(timed.start_ns);
-        let sum_ns = timed
-            .ns
-            .iter()
-            .fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+        let sum_ns = timed.ns.iter().copied().fold(0, u64::saturating_add);
         if !within || timed.end_ns > read_ns || sum_ns > span_ns {
             return Err(EngineFailure::new(
                 Status::BadTiming,

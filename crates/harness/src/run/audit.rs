@@ -212,12 +212,8 @@ impl Seen {
                 open.push(claim);
             }
             open.retain(|claim| claim.answered_ns >= look.before_ns);
-            let [
-                mut first_early,
-                mut later_early,
-                mut first_late,
-                mut later_late,
-            ] = [0; 4];
+            let (mut first_early, mut later_early) = (0, 0);
+            let (mut first_late, mut later_late) = (0, 0);
             for claim in &open {
                 let there = committed.get(&claim.id).copied().unwrap_or(0);
                 // How many tokens the stamps claim at the begin and at the end of the look.

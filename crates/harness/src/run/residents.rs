@@ -78,15 +78,11 @@ pub(super) fn in_order(plan: &Plan, launches: Vec<Pending>) -> Vec<Pending> {
     };
     let mut all = Vec::with_capacity(launches.len());
     for block in launches.chunk_by(|a, b| a.launch.invocation == b.launch.invocation) {
-        let (mut shared, mut others): (Vec<_>, Vec<_>) =
-            block.iter().cloned().partition(|item| shares_gpu(item));
-        let first: Vec<String> = shared
-            .iter()
-            .map(|item| item.launch.target.clone())
-            .collect();
+        let (mut shared, others): (Vec<&Pending>, Vec<&Pending>) =
+            block.iter().partition(|item| shares_gpu(item));
+        let first: Vec<&str> = shared.iter().map(|item| &*item.launch.target).collect();
         shared.sort_by_key(|item| first.iter().position(|name| *name == item.launch.target));
-        all.append(&mut others);
-        all.append(&mut shared);
+        all.extend(others.into_iter().chain(shared).cloned());
     }
     all
 }

@@ -12,7 +12,7 @@ use base::cpu_time;
 use protocol::clock::now_ns;
 use schema::record::Telemetry;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use watch::event::{Event, Reading};
 
@@ -159,9 +159,7 @@ impl Drop for Sampler {
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn sample(mut counters: Counters, shared: &Mutex<Shared>) {

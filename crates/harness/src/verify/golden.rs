@@ -21,7 +21,6 @@ use schema::golden::{Golden, GoldenPrompt, POSITIONS, TOP, USUAL_POSITIONS};
 use schema::model::weights_identity;
 use schema::registry::{Registry, Target};
 use schema::train::{Stories, Written};
-use std::path::PathBuf;
 
 /// Names and lengths (tokens) of the golden prompts, except the long one. Four lengths are equal,
 /// so that these prompts can share a batch.
@@ -56,16 +55,13 @@ impl Maker<'_> {
     /// (tokens); with stories by the model, where it was trained on them.
     pub fn whole(&self, far: &[u32]) -> Result<MadeGolden> {
         let mut lengths = usual(self.positions()?)?;
-        lengths.extend(far.iter().map(|&context| of_context(context)));
+        lengths.extend(far.iter().copied().map(of_context));
         self.make(&lengths, true)
     }
 
     /// Make a golden with only the prompts that end at far contexts (tokens).
     pub fn far(&self, contexts: &[u32]) -> Result<Golden> {
-        let lengths: Vec<_> = contexts
-            .iter()
-            .map(|&context| of_context(context))
-            .collect();
+        let lengths: Vec<_> = contexts.iter().copied().map(of_context).collect();
         Ok(self.make(&lengths, false)?.golden)
     }
 
@@ -277,9 +273,13 @@ fn stories(spec: &ModelSpec, session: &mut Session, room: usize) -> Result<Vec<W
 /// Write the stories beside the model's weights.
 pub fn write(repo: &Repo, asked: &MadeGolden) -> Result<()> {
     let golden = &asked.golden;
-    let (false, Some(path)) = (asked.stories.is_empty(), path(repo, &golden.model)?) else {
+    let models = repo.models()?;
+    let listed = models.get(&golden.model);
+    let dir = listed.and_then(|model| model.source.trained_dir());
+    let (false, Some(dir)) = (asked.stories.is_empty(), dir) else {
         return Ok(());
     };
+    let path = dir.join(Stories::FILE);
     let stories = Stories {
         model: golden.model.clone(),
         weights_sha256: golden.weights_sha256.clone(),
@@ -294,14 +294,6 @@ pub fn write(repo: &Repo, asked: &MadeGolden) -> Result<()> {
         stories.stories.len()
     );
     Ok(())
-}
-
-fn path(repo: &Repo, model: &str) -> Result<Option<PathBuf>> {
-    let models = repo.models()?;
-    let dir = models
-        .get(model)
-        .and_then(|model| model.source.trained_dir());
-    Ok(dir.map(|dir| dir.join(Stories::FILE)))
 }
 
 #[cfg(test)]
