@@ -116,15 +116,12 @@ struct CellCost<'a> {
 }
 
 fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
-    let mut cells = Vec::new();
     if !pilot.failure.is_empty() || pilot.rounds.is_empty() {
         return None;
     }
-    for scenario in plan
-        .scenarios
-        .iter()
-        .filter(|s| s.runs(original(&pilot.target)))
-    {
+    let mut cells = Vec::new();
+    let target = original(&pilot.target);
+    for scenario in plan.scenarios.iter().filter(|s| s.runs(target)) {
         for case in scenario.measured_cases() {
             // A pilot that did not fail lacks only the shapes that its target isn't verified for.
             let Some(launch_s) = launch_s(plan, pilot, scenario, case) else {

@@ -5,7 +5,7 @@ use jiff::civil::{DateTime, date};
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State};
 use serde::Serialize;
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use std::io;
 
 /// The time that every template is given: prompts must have the same tokens on every day.
@@ -204,7 +204,7 @@ fn of_dictionary(value: &Value, name: &str, args: &[Value]) -> Result<Option<Val
 fn to_json(value: Value, options: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = options.get("indent")?;
     let written = match indent {
-        None => written(&value, Spaced(CompactFormatter)),
+        None => written(&value, Spaced),
         Some(width) => {
             let indent = " ".repeat(width.min(16));
             written(&value, PrettyFormatter::with_indent(indent.as_bytes()))
@@ -219,7 +219,7 @@ fn written(value: &Value, formatter: impl Formatter) -> serde_json::Result<Strin
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-struct Spaced(CompactFormatter);
+struct Spaced;
 
 impl Formatter for Spaced {
     fn begin_array_value<W: ?Sized + io::Write>(
@@ -239,8 +239,7 @@ impl Formatter for Spaced {
     }
 
     fn begin_object_value<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
-        self.0.begin_object_value(to)?;
-        to.write_all(b" ")
+        to.write_all(b": ")
     }
 }
 

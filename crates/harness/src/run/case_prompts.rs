@@ -59,9 +59,8 @@ fn own<'a>(plan: &'a Plan, scenario: &PlannedScenario) -> Result<Option<&'a OwnP
     if scenario.prompts == PromptSource::Generated {
         return Ok(None);
     }
-    let own = plan.own_prompts(scenario);
-    let own = own.with_context(|| format!("the plan has no prompts for {}", scenario.id))?;
-    Ok(Some(own))
+    let own = plan.own_prompts(scenario).map(Some);
+    own.with_context(|| format!("the plan has no prompts for {}", scenario.id))
 }
 
 /// The timed prompts of a case over all invocations: the same for every target, and the same
@@ -110,14 +109,13 @@ impl CellPrompts {
 
     /// The prompt with the index that a record's `prompt` has.
     pub fn get(&self, index: u64) -> Option<&[u32]> {
-        let (invocation, offset) = (
-            index / PROMPTS_PER_INVOCATION,
-            (index % PROMPTS_PER_INVOCATION) as usize,
-        );
-        let position = self.per_invocation * invocation as usize + offset;
-        (offset < self.per_invocation)
-            .then(|| self.all.get(position).map(Vec::as_slice))
-            .flatten()
+        let invocation = (index / PROMPTS_PER_INVOCATION) as usize;
+        let offset = (index % PROMPTS_PER_INVOCATION) as usize;
+        if offset >= self.per_invocation {
+            return None;
+        }
+        let position = self.per_invocation * invocation + offset;
+        self.all.get(position).map(Vec::as_slice)
     }
 }
 

@@ -134,7 +134,7 @@ pub(super) fn group<'a>(name: &str, items: impl Iterator<Item = &'a str>) {
 /// Report that the timed outputs of a cell were judged: wrong ones are an error.
 pub(super) fn checked(record: &CheckRecord) {
     if record.wrong > 0 {
-        let all = record.equal + record.rescored + record.wrong + record.unchecked;
+        let all = record.outputs();
         error(format!(
             "{} · {}/{}: the reference rejects {} of {all} timed outputs, so its times don't count",
             record.target, record.scenario, record.case, record.wrong

@@ -132,15 +132,10 @@ fn judge_generated(
         Err(failure) if failure.status == Status::Unsupported => Ok(output::Agreement::default()),
         Err(failure) => return Err(failure),
     };
-    let (agreement, failure) = match judged {
-        Ok(agreement) => (agreement, String::new()),
-        Err(failure) => (output::Agreement::default(), failure),
-    };
     // A prompt that passes counts up to the positions compared, one that fails in full.
-    let reached = if failure.is_empty() {
-        agreement.judged
-    } else {
-        positions
+    let (agreement, reached, failure) = match judged {
+        Ok(agreement) => (agreement, agreement.judged, String::new()),
+        Err(failure) => (output::Agreement::default(), positions, failure),
     };
     Ok(PromptJudgement {
         name: prompt.name.clone(),

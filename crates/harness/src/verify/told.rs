@@ -70,13 +70,11 @@ pub fn end(record: &VerifyRecord, was_said: bool) {
         _ if fault => Mark::Failed,
         _ => Mark::Refused,
     };
+    let why = format!("{}: {}", record.status.id(), record.reason);
     if mark != Mark::Done && !was_said {
         let text = format!(
-            "{} does not pass the parity gate on {}, so it is not timed: {}: {}",
-            record.target,
-            record.model,
-            record.status.id(),
-            record.reason
+            "{} does not pass the parity gate on {}, so it is not timed: {why}",
+            record.target, record.model
         );
         match fault {
             true => error(text),
@@ -85,7 +83,7 @@ pub fn end(record: &VerifyRecord, was_said: bool) {
     }
     let reason = match mark {
         Mark::Done => String::new(),
-        _ => format!("{}: {}", record.status.id(), record.reason),
+        _ => why,
     };
     emit(Event::End { mark, reason });
 }
