@@ -271,14 +271,11 @@ mod tests {
         let name = parts.next().expect("an id has parts");
         let (engine, variant) = name.split_once('+').unwrap_or((name, ""));
         Target {
-            id: id.into(),
             engine: engine.into(),
             variant: variant.into(),
             backend: backend.into(),
-            precision: "f32".into(),
-            weights: "model.safetensors".into(),
-            kv: None,
             hidden,
+            ..example::target(id)
         }
     }
 

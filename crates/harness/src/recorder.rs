@@ -84,9 +84,8 @@ mod tests {
             attempt,
             cases: vec!["p50".into()],
             argv: vec!["a".into()],
-            isa_limit: None,
             start_ns: 1,
-            reused: false,
+            ..LaunchRecord::default()
         })
     }
 
@@ -106,8 +105,7 @@ mod tests {
                 start_ns: 2,
                 end_ns: 1_234_567_890_123_456_789,
                 peak_rss_bytes: Some(1 << 40),
-                witnessed: None,
-                canary: Vec::new(),
+                ..CaseEnd::default()
             }),
             RecordEvent::End(End {
                 status: Status::Crashed,

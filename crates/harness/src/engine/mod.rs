@@ -211,21 +211,14 @@ mod tests {
             "--fast",
         ];
         let argv = argv.map(str::to_owned).to_vec();
-        let (root, build_dir) = (
-            Path::new("/home/me/repo"),
-            Path::new("/home/me/repo/target"),
-        );
+        let root = Path::new("/home/me/repo");
+        let build_dir = Path::new("/home/me/repo/target");
         let program = Program::new(argv.clone(), vec![], root, build_dir);
         assert_eq!(
             program.argv_recorded,
             ["target/venv/bin/python", "engines/x.py", "--fast"]
         );
-        let elsewhere = Program::new(
-            argv,
-            vec![],
-            Path::new("/srv"),
-            Path::new("/home/me/repo/target"),
-        );
+        let elsewhere = Program::new(argv, vec![], Path::new("/srv"), build_dir);
         assert_eq!(elsewhere.argv_recorded[0], "target/venv/bin/python");
     }
 }

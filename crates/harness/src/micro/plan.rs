@@ -274,6 +274,11 @@ mod tests {
         plan(&profile, &[suite], &registry, &choice)
     }
 
+    fn ids(plan: &MicroPlan) -> Vec<&str> {
+        let variants = plan.suites[0].variants.iter();
+        variants.map(|variant| variant.id.as_str()).collect()
+    }
+
     #[test]
     fn a_block_has_every_variant_once_and_the_baseline_twice() {
         let plan = planned(1, &[], &[]).unwrap();
@@ -310,13 +315,11 @@ mod tests {
         assert!(refused.to_string().contains("micro/s"), "{refused}");
         let two = planned(1, &["micro/*"], &["two"]).unwrap();
         // The baseline stays, and runs twice, because there is no ratio without it.
-        let ids: Vec<&str> = two.suites[0].variants.iter().map(|v| &*v.id).collect();
-        assert_eq!(ids, ["a", "b"]);
+        assert_eq!(ids(&two), ["a", "b"]);
         assert_eq!(two.launches.len(), 9);
         // Named in full, a variant runs on a backend that the profile doesn't have.
         let in_full = planned(1, &["micro/*"], &["c"]).unwrap();
-        let ids: Vec<&str> = in_full.suites[0].variants.iter().map(|v| &*v.id).collect();
-        assert_eq!(ids, ["a", "c"]);
+        assert_eq!(ids(&in_full), ["a", "c"]);
         assert!(planned(1, &[], &["three"]).unwrap().is_empty());
         assert!(planned(1, &["micro/*"], &["three"]).is_err());
     }
@@ -327,12 +330,8 @@ mod tests {
             let own = format!("[micro]\nbackends = {backends}");
             planned_with(&PROFILE.replace("[micro]", &own), 1, &[], &[])
         };
-        let ids = |plan: MicroPlan| -> Vec<String> {
-            let variants = plan.suites[0].variants.iter();
-            variants.map(|v| v.id.clone()).collect()
-        };
-        assert_eq!(ids(with(r#"["cuda"]"#).unwrap()), ["a", "c"]);
-        assert_eq!(ids(with(r#"["cpu", "cuda"]"#).unwrap()), ["a", "b", "c"]);
+        assert_eq!(ids(&with(r#"["cuda"]"#).unwrap()), ["a", "c"]);
+        assert_eq!(ids(&with(r#"["cpu", "cuda"]"#).unwrap()), ["a", "b", "c"]);
         // A suite that the profile names and no variant can run is a mistake in the profile.
         let refused = with(r#"["metal"]"#).unwrap_err();
         assert!(

@@ -242,56 +242,49 @@ mod tests {
     #[test]
     fn what_is_no_prompt_is_refused_with_its_line() {
         let cases = [
+            ("[1]", "it is no JSON object"),
             (
-                "{\"text\": \"a\"}\n{\"text\":",
-                "mine.jsonl:2: it is no JSON: EOF while parsing a value at column 8",
-            ),
-            ("[1]", "mine.jsonl:1: it is no JSON object"),
-            (
-                "{\"txt\": \"a\"}",
-                "mine.jsonl:1: it has neither `text` nor `messages`: one of them is the prompt",
+                r#"{"txt": "a"}"#,
+                "it has neither `text` nor `messages`: one of them is the prompt",
             ),
             (
-                "{\"text\": \"a\", \"messages\": []}",
-                "mine.jsonl:1: it has both `text` and `messages`: one of them is the prompt",
+                r#"{"text": "a", "messages": []}"#,
+                "it has both `text` and `messages`: one of them is the prompt",
             ),
-            ("{\"text\": 1}", "mine.jsonl:1: its `text` is no string"),
+            (r#"{"text": 1}"#, "its `text` is no string"),
             (
-                "{\"prompt\": \"\"}",
-                "mine.jsonl:1: its `prompt` is empty: a prompt has one token at least",
+                r#"{"prompt": ""}"#,
+                "its `prompt` is empty: a prompt has one token at least",
             ),
+            (r#"{"messages": {}}"#, "its `messages` is no list"),
             (
-                "{\"messages\": {}}",
-                "mine.jsonl:1: its `messages` is no list",
+                r#"{"messages": []}"#,
+                "its `messages` is empty: a chat has one message at least",
             ),
+            (r#"{"messages": [1]}"#, "message 1 is no JSON object"),
             (
-                "{\"messages\": []}",
-                "mine.jsonl:1: its `messages` is empty: a chat has one message at least",
-            ),
-            (
-                "{\"messages\": [1]}",
-                "mine.jsonl:1: message 1 is no JSON object",
+                r#"{"messages": [{"content": "a"}]}"#,
+                "message 1 has no `role`",
             ),
             (
-                "{\"messages\": [{\"content\": \"a\"}]}",
-                "mine.jsonl:1: message 1 has no `role`",
+                r#"{"messages": [{"role": "user"}]}"#,
+                "message 1 has no `content`",
             ),
             (
-                "{\"messages\": [{\"role\": \"user\"}]}",
-                "mine.jsonl:1: message 1 has no `content`",
+                r#"{"messages": [{"role": "user", "content": [1]}]}"#,
+                "message 1 has a `content` that is no string",
             ),
             (
-                "{\"messages\": [{\"role\": \"user\", \"content\": [1]}]}",
-                "mine.jsonl:1: message 1 has a `content` that is no string",
-            ),
-            (
-                "{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}",
-                "mine.jsonl:1: message 1 has the role \"tool\": it is one of system, user, assistant",
+                r#"{"messages": [{"role": "tool", "content": "a"}]}"#,
+                "message 1 has the role \"tool\": it is one of system, user, assistant",
             ),
         ];
         for (text, said) in cases {
-            assert_eq!(read(text).unwrap_err(), said);
+            assert_eq!(read(text).unwrap_err(), format!("mine.jsonl:1: {said}"));
         }
+        let second = read("{\"text\": \"a\"}\n{\"text\":").unwrap_err();
+        let said = "mine.jsonl:2: it is no JSON: EOF while parsing a value at column 8";
+        assert_eq!(second, said);
         let latin = read(b"{\"text\": \"\xe9\"}").unwrap_err();
         assert_eq!(latin, "mine.jsonl:1: it is no text in UTF-8");
         for nothing in ["", "\n \n"] {

@@ -58,7 +58,7 @@ pub(super) fn narrow_targets(
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan;
+    use super::super::{example, plan};
     use super::*;
     use schema::profile::Sizes;
     use schema::scenario::{Axis, Scenario};
@@ -92,10 +92,7 @@ mod tests {
         };
         let target = |engine: &str| Target {
             id: format!("{engine}.cpu.f32"),
-            engine: engine.into(),
-            backend: "cpu".into(),
-            precision: "f32".into(),
-            ..Target::default()
+            ..example::target(engine)
         };
         let targets = [target("a"), target("b")];
         let who = |engines: &[&str]| {

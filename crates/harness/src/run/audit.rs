@@ -290,10 +290,8 @@ mod tests {
     fn claim(id: u64, token_ns: &[u64]) -> RequestRecord {
         let sent_ns = (id - 1) * 20 * MS;
         RequestRecord {
-            case: String::new(),
             id,
             prompt: id,
-            warmup: false,
             scheduled_ns: sent_ns,
             sent_ns,
             received_ns: sent_ns,
@@ -301,8 +299,8 @@ mod tests {
             answered_ns: sent_ns + 17 * MS,
             token_ns: token_ns.iter().map(|ns| sent_ns + ns).collect(),
             output_ids: vec![7; token_ns.len()],
-            output_text: None,
             batch: 1,
+            ..RequestRecord::default()
         }
     }
 

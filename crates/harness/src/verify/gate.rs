@@ -143,7 +143,7 @@ pub fn judged_mean(judgements: &[PromptJudgement]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn golden(margins: &[f64]) -> GoldenPrompt {
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    fn limit() -> Limit {
+    pub(crate) fn limit() -> Limit {
         Limit {
             kl_nats_max: 1e-2,
             tie_width_nats: 0.3,

@@ -193,13 +193,7 @@ mod tests {
 
     #[test]
     fn only_what_8_bits_cost_is_excused_and_only_where_they_are_declared() {
-        let limit = Limit {
-            kl_nats_max: 1e-2,
-            tie_width_nats: 0.7,
-            batch_tie_nats: 0.25,
-            own_weights: false,
-            reason: String::new(),
-        };
+        let limit = gate::tests::limit();
         let excused = |keeps_8_bits, kl_nats| excuse(keeps_8_bits, kl_nats, &limit).is_some();
         assert!(excused(true, Some(0.3)));
         // A KL too large for 8 bits, an output that was compared without scores, and a KL within
