@@ -39,9 +39,6 @@ pub struct Agreement {
     pub judged: usize,
     /// The number of these tokens where the reference's margin exceeds the tie width.
     pub decisive: usize,
-    /// By how much the reference prefers its own choice where the output departs from it (nats); 0
-    /// where it doesn't.
-    pub gap_nats: f64,
 }
 
 /// Judge an output; `golden` has as many positions as the output. `Err` says where it is wrong.
@@ -51,7 +48,7 @@ pub fn judge(
     tie_width_nats: f64,
     tokenizer: &Tokenizer,
 ) -> Result<Agreement, String> {
-    let (judged, gap_nats) = match output {
+    let judged = match output {
         Output::Ids(ids) => judge_ids(golden, ids, tie_width_nats)?,
         Output::Text(text) => judge_text(golden, text, tie_width_nats, tokenizer)?,
     };
@@ -59,7 +56,6 @@ pub fn judge(
     Ok(Agreement {
         judged,
         decisive: decisive.count(),
-        gap_nats,
     })
 }
 
@@ -74,17 +70,15 @@ pub fn head(golden: &GoldenPrompt, positions: usize) -> GoldenPrompt {
     }
 }
 
-/// The number of tokens that agree, and the gap at the departure (nats).
-type Left = (usize, f64);
-
-fn judge_ids(golden: &GoldenPrompt, ids: &[u32], tie: f64) -> Result<Left, String> {
+/// The number of tokens that agree.
+fn judge_ids(golden: &GoldenPrompt, ids: &[u32], tie: f64) -> Result<usize, String> {
     let pairs = golden.output_ids.iter().zip(ids);
     let Some(position) = pairs.clone().position(|(a, b)| a != b) else {
-        return Ok((pairs.len(), 0.0));
+        return Ok(pairs.len());
     };
     let gap = gap_nats(golden, position, ids[position]);
     if gap <= tie {
-        return Ok((position, gap));
+        return Ok(position);
     }
     Err(format!(
         "prompt {:?}: output token {position} is {}, the reference says {} by {gap:.2} nats{}",
@@ -113,12 +107,12 @@ fn judge_text(
     text: &str,
     tie: f64,
     tokenizer: &Tokenizer,
-) -> Result<Left, String> {
+) -> Result<usize, String> {
     let text = fold(text);
     let as_it_is = judge_folded(golden, &text, tie, tokenizer);
     let with_blank = judge_folded(golden, &format!(" {text}"), tie, tokenizer);
     match (as_it_is, with_blank) {
-        (Ok(one), Ok(other)) => Ok(if other.0 > one.0 { other } else { one }),
+        (Ok(one), Ok(other)) => Ok(one.max(other)),
         (Err(_), Ok(other)) => Ok(other),
         (one, Err(_)) => one,
     }
@@ -133,7 +127,7 @@ fn judge_folded(
     text: &str,
     tie: f64,
     tokenizer: &Tokenizer,
-) -> Result<Left, String> {
+) -> Result<usize, String> {
     let decode = |ids: &[u32]| {
         let text = tokenizer.decode(ids, true);
         text.map(|text| fold(&text))
@@ -144,7 +138,7 @@ fn judge_folded(
     let whole = whole.trim_end_matches(LOST);
     let text = text.trim_end_matches(LOST);
     if text == whole {
-        return Ok((ids.len(), 0.0));
+        return Ok(ids.len());
     }
     let same = common(whole, text);
     let mut ends = Vec::with_capacity(ids.len());
@@ -181,7 +175,7 @@ fn judge_folded(
             // The piece ends in an incomplete character, which the next bytes complete.
             let is_whole = closed.len() == piece.len();
             if is_whole || after.chars().next().is_none_or(|next| !next.is_ascii()) {
-                return Ok((position, gap));
+                return Ok(position);
             }
         }
     }
@@ -292,7 +286,7 @@ mod tests {
         assert!(ids(&[7, 9, 7]).unwrap_err().contains("by 1.00 nats"));
         assert!(ids(&[7, 3, 7]).unwrap_err().contains("1.00 nats or more"));
         let found = judge(&golden, &Output::Ids(vec![7, 8, 9]), 0.3, &tokenizer()).unwrap();
-        assert_eq!((found.decisive, (found.gap_nats * 10.0).round()), (1, 1.0));
+        assert_eq!(found.decisive, 1);
     }
 
     #[test]
