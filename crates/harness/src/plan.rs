@@ -192,7 +192,6 @@ fn cases(axis: Axis, sizes: &Sizes) -> Vec<Case> {
             for load_percent in percents(&sizes.load_percent) {
                 for shared_percent in percents(&sizes.shared_percent) {
                     let mut case = Case {
-                        id: String::new(),
                         prompt_tokens,
                         new_tokens: sizes.new_tokens,
                         concurrency,
@@ -200,8 +199,7 @@ fn cases(axis: Axis, sizes: &Sizes) -> Vec<Case> {
                         shared_percent,
                         requests: sizes.requests,
                         duration_s: sizes.duration_s,
-                        measured_by: None,
-                        prompt_tokens_mean: None,
+                        ..Case::default()
                     };
                     case.id = format!("{}{}", axis.letter(), case.axis_value(axis));
                     cases.push(case);

@@ -136,11 +136,9 @@ impl EngineFailure {
     }
 
     /// The same failure with the last lines of the process's stderr.
-    pub(crate) fn with_stderr(self, stderr_tail: String) -> Self {
-        Self {
-            stderr_tail,
-            ..self
-        }
+    pub(crate) fn with_stderr(mut self, stderr_tail: String) -> Self {
+        self.stderr_tail = stderr_tail;
+        self
     }
 
     /// The failure of work that was given up because the user asked for that.

@@ -26,13 +26,6 @@ pub struct Script {
 pub struct ScriptedDevice(Arc<Mutex<Script>>);
 
 impl ScriptedDevice {
-    /// A device that refuses every question as unsupported.
-    pub fn mute() -> Self {
-        let device = Self(Arc::default());
-        device.refuse_all(&Refusal::Unsupported);
-        device
-    }
-
     /// A device that answers every question, with the process `pid` at work on it.
     pub fn busy(pid: u32) -> Self {
         let script = Script {

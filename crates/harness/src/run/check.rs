@@ -225,13 +225,9 @@ fn begun(cell: &OpenCell, asker: Option<&Asker>, tie_width_nats: f64) -> CheckRe
         target: cell.name.clone(),
         scenario: cell.scenario.to_owned(),
         case: cell.case.to_owned(),
-        equal: 0,
-        rescored: 0,
-        wrong: 0,
-        unchecked: 0,
         tie_width_nats,
-        gap_nats_max: 0.0,
         method,
+        ..CheckRecord::default()
     }
 }
 

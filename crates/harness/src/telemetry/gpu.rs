@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 const ACTIVITY_EVERY: u32 = 3;
 
 /// A device that is read repeatedly.
+#[derive(Default)]
 pub(super) struct GpuCounters {
     device: Option<Box<dyn Device>>,
     unsupported: BTreeSet<&'static str>,
@@ -22,9 +23,7 @@ impl GpuCounters {
     pub(super) fn new(device: Option<Box<dyn Device>>) -> Self {
         Self {
             device,
-            unsupported: BTreeSet::new(),
-            lost: None,
-            readings: 0,
+            ..Self::default()
         }
     }
 
@@ -123,13 +122,10 @@ mod tests {
     struct Setting(ScriptedDevice, GpuCounters);
 
     impl Setting {
-        fn new(device: ScriptedDevice) -> Self {
+        fn busy() -> Self {
+            let device = ScriptedDevice::busy(ENGINE);
             let counters = GpuCounters::new(Some(Box::new(device.clone())));
             Self(device, counters)
-        }
-
-        fn busy() -> Self {
-            Self::new(ScriptedDevice::busy(ENGINE))
         }
 
         fn read(&mut self) -> Telemetry {
@@ -194,10 +190,9 @@ mod tests {
 
     #[test]
     fn a_mute_device_gives_nothing() {
-        assert_eq!(
-            Setting::new(ScriptedDevice::mute()).read(),
-            Telemetry::default()
-        );
+        let mut setting = Setting::busy();
+        setting.0.refuse_all(&Refusal::Unsupported);
+        assert_eq!(setting.read(), Telemetry::default());
     }
 
     #[test]

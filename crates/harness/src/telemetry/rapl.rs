@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 pub(super) const POWERCAP: &str = "/sys/class/powercap";
 
 /// The energy counters of this machine.
+#[derive(Default)]
 pub(super) struct Rapl {
     packages: Vec<Zone>,
     dram: Vec<Zone>,
@@ -18,10 +19,7 @@ pub(super) struct Rapl {
 impl Rapl {
     /// Open the counters that can be read under `powercap`.
     pub(super) fn open(powercap: &Path) -> Self {
-        let mut rapl = Self {
-            packages: Vec::new(),
-            dram: Vec::new(),
-        };
+        let mut rapl = Self::default();
         let Ok(entries) = std::fs::read_dir(powercap) else {
             return rapl;
         };

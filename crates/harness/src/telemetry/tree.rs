@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 const PROCESSES_MAX: usize = 1000;
 
 /// A process tree that is read repeatedly.
+#[derive(Default)]
 pub(super) struct Tree {
     /// The living processes, parents before their children, so that one that ends during a reading
     /// is missed rather than counted twice.
@@ -40,11 +41,9 @@ impl Tree {
     /// The tree under `root`.
     pub(super) fn new(root: u32) -> Self {
         let mut tree = Self {
-            living: Vec::new(),
-            departed: Usage::default(),
-            reported: Usage::default(),
             // Not every kernel is built to list children.
             by_thread: std::fs::exists("/proc/thread-self/children").unwrap_or(false),
+            ..Self::default()
         };
         tree.add(root);
         tree
@@ -207,10 +206,8 @@ mod tests {
 
     fn empty() -> Tree {
         Tree {
-            living: vec![],
-            departed: Usage::default(),
-            reported: Usage::default(),
             by_thread: true,
+            ..Tree::default()
         }
     }
 

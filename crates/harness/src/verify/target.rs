@@ -31,29 +31,23 @@ pub fn not_verified(target: &Target, model: &str, failure: &EngineFailure) -> Ve
 /// Verify one target; returns its record. One that dies of an illegal instruction is tried once
 /// more, its library limited to fewer; the record has that limit, for all launches that follow.
 pub fn verify(target: &Target, program: &Program, setup: &GateSetup) -> VerifyRecord {
-    let first = match ask(target, program, setup) {
-        Err(first) => first,
-        Ok(record) => return kept_to(program, record),
-    };
-    let Some(lower) = program.after(&first) else {
-        return kept_to(program, failed(target, setup, first));
-    };
-    if let Some(limit) = lower.isa_limit() {
-        warn(format!(
-            "{} died of an illegal instruction and is asked once more with {}",
-            target.id,
-            limit.assignment()
-        ));
+    let mut result = ask(target, program, setup);
+    let failure = result.as_ref().err();
+    let lower = failure.and_then(|failure| program.after(failure));
+    let limit = lower.as_ref().unwrap_or(program).isa_limit();
+    if let Some(lower) = &lower {
+        if let Some(limit) = limit {
+            warn(format!(
+                "{} died of an illegal instruction and is asked once more with {}",
+                target.id,
+                limit.assignment()
+            ));
+        }
+        result = ask(target, lower, setup);
     }
-    let again = ask(target, &lower, setup);
-    let record = again.unwrap_or_else(|failure| failed(target, setup, failure));
-    kept_to(&lower, record)
-}
-
-/// Note the limit of the program's library with which this result was found.
-fn kept_to(program: &Program, record: VerifyRecord) -> VerifyRecord {
+    let record = result.unwrap_or_else(|failure| failed(target, setup, failure));
     VerifyRecord {
-        isa_limit: program.isa_limit().cloned(),
+        isa_limit: limit.cloned(),
         ..record
     }
 }
