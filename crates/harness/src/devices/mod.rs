@@ -29,7 +29,7 @@ impl Named {
 
     /// Why nothing is to be compiled for `id`, a target or variant on `backend`; `None` where
     /// it can run here, or where the user named it.
-    fn lacking(&self, registry: &Registry, backend: &str, id: &str) -> Option<EngineFailure> {
+    pub fn lacking(&self, registry: &Registry, backend: &str, id: &str) -> Option<EngineFailure> {
         if self.has(id) {
             return None;
         }
@@ -41,22 +41,6 @@ impl Named {
                 "the backend {backend} has nothing to run on here ({why}), so nothing was compiled for it: install its device's driver, or name {id} in full to compile it all the same"
             ),
         ))
-    }
-
-    /// If nothing is to be compiled for `id`, insert the reason into `all` under `key`; returns
-    /// whether it was inserted.
-    pub fn keep_lacking<K: Ord>(
-        &self,
-        all: &mut BTreeMap<K, EngineFailure>,
-        key: K,
-        registry: &Registry,
-        (backend, id): (&str, &str),
-    ) -> bool {
-        let Some(failure) = self.lacking(registry, backend, id) else {
-            return false;
-        };
-        all.insert(key, failure);
-        true
     }
 }
 

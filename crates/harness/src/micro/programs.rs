@@ -5,6 +5,7 @@ use crate::engine::{self, EngineFailure};
 use anyhow::Result;
 use base::repo::Repo;
 use schema::micro::{MicroPlan, PlannedSuite, Program, Variant};
+use schema::record::Status;
 use schema::registry::Registry;
 use std::collections::BTreeMap;
 
@@ -35,8 +36,8 @@ impl MicroPrograms {
         let known = repo.micro_registry()?;
         let mut wanted: Vec<Program> = Vec::new();
         for variant in plan.suites.iter().flat_map(of_suite) {
-            let of = (variant.backend.as_str(), variant.id.as_str());
-            if named.keep_lacking(&mut self.lacking, key(variant), registry, of) {
+            if let Some(failure) = named.lacking(registry, &variant.backend, &variant.id) {
+                self.lacking.insert(key(variant), failure);
                 continue;
             }
             let id = &variant.program;
@@ -45,13 +46,11 @@ impl MicroPrograms {
             }
             match known.program(id) {
                 Some(program) => wanted.push(program.clone()),
-                None => self.insert(
-                    id,
-                    Err(EngineFailure::new(
-                        schema::record::Status::Unavailable,
-                        format!("engines/micro.toml has no program {id:?}"),
-                    )),
-                ),
+                None => {
+                    let reason = format!("engines/micro.toml has no program {id:?}");
+                    let failure = EngineFailure::new(Status::Unavailable, reason);
+                    self.insert(id, Err(failure));
+                }
             }
         }
         Ok(wanted)
@@ -82,7 +81,7 @@ impl MicroPrograms {
         match self.made.get(&variant.program) {
             Some(made) => made.as_ref().map_err(Clone::clone),
             None => Err(EngineFailure::new(
-                schema::record::Status::Unavailable,
+                Status::Unavailable,
                 format!("{:?} was not built", variant.program),
             )),
         }

@@ -20,10 +20,8 @@ impl Rapl {
     /// Open the counters that can be read under `powercap`.
     pub(super) fn open(powercap: &Path) -> Self {
         let mut rapl = Self::default();
-        let Ok(entries) = std::fs::read_dir(powercap) else {
-            return rapl;
-        };
-        for dir in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let entries = std::fs::read_dir(powercap).into_iter().flatten().flatten();
+        for dir in entries.map(|entry| entry.path()) {
             let Ok(name) = std::fs::read_to_string(dir.join("name")) else {
                 continue;
             };

@@ -156,10 +156,8 @@ fn children_by_thread(pid: u32, any_thread: bool) -> Vec<u32> {
 /// The children of each process of the machine, by the parent's id.
 fn children_of_all() -> BTreeMap<u32, Vec<u32>> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return children;
-    };
-    for pid in entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()) {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
         if let Some(stat) = stat(pid) {
             children.entry(stat.parent).or_default().push(pid);
         }

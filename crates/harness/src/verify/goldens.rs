@@ -211,8 +211,7 @@ fn make_lacking(maker: &Maker, contexts: &[u32]) -> Result<()> {
     let mut far = lacking.far;
     let wanted = far.last().copied();
     let mut first_failure = None;
-    while !far.is_empty() {
-        let longest = far.last().copied().unwrap_or_default();
+    while let Some(longest) = far.last() {
         eprintln!("The golden of {model} is made to reach contexts of {longest} tokens");
         match maker.far(&far) {
             Ok(golden) => {

@@ -58,9 +58,8 @@ impl<'a> Stage<'a> {
             }
         };
         for target in targets {
-            let of = (target.backend.as_str(), target.id.as_str());
-            let lacking = &mut programs.lacking;
-            if named.keep_lacking(lacking, target.id.clone(), registry, of) {
+            if let Some(failure) = named.lacking(registry, &target.backend, &target.id) {
+                programs.lacking.insert(target.id.clone(), failure);
                 continue;
             }
             let Some(engine) = registry.engine(&target.engine) else {
