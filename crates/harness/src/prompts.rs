@@ -90,10 +90,8 @@ impl Prompts {
         }
         let mut random = SplitMix64(self.seed ^ hash(&format!("{purpose}/{length}/shared")));
         let shared = shared.min(length - 1).saturating_sub(length - room);
-        let beginning: Vec<u32> = bos
-            .into_iter()
-            .chain(self.passage(&mut random, shared))
-            .collect();
+        let shared_passage = self.passage(&mut random, shared);
+        let beginning: Vec<u32> = bos.into_iter().chain(shared_passage).collect();
         let cut = room - shared;
         let name = format!("{purpose}/{length}/{stream}");
         let mut random = SplitMix64(self.seed ^ hash(&name));
@@ -108,12 +106,9 @@ impl Prompts {
             } else {
                 0
             };
-            let ids: Vec<u32> = beginning
-                .iter()
-                .copied()
-                .chain(self.passage(&mut random, head))
-                .chain(self.passage(&mut random, cut - head))
-                .collect();
+            let mut ids = beginning.clone();
+            ids.extend(self.passage(&mut random, head));
+            ids.extend(self.passage(&mut random, cut - head));
             if seen.insert(ids.clone()) {
                 prompts.push(ids);
             } else {

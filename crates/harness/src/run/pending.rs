@@ -89,41 +89,28 @@ fn state(run: &Run, logs: &[LaunchLog], launch: &Launch) -> State {
     };
     let scenario = scenario(&run.header.plan, &launch.scenario);
     let refused = |case: &Case| case_refusal(run, scenario, case, &launch.target);
-    let mut cases: Vec<String> = launch
-        .cases
-        .iter()
-        .filter(|id| {
-            let case = scenario.case(id);
-            refused(case.expect("the plan names its cases")).is_none()
-        })
-        .cloned()
-        .collect();
+    let may_be_timed = |id: &&String| {
+        let case = scenario.case(id);
+        refused(case.expect("the plan names its cases")).is_none()
+    };
+    let mut cases: Vec<String> = launch.cases.iter().filter(may_be_timed).cloned().collect();
     // Cases whose ratio is taken within a launch are done together or not at all.
     if !scenario.reuses_prompts() || cases.iter().all(done) {
         cases.retain(|id| !done(id));
     }
     if cases.is_empty() {
-        let mut of_launch = scenario
-            .cases
-            .iter()
-            .filter(|case| launch.cases.contains(&case.id));
+        let is_of_launch = |case: &&Case| launch.cases.contains(&case.id);
+        let mut of_launch = scenario.cases.iter().filter(is_of_launch);
         return match of_launch.find_map(refused) {
             Some(why) if !launch.cases.iter().any(done) => State::Refused(why),
             _ => State::Done,
         };
     }
     // Scenarios with a launch per case share the numbering of attempts.
-    let attempt = earlier
-        .iter()
-        .filter(|log| {
-            log.launch
-                .cases
-                .iter()
-                .any(|case| launch.cases.contains(case))
-        })
-        .map(|log| log.launch.attempt + 1)
-        .max()
-        .unwrap_or(0);
+    let has_case = |log: &LaunchLog| log.launch.cases.iter().any(|id| launch.cases.contains(id));
+    let of_cases = earlier.iter().filter(|log| has_case(log));
+    let next = of_cases.map(|log| log.launch.attempt + 1).max();
+    let attempt = next.unwrap_or(0);
     State::Left(Pending {
         launch: Launch {
             cases,

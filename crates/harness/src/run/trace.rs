@@ -73,10 +73,8 @@ pub fn of_run(
     let mut all = true;
     for target in chosen {
         stage.control.checkpoint()?;
-        let earlier = run
-            .kernels
-            .iter()
-            .find(|l| l.log.launch.target == target.id);
+        let is_its = |launch: &&TracedLaunch| launch.log.launch.target == target.id;
+        let earlier = run.kernels.iter().find(is_its);
         if !again && earlier.is_some_and(|l| stats::kernels::analyse(l).is_ok()) {
             continue;
         }
@@ -168,17 +166,9 @@ fn launch(
         Err(failure) => Err(failure),
         Ok(mut session) => {
             record.event(RecordEvent::Ready(session.ready()))?;
-            let shape = LoadShape::Serial;
+            let (shape, warmup) = (LoadShape::Serial, WARMUP_REQUESTS);
             let mut sink = |event| record.event(event);
-            match issue(
-                &mut session,
-                shape,
-                case,
-                WARMUP_REQUESTS,
-                None,
-                prompts,
-                &mut sink,
-            ) {
+            match issue(&mut session, shape, case, warmup, None, prompts, &mut sink) {
                 // The tracer writes its last data when the process exits.
                 Ok(_) => session.close(),
                 Err(CaseError::Engine(failure)) => Err(failure.with_stderr(session.abort())),

@@ -21,13 +21,9 @@ pub fn targets<'a>(
     verify: &BTreeMap<String, VerifyRecord>,
     engines: &[String],
 ) -> Result<Vec<&'a Target>, String> {
-    let named =
-        |t: &&Target| engines.is_empty() || engines.contains(&t.id) || engines.contains(&t.engine);
-    let all = plan
-        .targets
-        .iter()
-        .filter(|target| target.backend == BACKEND);
-    let all: Vec<&Target> = all.filter(named).collect();
+    let named = |t: &Target| engines.contains(&t.id) || engines.contains(&t.engine);
+    let wanted = |t: &&Target| t.backend == BACKEND && (engines.is_empty() || named(t));
+    let all: Vec<&Target> = plan.targets.iter().filter(wanted).collect();
     if all.is_empty() {
         return Err(match engines {
             [] => "no target of this run is on CUDA".into(),
@@ -59,10 +55,8 @@ pub fn case<'a>(
         let prompts = scenario.cases.iter().map(|case| case.prompt_tokens);
         prompts.max().unwrap_or(0)
     };
-    let serial = plan
-        .scenarios
-        .iter()
-        .filter(|s| s.load == LoadShape::Serial && !s.reuses_prompts());
+    let is_serial = |s: &&PlannedScenario| s.load == LoadShape::Serial && !s.reuses_prompts();
+    let serial = plan.scenarios.iter().filter(is_serial);
     let scenario = serial
         .min_by_key(longest)
         .ok_or("this run plans no scenario with one request at a time")?;
