@@ -327,17 +327,14 @@ mod tests {
 
     #[test]
     fn cases_vary_along_the_axis() {
-        let names = |axis, sizes: &Sizes| {
-            cases(axis, sizes)
-                .into_iter()
-                .map(|c| c.id)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(
-            names(Axis::PromptTokens, &sizes(&[10, 50], &[1])),
-            ["p10", "p50"]
-        );
-        assert_eq!(names(Axis::Users, &sizes(&[50], &[1, 8])), ["u1", "u8"]);
+        for (axis, sizes, names) in [
+            (Axis::PromptTokens, sizes(&[10, 50], &[1]), ["p10", "p50"]),
+            (Axis::Users, sizes(&[50], &[1, 8]), ["u1", "u8"]),
+        ] {
+            let cases = cases(axis, &sizes);
+            let ids: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
+            assert_eq!(ids, names);
+        }
     }
 
     #[test]
@@ -396,14 +393,11 @@ mod tests {
         // One launch for all cases of the serial scenario, one per case for the batch.
         assert_eq!(launches.len(), 3 * 4 * (1 + 2));
         assert!(launches.is_sorted_by_key(|launch| launch.invocation));
-        let mut cells: Vec<_> = launches
-            .iter()
-            .flat_map(|l| {
-                l.cases
-                    .iter()
-                    .map(|case| (l.invocation, &l.target, &l.scenario, case))
-            })
-            .collect();
+        let mut cells = Vec::new();
+        for l in &launches {
+            let cases = l.cases.iter();
+            cells.extend(cases.map(|case| (l.invocation, &l.target, &l.scenario, case)));
+        }
         let all = cells.len();
         cells.sort();
         cells.dedup();

@@ -84,16 +84,10 @@ mod tests {
             60_000,
         );
         assert_eq!(why, Err("gpu-limits: there is no CUDA driver".into()));
-        assert!(
-            shell("kill -SEGV $$", 60_000)
-                .unwrap_err()
-                .contains("signal: 11")
-        );
-        assert!(
-            shell("exec sleep 600", 20)
-                .unwrap_err()
-                .contains("within 0.02 s")
-        );
+        let crashed = shell("kill -SEGV $$", 60_000).unwrap_err();
+        assert!(crashed.contains("signal: 11"), "{crashed}");
+        let hung = shell("exec sleep 600", 20).unwrap_err();
+        assert!(hung.contains("within 0.02 s"), "{hung}");
         assert!(shell("echo '[1]'", 60_000).is_err());
         let nothing = shell("echo '{\"flops_f16_per_s\": 0}'", 60_000).unwrap_err();
         assert!(nothing.contains("a flops_f16_per_s of 0"), "{nothing}");

@@ -111,18 +111,14 @@ mod tests {
 
     #[test]
     fn a_driver_without_a_gpu_is_no_device() {
-        assert_eq!(
-            cuda(&Gpu::default()),
-            Err("there is no NVIDIA GPU".to_owned())
-        );
+        let none = |why: &str| Err(why.to_owned());
+        assert_eq!(cuda(&Gpu::default()), none("there is no NVIDIA GPU"));
         let absent = Gpu {
             absent: Some("no NVIDIA driver (libx.so not found)".into()),
             ..Gpu::default()
         };
-        assert_eq!(
-            cuda(&absent),
-            Err("there is no NVIDIA driver (libx.so not found)".to_owned())
-        );
+        let why = "there is no NVIDIA driver (libx.so not found)";
+        assert_eq!(cuda(&absent), none(why));
         let here = Gpu {
             devices: vec![Default::default()],
             ..Gpu::default()

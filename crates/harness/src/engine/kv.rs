@@ -78,16 +78,9 @@ mod tests {
         assert_eq!(of(Some(KvFormat::Int8), 136), Ok(()));
         let failure = of(f16, 512).expect_err("these are 32 bits");
         assert_eq!(failure.status, Status::WrongOutput);
-        assert!(
-            failure
-                .reason
-                .contains("a.cpu.q8_0 keeps keys and values in f16")
-        );
-        assert!(
-            failure
-                .reason
-                .ends_with("512 bytes of them per token, which is 32.0 bits each")
-        );
+        let reason = failure.reason;
+        assert!(reason.contains("a.cpu.q8_0 keeps keys and values in f16"));
+        assert!(reason.ends_with("512 bytes of them per token, which is 32.0 bits each"));
         // An engine that reports nothing doesn't confirm what the target declares.
         assert!(of(f16, 0).is_err());
         assert!(of(Some(KvFormat::Int8), 512).is_err());

@@ -202,12 +202,8 @@ mod tests {
         let (first, second) = (cell.of_invocation(0), cell.of_invocation(1));
         assert_eq!((first.len(), second.len()), (5, 5));
         let beginning = &first[0][..36];
-        assert!(
-            first
-                .iter()
-                .chain(second)
-                .all(|ids| ids[..36] == *beginning)
-        );
+        let mut all = first.iter().chain(second);
+        assert!(all.all(|ids| ids[..36] == *beginning));
         assert!(!second.contains(&first[0]));
         let again = CellPrompts::new(&plan, &prompts, &scenario, &case).unwrap();
         assert_eq!(again.get(PROMPTS_PER_INVOCATION + 2), Some(&*second[2]));

@@ -165,10 +165,8 @@ mod tests {
         let keeps = plan.scenarios.last().unwrap();
         assert!(!plan.shares_process(keeps));
         let own = vec![&keeps.cases[0]];
-        assert_eq!(
-            plan.loaded_for(keeps, own, &target("cpu").id, 1024).len(),
-            1
-        );
+        let served = plan.loaded_for(keeps, own, &target("cpu").id, 1024);
+        assert_eq!(served.len(), 1);
         let single = &plan.scenarios[0];
         let served = plan.loaded_for(single, vec![], &target("cpu").id, 1024);
         assert_eq!(served.len(), 4, "and the others do without it");

@@ -283,14 +283,10 @@ pub(crate) mod tests {
         let long_fails = [judgement(74, ""), judgement(96, ""), judgement(1024, "x")];
         assert_eq!(scope(&long_fails, true), Scope::Limited(96));
         assert_eq!(scope(&long_fails, false), Scope::None);
-        assert_eq!(
-            scope(&[judgement(74, "x"), judgement(96, "")], true),
-            Scope::None
-        );
-        assert_eq!(
-            scope(&[judgement(74, ""), judgement(96, "")], false),
-            Scope::Whole(96)
-        );
+        let first_fails = [judgement(74, "x"), judgement(96, "")];
+        assert_eq!(scope(&first_fails, true), Scope::None);
+        let none_fails = [judgement(74, ""), judgement(96, "")];
+        assert_eq!(scope(&none_fails, false), Scope::Whole(96));
         assert_eq!(scope(&[], true), Scope::None);
     }
 }

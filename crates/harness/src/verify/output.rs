@@ -300,11 +300,8 @@ mod tests {
         assert_eq!(text(&golden, " the is a then"), Ok(1));
         assert!(text(&golden, " it cat it").is_err());
         assert!(text(&golden, " the a it").is_err());
-        assert!(
-            text(&golden, " the cat is")
-                .unwrap_err()
-                .contains("after 2 tokens")
-        );
+        let wrong = text(&golden, " the cat is").unwrap_err();
+        assert!(wrong.contains("after 2 tokens"), "{wrong}");
         // Shorter than its number of tokens: something is missing.
         assert!(text(&golden, " the cat").is_err());
         assert_eq!(

@@ -176,11 +176,8 @@ fn lines_that_hold_only_blocks_leave_nothing() {
         "<|system|>\nBe brief.</s>\n<|user|>\na</s>\n<|assistant|>\n"
     );
     let both = [("system", "S"), ("user", "a")];
-    assert!(
-        rendered(LINES, &both)
-            .unwrap()
-            .starts_with("<|system|>\nS</s>\n<|user|>")
-    );
+    let text = rendered(LINES, &both).unwrap();
+    assert!(text.starts_with("<|system|>\nS</s>\n<|user|>"));
 }
 
 #[test]

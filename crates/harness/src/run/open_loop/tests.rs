@@ -115,20 +115,14 @@ fn requests_are_due_as_the_seed_has_it_at_the_rate_offered() {
         .map(|r| r.scheduled_ns)
         .collect();
     let offsets = due.iter().map(|ns| ns - due[0] + wanted[0]);
-    assert!(
-        offsets
-            .zip(&wanted)
-            .all(|(offset, wanted)| offset == *wanted)
-    );
+    let mut pairs = offsets.zip(&wanted);
+    assert!(pairs.all(|(offset, wanted)| offset == *wanted));
 }
 
 #[test]
 fn what_has_no_answer_is_recorded_and_the_case_fails() {
-    let (events, stop) = run_case(
-        "skip 1; answer 1; skip 2; answer 2; answer 3; skip 99",
-        3,
-        1000.0,
-    );
+    let script = "skip 1; answer 1; skip 2; answer 2; answer 3; skip 99";
+    let (events, stop) = run_case(script, 3, 1000.0);
     let failure = failure(stop);
     assert_eq!(failure.status, Status::Timeout);
     assert!(
@@ -162,11 +156,8 @@ fn nothing_more_is_sent_with_too_many_in_flight() {
 #[test]
 fn a_case_ends_though_the_sender_is_blocked_in_a_full_pipe() {
     // Two megabytes of prompts, which the engine doesn't read and no pipe holds.
-    let (events, stop) = run_prompts(
-        "skip 1; answer 1; sleep 60",
-        vec![vec![12345; 2000]; 200],
-        1e6,
-    );
+    let prompts = vec![vec![12345; 2000]; 200];
+    let (events, stop) = run_prompts("skip 1; answer 1; sleep 60", prompts, 1e6);
     assert_eq!(failure(stop).status, Status::Timeout);
     assert_eq!(
         events.len(),
