@@ -16,28 +16,20 @@ fn case(id: &str, concurrency: u32, requests: u32, duration_s: f64) -> Case {
 }
 
 fn plan() -> Plan {
-    let scenario = |id: &str, load, cases| PlannedScenario {
+    let scenario = |id: &str, load, [one, four]: [&str; 2]| PlannedScenario {
         id: id.into(),
         version: 1,
         load,
         axis: Axis::Users,
-        cases,
+        cases: vec![case(one, 1, 20, 0.0), case(four, 4, 20, 0.0)],
         ..PlannedScenario::default()
     };
     Plan {
         invocations: 5,
         warmup_requests: 2,
         scenarios: vec![
-            scenario(
-                "closed",
-                LoadShape::ClosedLoop,
-                vec![case("u1", 1, 20, 0.0), case("u4", 4, 20, 0.0)],
-            ),
-            scenario(
-                "batch",
-                LoadShape::Batch,
-                vec![case("b1", 1, 20, 0.0), case("b4", 4, 20, 0.0)],
-            ),
+            scenario("closed", LoadShape::ClosedLoop, ["u1", "u4"]),
+            scenario("batch", LoadShape::Batch, ["b1", "b4"]),
         ],
         ..Plan::default()
     }

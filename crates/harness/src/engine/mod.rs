@@ -141,6 +141,12 @@ impl EngineFailure {
         self
     }
 
+    /// The same failure, its reason prefixed with where it happened.
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        self.reason = format!("{place}: {}", self.reason);
+        self
+    }
+
     /// The failure of work that was given up because the user asked for that.
     pub(crate) fn given_up(why: GivenUp) -> Self {
         Self {

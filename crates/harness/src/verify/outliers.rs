@@ -113,10 +113,7 @@ pub(super) fn ask(
             let failure = None;
             return Ok(Some(Asked { found, failure }));
         }
-        Err(mut failure) => {
-            failure.reason = format!("on {model}: {}", failure.reason);
-            return Err(failure);
-        }
+        Err(failure) => return Err(failure.at(&format!("on {model}"))),
     };
     let kl_nats = answers.judgements.iter().filter_map(|j| j.kl_nats);
     found.kl_nats = kl_nats.reduce(f64::max).filter(|kl| kl.is_finite());

@@ -43,15 +43,11 @@ pub(super) fn check(
     let longest = lengths.max().unwrap_or(0) + NEW_TOKENS;
     let mut load = load_request(target, setup.model_dir, setup.threads, longest, 1);
     load.prefix_cache = true;
-    let keeping = |mut failure: EngineFailure| {
-        failure.reason = format!("with its prefix cache: {}", failure.reason);
-        failure
-    };
     let (scores, outputs) = in_session(program, &load, setup, |session| {
         let outputs = after_others(session, &prompts)?;
         Ok((session.hello.capabilities.score, outputs))
     })
-    .map_err(keeping)?;
+    .map_err(|failure| failure.at("with its prefix cache"))?;
     let failure = if outputs.iter().all(|(row, output)| *output == alone[*row]) {
         None
     } else if scores {
@@ -70,14 +66,11 @@ pub(super) fn check(
 }
 
 /// The failure of the process without a cache, which was to judge the outputs of the one with it.
-fn unjudged(mut failure: EngineFailure) -> EngineFailure {
-    if !failure.judges_nothing() {
-        failure.reason = format!(
-            "with its prefix cache the outputs differ, and without it they couldn't be judged: {}",
-            failure.reason
-        );
+fn unjudged(failure: EngineFailure) -> EngineFailure {
+    if failure.judges_nothing() {
+        return failure;
     }
-    failure
+    failure.at("with its prefix cache the outputs differ, and without it they couldn't be judged")
 }
 
 /// The output of each prompt after two that begin like it, as (row, output).
