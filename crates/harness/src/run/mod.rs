@@ -82,16 +82,20 @@ pub fn run(
     let Stage { plan, control, .. } = *stage;
     let mut logs = Vec::new();
     let weights = Weights::new(plan, stage.model_dir);
-    let mut lost = AbandonedCells::default();
     let canary = machine::canary(plan.threads);
     let mut residents = Residents::default();
     let pending = residents::in_order(plan, pending);
     let rounds = rounds(plan, &pending);
+    // Targets and scenarios of which no more launches are made. A cell needs every invocation, so
+    // after one failure the others would be measured in vain; launches that the user skips are left
+    // to a resumed run.
+    let mut lost: BTreeMap<(&str, &str), Status> = BTreeMap::new();
     for (at, round) in rounds.iter().enumerate() {
         let mut contexts = Vec::new();
         for &item in round {
-            if let Some(status) = lost.status(&item.launch) {
-                told::dropped(&item.launch, status);
+            let of = (item.launch.target.as_str(), item.launch.scenario.as_str());
+            if let Some(status) = lost.get(&of) {
+                told::dropped(&item.launch, *status);
                 continue;
             }
             let target = target_of(plan, &item.launch);
@@ -123,7 +127,10 @@ pub fn run(
             control.skipped(); // no launch runs that could be skipped
             let (done, rest) = left.split_at(ends.len());
             for ((_, item), ended) in done.iter().zip(&ends) {
-                lost.note(&item.launch, &ended.end);
+                if ended.end.status != Status::Ok {
+                    let of = (item.launch.target.as_str(), item.launch.scenario.as_str());
+                    lost.insert(of, ended.end.status);
+                }
             }
             let stopped = |ended: &&Ended| ended.end.status == Status::NotRun && !ended.skipped;
             if let Some(ended) = ends.iter().find(stopped) {
@@ -214,26 +221,6 @@ fn rounds<'a>(plan: &Plan, pending: &'a [Pending]) -> Vec<Vec<&'a Pending>> {
         }
     }
     rounds
-}
-
-/// Targets and scenarios of which no more launches are made. A cell needs every invocation, so
-/// after one failure the others would be measured in vain; launches that the user skips are left to
-/// a resumed run.
-#[derive(Default)]
-struct AbandonedCells(BTreeMap<(String, String), Status>);
-
-impl AbandonedCells {
-    fn status(&self, launch: &Launch) -> Option<Status> {
-        let key = (launch.target.clone(), launch.scenario.clone());
-        self.0.get(&key).copied()
-    }
-
-    fn note(&mut self, launch: &Launch, end: &End) {
-        if end.status != Status::Ok {
-            let key = (launch.target.clone(), launch.scenario.clone());
-            self.0.insert(key, end.status);
-        }
-    }
 }
 
 /// The shortest time that the cases of a launch can take, by their own durations.
