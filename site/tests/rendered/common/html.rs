@@ -185,20 +185,75 @@ pub fn text_of(pages: &Pages, path: &str) -> String {
     read(path, html_of(pages, path)).text
 }
 
-/// The HTML of one page of the world's site.
+/// The text of a page, without tags, and with all whitespace reduced to one space.
+pub fn words_of(pages: &Pages, path: &str) -> String {
+    let text = text_of(pages, path);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The HTML of one page of the world's site. Whoever reads several pages renders the site once.
 pub fn page(world: &World, path: &str) -> String {
     html_of(&render(world), path).to_owned()
 }
 
-/// The text of one page of the world's site, with whitespace between tags reduced to one space.
+/// The text of one page of the world's site, as [`words_of`] returns it.
 pub fn words(world: &World, path: &str) -> String {
-    let text = text_of(&render(world), path);
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    words_of(&render(world), path)
 }
 
 /// The HTML of the world's first run's page.
 pub fn run_page(world: &World) -> String {
     page(world, &format!("run/{}.html", world.runs[0].header.id))
+}
+
+/// Check that a text has each of these parts.
+#[track_caller]
+pub fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "it does not say {part:?}:\n{text}");
+    }
+}
+
+/// Check that a text has none of these parts.
+#[track_caller]
+pub fn lacks(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(!text.contains(part), "it says {part:?}:\n{text}");
+    }
+}
+
+/// The part of a text that follows the first `from`, up to the next `to`.
+#[track_caller]
+pub fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let Some((_, rest)) = text.split_once(from) else {
+        panic!("there is no {from:?}:\n{text}");
+    };
+    let Some((part, _)) = rest.split_once(to) else {
+        panic!("there is no {to:?} after {from:?}:\n{text}");
+    };
+    part
+}
+
+/// The texts of all table cells of a page, row by row.
+pub fn rows(html: &str) -> Vec<Vec<String>> {
+    html.split("<tr")
+        .skip(1)
+        .map(|row| {
+            let row = row.split("</tr>").next().unwrap();
+            row.split("<t")
+                .skip(1)
+                .map(|cell| {
+                    let cell = cell.split_once('>').unwrap().1;
+                    let cell = cell.split("</t").next().unwrap();
+                    let mut text = String::new();
+                    for part in cell.split('<') {
+                        text.push_str(part.split_once('>').map_or(part, |(_, after)| after));
+                    }
+                    unescape(&text)
+                })
+                .collect()
+        })
+        .collect()
 }
 
 /// Path and HTML of every page.

@@ -2,6 +2,7 @@
 //! failures of several kinds. Every name in it says that it is synthetic.
 #![allow(dead_code)] // Each program uses its own part.
 
+pub mod change;
 pub mod data;
 mod hypotheses;
 pub mod launch;
