@@ -244,7 +244,7 @@ fn eligible(dir: &Path, models: &Models) -> Vec<Run> {
     .collect()
 }
 
-fn of_anchor<'v>(page: &'v Value, anchor: &str) -> Vec<&'v Value> {
+pub(crate) fn of_anchor<'v>(page: &'v Value, anchor: &str) -> Vec<&'v Value> {
     let mut works = page["workloads"].as_array().unwrap().iter();
     let work = works.find(|work| work["anchor"] == anchor).unwrap();
     let all = work["recommendations"].as_array().unwrap();

@@ -3,68 +3,74 @@
 //! Prefix reuse: each target's first token compared with its own where prompts share nothing, and
 //! charts along an axis that begins at 0.
 
+use crate::common::change::large;
 use crate::common::provenance::{add_facts, add_limits};
-use crate::common::{World, run, usual, usual_site, world};
-use crate::html::{html_of, page, words};
-use crate::several::large;
+use crate::common::{World, render, run, usual, usual_site, world};
+use crate::html::{Pages, between, html_of, lacks, page, says, words_of};
 use schema::budget::{Budget, OverBudget, Pilot, Round};
 use schema::run::Run;
 use schema::scenario::Axis;
 
+/// A page of the site of these runs.
 fn of(runs: Vec<Run>, path: &str) -> String {
     page(&world(runs), path)
 }
 
+/// The site of one run.
+fn site_of(run: &Run) -> Pages {
+    render(&world(vec![run.clone()]))
+}
+
 #[test]
 fn a_scenario_has_its_fit_its_strips_and_each_engines_best_at_first() {
-    let text = html_of(usual_site(), "scenario/single_request.html");
-    for part in [
+    let parts = [
         r#"id="fig-by-case-ttft_ns""#,
         "Growth exponent",
         "growth exponents from",
         r#"id="fig-strip-ttft_ns""#,
         r#"class="legend""#,
         r#"class="sr rest""#,
-    ] {
-        assert!(text.contains(part), "{part}");
-    }
-    // The baseline is always drawn.
-    assert!(text.contains(r#"class="sr" data-s="pytorch.cpu.f32""#));
+        // The baseline is always drawn.
+        r#"class="sr" data-s="pytorch.cpu.f32""#,
+    ];
+    let text = html_of(usual_site(), "scenario/single_request.html");
+    says(text, &parts);
 }
 
 #[test]
 fn memory_is_shown_in_its_parts() {
     let text = html_of(usual_site(), "scenario/memory.html");
-    for part in ["fig-memory-stack", "KV cache", "everything else"] {
-        assert!(text.contains(part), "{part}");
-    }
+    says(text, &["fig-memory-stack", "KV cache", "everything else"]);
 }
 
 #[test]
 fn a_peak_in_a_process_of_several_scenarios_says_that_loading_is_not_in_it() {
-    let after = "Peak resident memory after loading";
+    let (peak, after) = ("Peak resident memory", "Peak resident memory after loading");
     let own = html_of(usual_site(), "scenario/long_context.html");
-    assert!(own.contains("Peak resident memory") && !own.contains(after));
+    says(own, &[peak]);
+    lacks(own, &[after]);
     let mut run = run("cpu", 5, 22);
     run.header.plan.one_process = true;
-    let shared = of(vec![run.clone()], "scenario/long_context.html");
-    assert!(shared.contains(after), "{shared}");
+    let pages = site_of(&run);
+    says(html_of(&pages, "scenario/long_context.html"), &[after]);
     // A batch has a process of its own all the same.
-    let fresh = of(vec![run], "scenario/memory.html");
-    assert!(fresh.contains("Peak resident memory") && !fresh.contains(after));
+    let fresh = html_of(&pages, "scenario/memory.html");
+    says(fresh, &[peak]);
+    lacks(fresh, &[after]);
 }
 
 const NO_LIMIT: &str = "no limit of its device was measured";
 
 #[test]
 fn a_roof_is_drawn_only_where_it_was_measured() {
-    let without = html_of(usual_site(), "scenario/single_request.html");
-    assert!(!without.contains("fig-roofline"));
+    let path = "scenario/single_request.html";
+    let figure = "fig-roofline";
+    lacks(html_of(usual_site(), path), &[figure]);
     let mut measured = run("cpu", 5, 22);
     add_limits(&mut measured);
-    let with = of(vec![measured.clone()], "scenario/single_request.html");
-    assert!(with.contains("fig-roofline") && with.contains(", decode"));
-    assert!(!with.contains(NO_LIMIT));
+    let pages = site_of(&measured);
+    says(html_of(&pages, path), &[figure, ", decode"]);
+    lacks(html_of(&pages, path), &[NO_LIMIT]);
 
     // The roof is the processor's: targets on other devices are named, and not drawn under it.
     let set = |run: &mut Run, all: bool| {
@@ -73,18 +79,18 @@ fn a_roof_is_drawn_only_where_it_was_measured() {
             target.backend = "cuda".into();
         }
     };
+    let some = "on devices whose limits were not measured";
+    let none = "No limit of the device that computes was measured.";
     set(&mut measured, false);
-    let mixed = of(vec![measured.clone()], "scenario/single_request.html");
-    assert!(mixed.contains("fig-roofline") && mixed.contains(NO_LIMIT));
-    assert!(!mixed.contains("pytorch.cpu.f32, decode"));
-    let roadmap = of(vec![measured.clone()], "roadmap.html");
-    assert!(roadmap.contains("on devices whose limits were not measured"));
+    let pages = site_of(&measured);
+    says(html_of(&pages, path), &[figure, NO_LIMIT]);
+    lacks(html_of(&pages, path), &["pytorch.cpu.f32, decode"]);
+    says(html_of(&pages, "roadmap.html"), &[some]);
     set(&mut measured, true);
-    let gpu = of(vec![measured.clone()], "scenario/single_request.html");
-    assert!(!gpu.contains("fig-roofline"));
-    let roadmap = of(vec![measured.clone()], "roadmap.html");
-    assert!(roadmap.contains("No limit of the device that computes was measured."));
-    assert!(!roadmap.contains("on devices whose limits were not measured"));
+    let pages = site_of(&measured);
+    lacks(html_of(&pages, path), &[figure]);
+    says(html_of(&pages, "roadmap.html"), &[none]);
+    lacks(html_of(&pages, "roadmap.html"), &[some]);
 
     // A GPU whose limits were measured has a roof of its own.
     let of_gpu = [
@@ -93,19 +99,16 @@ fn a_roof_is_drawn_only_where_it_was_measured() {
         ("cuda_last_level_cache_bytes", "1000"),
     ];
     add_facts(&mut measured, &of_gpu);
-    let gpu = of(vec![measured.clone()], "scenario/single_request.html");
-    assert!(gpu.contains("fig-roofline") && gpu.contains("what the GPU can do"));
-    let roadmap = of(vec![measured], "roadmap.html");
-    assert!(!roadmap.contains("No limit of the device that computes was measured."));
+    let pages = site_of(&measured);
+    says(html_of(&pages, path), &[figure, "what the GPU can do"]);
+    lacks(html_of(&pages, "roadmap.html"), &[none]);
 }
 
 #[test]
 fn runs_that_compare_have_a_history_and_one_run_has_none() {
+    // Another profile doesn't compare.
     let alone = of(vec![run("cpu", 5, 22), run("smoke", 1, 5)], "index.html");
-    assert!(
-        !alone.contains("fig-history"),
-        "another profile doesn't compare"
-    );
+    lacks(&alone, &["fig-history"]);
     let mut older = run("cpu", 5, 22);
     older.header.id = "20980102-030405-cpu-older".into();
     older.header.started = "2098-01-02T03:04:05Z".into();
@@ -114,32 +117,35 @@ fn runs_that_compare_have_a_history_and_one_run_has_none() {
         vec![run("cpu", 5, 22), older.clone()],
         vec![older.clone(), run("cpu", 5, 22)],
     ] {
-        let both = of(runs, "index.html");
-        assert!(both.contains("fig-history"));
         let list = "1 = 20980102-030405-cpu-older (2098-01-02 03:04 UTC)";
-        assert!(both.contains(list), "{both}");
+        says(&of(runs, "index.html"), &["fig-history", list]);
     }
-    let facts = &mut older.header.provenance.facts;
-    facts.insert("cpu_flags".into(), "avx2".into());
+    // On another machine.
+    add_facts(&mut older, &[("cpu_flags", "avx2")]);
     let elsewhere = of(vec![run("cpu", 5, 22), older], "index.html");
-    assert!(!elsewhere.contains("fig-history"), "on another machine");
+    lacks(&elsewhere, &["fig-history"]);
 }
 
 #[test]
 fn the_map_of_coverage_has_a_sign_for_every_cell() {
     let run = run("cpu", 5, 22);
-    let cases: usize = run
-        .header
-        .plan
-        .scenarios
-        .iter()
-        .map(|s| s.cases.len())
-        .sum();
-    let cells = cases * run.header.plan.targets.len();
-    let text = of(vec![run], "coverage.html");
-    let map = text.split("id=\"fig-coverage\"").nth(1).unwrap();
-    let map = map.split("</svg>").next().unwrap();
+    let plan = &run.header.plan;
+    let cases: usize = plan.scenarios.iter().map(|s| s.cases.len()).sum();
+    let cells = cases * plan.targets.len();
+    let text = html_of(usual_site(), "coverage.html");
+    let map = between(text, "id=\"fig-coverage\"", "</svg>");
     assert_eq!(map.matches("h-").count(), cells);
+}
+
+/// A round of one request.
+fn round(prompt_tokens: u32, round_s: f64) -> Round {
+    Round {
+        prompt_tokens,
+        new_tokens: 16,
+        concurrency: 1,
+        mixed: false,
+        round_s,
+    }
 }
 
 #[test]
@@ -159,17 +165,10 @@ fn a_cell_that_was_not_planned_has_the_pilot_s_estimate_where_there_is_one() {
     let said = "the profile has this scenario for other targets";
     let text = of(vec![run.clone()], "coverage.html");
     assert_eq!(text.matches(said).count(), 3, "one for each case");
-    assert!(!text.contains("by the pilot"));
-    let round = Round {
-        prompt_tokens: 512,
-        new_tokens: 16,
-        concurrency: 1,
-        mixed: false,
-        round_s: 70.5,
-    };
+    lacks(&text, &["by the pilot"]);
     let pilot = |target: &str| Pilot {
         target: target.into(),
-        rounds: vec![round],
+        rounds: vec![round(512, 70.5)],
         ..Pilot::default()
     };
     run.budget = Some(Budget {
@@ -196,13 +195,6 @@ fn a_cell_that_there_was_no_time_for_has_what_the_pilot_took() {
         estimate_s: 1.0,
         reason: "no time (synthetic)".into(),
     };
-    let round = |prompt_tokens, round_s| Round {
-        prompt_tokens,
-        new_tokens: 16,
-        concurrency: 1,
-        mixed: false,
-        round_s,
-    };
     let pilot = Pilot {
         target: slow.into(),
         rounds: vec![round(256, 3.0), round(512, 70.5)],
@@ -213,17 +205,18 @@ fn a_cell_that_there_was_no_time_for_has_what_the_pilot_took() {
         pilots: vec![pilot],
         ..Budget::default()
     });
-    let coverage = of(vec![run.clone()], "coverage.html");
+    let pages = site_of(&run);
+    let coverage = html_of(&pages, "coverage.html");
     let said = "no time (synthetic); the pilot took 70.5 s for 1 request";
     assert_eq!(coverage.matches(said).count(), 1, "{coverage}");
-    let scenario = of(vec![run.clone()], "scenario/long_context.html");
+    let scenario = html_of(&pages, "scenario/long_context.html");
     let said = "what the pilot took, once: candle.cpu.f32 70.5 s for 1 request.";
     assert_eq!(scenario.matches(said).count(), 1, "{scenario}");
     // The pilot's 3 s are not shown for a case that has numbers.
-    assert!(!scenario.contains("3.00 s for 1 request"));
+    lacks(scenario, &["3.00 s for 1 request"]);
     run.budget.as_mut().expect("it is set").pilots.clear();
     let unknown = of(vec![run], "scenario/long_context.html");
-    assert!(!unknown.contains("what the pilot took"));
+    lacks(&unknown, &["what the pilot took"]);
 }
 
 #[test]
@@ -239,20 +232,13 @@ fn a_matrix_says_which_engine_runs_which_architecture() {
     let alone = format!("{}.{}.{}", first.id, alone.backend, alone.precision);
     let any = second.name.clone();
     let text = page(&world, "coverage.html");
-    let matrix = text
-        .split("Architectures by engine")
-        .nth(1)
-        .expect("it is there");
-    let matrix = matrix.split("</table>").next().unwrap();
+    let matrix = between(&text, "Architectures by engine", "</table>");
     for head in ["llama", "qwen3", "phi3", "any other"] {
-        let head = format!("<th scope=\"col\">{head}</th>");
-        assert!(matrix.contains(&head), "{head}");
+        says(matrix, &[&format!("<th scope=\"col\">{head}</th>")]);
     }
     let answers = |engine: &str, targets: &str| -> Vec<String> {
         let start = format!("<tr><th scope=\"row\">{engine}</th><td>{targets}");
-        let row = matrix.split(&start).nth(1);
-        let row = row.unwrap_or_else(|| panic!("{start} in {matrix}"));
-        let row = row.split("</tr>").next().unwrap();
+        let row = between(matrix, &start, "</tr>");
         let cells = row.split("<td>").skip(1);
         cells.map(|cell| cell.replace("</td>", "")).collect()
     };
@@ -287,61 +273,50 @@ fn with_reuse() -> World {
 fn a_target_that_keeps_prompts_is_held_against_itself() {
     let world = with_reuse();
     let path = "scenario/long_context.html";
-    let (raw, text) = (page(&world, path), words(&world, path));
-    let (_, table) = text
-        .split_once("each target against itself where they share nothing")
-        .expect("there is a table");
-    let (table, _) = table.split_once("Each target is held").expect("and a note");
+    let pages = render(&world);
+    let (raw, text) = (html_of(&pages, path), words_of(&pages, path));
+    let heading = "each target against itself where they share nothing";
+    let table = between(&text, heading, "Each target is held");
     let rows = |target: &str| table.matches(target).count();
-    assert_eq!(
-        (rows("lmrs.cpu.f32"), rows("lmrs.cpu.q8_0")),
-        (2, 2),
-        "{table}"
-    );
+    assert_eq!(rows("lmrs.cpu.f32"), 2, "{table}");
+    assert_eq!(rows("lmrs.cpu.q8_0"), 2, "{table}");
     assert_eq!(rows("candle"), 0, "{table}");
     // 512 tokens of a synthetic prefill ÷ 128, in five launches.
     let (_, most) = table.split_once("75.0 %").expect("a row of the most");
     let ratio = most.split('×').next().expect("a ratio");
-    let ratio: f64 = ratio
-        .split(' ')
-        .next_back()
-        .expect("a number")
-        .parse()
-        .expect(ratio);
+    let ratio = ratio.split(' ').next_back().expect("a number");
+    let ratio: f64 = ratio.parse().expect(most);
     assert!(ratio > 2.0 && ratio < 4.5, "{most}");
     assert!(most.contains("4.00×"), "in proportion: {most}");
-    assert!(text.contains("50 % of the prompt shared"));
-    assert!(
-        text.contains("384 tokens, are the same in all prompts"),
-        "{text}"
-    );
-    // A target that keeps no prompts has a reason in place of a number.
-    assert!(text.contains("our adapter uses no prefix cache of this engine"));
+    let parts = [
+        "50 % of the prompt shared",
+        "384 tokens, are the same in all prompts",
+        // A target that keeps no prompts has a reason in place of a number.
+        "our adapter uses no prefix cache of this engine",
+    ];
+    says(&text, &parts);
     // The chart's axis starts at 0, which has no logarithm.
-    assert!(raw.contains("shared beginning of the prompt (%)"));
-    assert!(!raw.contains("shared beginning of the prompt (%) – log scale"));
-    assert!(!raw.contains("NaN") && !raw.contains("growth exponent"));
+    let axis = "shared beginning of the prompt (%)";
+    says(raw, &[axis]);
+    lacks(raw, &[&format!("{axis} – log scale")]);
+    lacks(raw, &["NaN", "growth exponent"]);
+    // Nobody is held against a baseline that keeps no prompts.
+    let index = words_of(&pages, "index.html");
+    lacks(&index, &["baseline has no value"]);
+    says(&index, &["Long context"]);
 }
 
 #[test]
 fn a_scenario_that_keeps_nothing_has_no_such_table() {
-    let text = words(&usual(), "scenario/long_context.html");
-    assert!(!text.contains("Sooner by"));
-}
-
-#[test]
-fn nobody_is_held_against_a_baseline_that_keeps_no_prompts() {
-    let world = with_reuse();
-    let index = words(&world, "index.html");
-    assert!(!index.contains("baseline has no value"), "{index}");
-    assert!(index.contains("Long context"));
+    let text = words_of(usual_site(), "scenario/long_context.html");
+    lacks(&text, &["Sooner by"]);
 }
 
 #[test]
 fn what_a_project_claims_stands_beside_what_the_run_found() {
     let pages = usual_site();
     let page = html_of(pages, "engine/candle.html");
-    for words in [
+    let words = [
         "Read on 2026-01-03.",
         "Twice as fast (synthetic).",
         "On a laptop (synthetic).",
@@ -350,25 +325,24 @@ fn what_a_project_claims_stands_beside_what_the_run_found() {
         "candle.cpu.q8_0 is 3.",
         " as good as candle.cpu.f32 (time per output token; ",
         " 50 prompt tokens)",
-    ] {
-        assert!(page.contains(words), "{words}: {page}");
-    }
-    assert!(!page.contains("Not measured together."));
+    ];
+    says(page, &words);
+    lacks(page, &["Not measured together."]);
     let other = html_of(pages, "engine/lmrs.html");
-    assert!(!other.contains("What its project says"));
+    lacks(other, &["What its project says"]);
 }
 
 #[test]
 fn a_claim_whose_targets_were_not_measured_together_says_so() {
     let mut world = usual();
     world.claims.claims[0].here[0].against = "candle.cuda.f32".into();
-    let page = page(&world, "engine/candle.html");
-    assert!(page.contains("Twice as fast (synthetic)."));
-    assert!(page.contains("Not measured together."), "{page}");
+    let apart = "Not measured together.";
+    let candle = page(&world, "engine/candle.html");
+    says(&candle, &["Twice as fast (synthetic).", apart]);
     world.claims.claims[0].here.clear();
-    let of_a_rate = crate::html::page(&world, "engine/candle.html");
-    assert!(of_a_rate.contains("No laptop here (synthetic)."));
-    assert!(!of_a_rate.contains("Not measured together."));
+    let of_a_rate = page(&world, "engine/candle.html");
+    says(&of_a_rate, &["No laptop here (synthetic)."]);
+    lacks(&of_a_rate, &[apart]);
 }
 
 #[test]
@@ -384,17 +358,16 @@ fn a_claim_is_held_against_another_run_where_the_one_shown_has_no_comparison() {
     let mut world = world(vec![shown.clone(), unpublishable.clone(), other, of_1b]);
     large(&mut world, 3);
     let beside = page(&world, "engine/candle.html");
-    assert!(beside.contains(" as good as candle.cpu.f32"), "{beside}");
-    let claims = beside.split("class=\"claims\"").nth(1).unwrap();
-    let claims = claims.split("</table>").next().unwrap();
-    assert!(claims.contains("Run <a href=\"../run/run-of-1b.html\">run-of-1b</a>"));
-    assert!(!claims.contains("another-run"), "{claims}");
+    says(&beside, &[" as good as candle.cpu.f32"]);
+    let claims = between(&beside, "class=\"claims\"", "</table>");
+    let link = "Run <a href=\"../run/run-of-1b.html\">run-of-1b</a>";
     let small = "With a model this small";
-    assert!(!claims.contains(small), "{claims}");
+    says(claims, &[link]);
+    lacks(claims, &["another-run", small]);
     world.runs.truncate(3);
     let tiny = page(&world, "engine/candle.html");
-    assert!(tiny.contains("another-run</a>, ") && tiny.contains(small));
+    says(&tiny, &["another-run</a>, ", small]);
     world.runs.truncate(2);
     let none = page(&world, "engine/candle.html");
-    assert!(none.contains("Not measured together."), "{none}");
+    says(&none, &["Not measured together."]);
 }

@@ -1,50 +1,25 @@
 //! What stands beside the guide's choices, and on the index, so that nobody takes a number for more
 //! than it says: how a target was measured, and what other cells and runs know of it.
 
-use crate::common::{World, add_variants, usual};
-use crate::html::{checked, page, text_of, words};
-use crate::several::{large, with_copy, without};
-use schema::budget::{Budget, OverBudget};
+use crate::advice::of_anchor;
+use crate::common::change::{in_rust, no_time, of_1b, reports, two_of_1b, without, without_engine};
+use crate::common::provenance::add_facts;
+use crate::common::{World, add_variants, render};
+use crate::html::{Pages, checked, lacks, page, says, words, words_of};
+use schema::key::CellKey;
 use schema::maturity::{Fact, Topic};
 use schema::plan::Case;
-use schema::record::Ready;
 use serde_json::Value;
 use site::fmt::{Unit, joined, metric, quantity};
 use site::page::guide;
 use site::view::Shown;
 use stats::analysis::{Analysis, Cell, MetricId};
 
-/// The usual run, of a large model, so that choices rest on it.
-fn of_1b() -> World {
-    let mut world = usual();
-    large(&mut world, 0);
-    world
-}
-
-/// What the world's launches report of their engines.
-fn reports(world: &mut World) -> impl Iterator<Item = &mut Ready> {
-    let launches = world.runs[0].launches.iter_mut();
-    launches.flat_map(|log| &mut log.ready)
-}
-
 /// The guide's articles, each from its choice on.
-fn articles(guide: &str) -> Vec<String> {
-    let text = guide.split_whitespace().collect::<Vec<_>>().join(" ");
+fn articles(pages: &Pages) -> Vec<String> {
+    let text = words_of(pages, "guide.html");
     let articles = text.split(" Take ").skip(1);
     articles.map(str::to_owned).collect()
-}
-
-/// A run of a large model without Candle, and another run of its place that has Candle, in three
-/// scenarios.
-fn without_candle() -> World {
-    let mut world = with_copy("of-others");
-    large(&mut world, 0);
-    large(&mut world, 1);
-    without(&mut world.runs[1], "memory");
-    without(&mut world.runs[1], "long_context");
-    let planned = &mut world.runs[0].header.plan.targets;
-    planned.retain(|target| target.engine != "candle");
-    world
 }
 
 /// The only recommendation for a kind of work.
@@ -55,9 +30,7 @@ fn advice(world: &World, analyses: &[Analysis], anchor: &str) -> Value {
         .map(|(run, analysis)| Shown::new(&input, run, analysis))
         .collect();
     let page = serde_json::to_value(guide::page(&input, &shown)).unwrap();
-    let mut works = page["workloads"].as_array().unwrap().iter();
-    let work = works.find(|work| work["anchor"] == anchor).unwrap();
-    let all = work["recommendations"].as_array().unwrap();
+    let all = of_anchor(&page, anchor);
     assert_eq!(all.len(), 1, "{anchor}");
     all[0].clone()
 }
@@ -79,30 +52,29 @@ fn estimate(cell: &Cell) -> String {
 #[test]
 fn a_defect_that_an_adapter_mends_stands_first_and_on_the_index() {
     let mut world = of_1b();
-    let said = "fix of ours";
-    assert!(!words(&world, "guide.html").contains(said));
-    assert!(!words(&world, "index.html").contains(said));
-    for ready in reports(&mut world) {
+    let without_defect = render(&world);
+    for path in ["guide.html", "index.html"] {
+        lacks(&words_of(&without_defect, path), &["fix of ours"]);
+    }
+    for ready in reports(&mut world.runs[0]) {
         ready.notes.push("mended: it forgets a factor".into());
     }
     let pages = checked(&world);
-    let articles = articles(&text_of(&pages, "guide.html"));
+    let articles = articles(&pages);
     assert!(!articles.is_empty());
     for article in articles {
         let engine = article.split('.').next().unwrap();
         let first = format!(
             "⚠ Measured with a fix of ours, which {engine} (synthetic) lacks: it forgets a factor. On "
         );
-        assert!(article.contains(&first), "{article}");
-        assert!(
-            !article.contains("declares: mended"),
-            "it stands there once"
-        );
+        says(&article, &[&first]);
+        // It stands there once.
+        lacks(&article, &["declares: mended"]);
     }
-    let index = text_of(&pages, "index.html");
-    assert!(index.contains("⚠ measured with a fix of ours, which "));
+    let index = words_of(&pages, "index.html");
+    says(&index, &["⚠ measured with a fix of ours, which "]);
     let lead = "Measured with a fix of ours, which the engine itself lacks: ";
-    assert!(index.contains(lead), "{index}");
+    says(&index, &[lead]);
 }
 
 #[test]
@@ -120,7 +92,7 @@ fn a_choice_says_that_an_adapter_and_no_server_was_measured() {
         dossier.id = engine.id.clone();
         world.maturity.engines.push(dossier);
     }
-    for ready in reports(&mut world) {
+    for ready in reports(&mut world.runs[0]) {
         ready.batching = "static_equal_length".into();
     }
     let how = "static batches of queued requests of equal length";
@@ -128,24 +100,22 @@ fn a_choice_says_that_an_adapter_and_no_server_was_measured() {
         "Measured through an adapter of this project’s, not through a server. Requests that came together: {how}."
     );
     let offered = format!("batching: continuous (synthetic) (measured here: {how})");
-    let of = |world: &World| articles(&text_of(&checked(world), "guide.html"));
-    for article in of(&world) {
-        assert!(article.contains(&measured), "{article}");
-        assert!(article.contains(&offered), "{article}");
+    for article in articles(&checked(&world)) {
+        says(&article, &[&measured, &offered]);
     }
     for engine in &mut world.registry.engines {
         engine.test_server = Some(engine.build.clone());
     }
-    for article in of(&world) {
-        assert!(!article.contains("not through a server"), "a client's is");
+    // A client that was measured asked a server.
+    for article in articles(&checked(&world)) {
+        lacks(&article, &["not through a server"]);
     }
 }
 
 #[test]
 fn the_index_says_who_is_taken_among_tied_targets() {
-    let index = words(&of_1b(), "index.html");
     let said = "Among tied targets the smallest to ship is taken, in each column";
-    assert!(index.contains(said), "{index}");
+    says(&words(&of_1b(), "index.html"), &[said]);
 }
 
 #[test]
@@ -164,16 +134,11 @@ fn longer_answers_are_estimated_from_their_cell_and_may_come_in_another_order() 
     }
     let said = before["longer"]["words"].as_str().unwrap();
     let formula = "time to first token + 255 × time per output token";
-    assert!(said.contains(formula), "{said}");
     let of_choice = estimate(single(&mut analyses[0], &choice));
-    assert!(
-        said.contains(&format!("256 tokens: {choice} {of_choice} and ")),
-        "{said}"
-    );
-    assert!(
-        said.ends_with(" The order is that by end-to-end latency."),
-        "{said}"
-    );
+    let longer = format!("256 tokens: {choice} {of_choice} and ");
+    says(said, &[formula, &longer]);
+    let order = " The order is that by end-to-end latency.";
+    assert!(said.ends_with(order), "{said}");
     assert_eq!(of_work(&analyses, "many-users")["longer"]["words"], "");
 
     // Longer gaps at the same end-to-end latency: the choice stays, but the order changes.
@@ -184,17 +149,18 @@ fn longer_answers_are_estimated_from_their_cell_and_may_come_in_another_order() 
     assert_eq!(after["choice"], *choice);
     let said = after["longer"]["words"].as_str().unwrap();
     let other = format!(" The order by end-to-end latency is another: {choice} and ");
-    assert!(said.contains(&other), "{said}");
+    says(said, &[&other]);
 
-    let index = words(&world, "index.html");
     let short = format!("256 tokens, estimated: {of_choice}");
-    assert!(index.contains(&short), "{index}");
-    assert!(index.contains("“256 tokens, estimated” is computed and not measured: "));
+    let how = "“256 tokens, estimated” is computed and not measured: ";
+    says(&words(&world, "index.html"), &[&short, how]);
 }
 
 #[test]
 fn the_estimate_of_another_run_s_target_stands_beside_that_of_the_choice_there() {
-    let world = without_candle();
+    let mut world = two_of_1b("of-others");
+    without_engine(&mut world.runs[0], "candle");
+    without(&mut world.runs[1], &["memory", "long_context"]);
     let mut analyses = world.analyse();
     let advice = advice(&world, &analyses, "interactive");
     let choice = advice["choice"].as_str().unwrap();
@@ -205,37 +171,25 @@ fn the_estimate_of_another_run_s_target_stands_beside_that_of_the_choice_there()
     let of_choice = estimate(single(&mut analyses[1], choice));
     let said = advice["longer"]["words"].as_str().unwrap();
     let there = format!(" In other runs: {target} {of_target}, beside {choice} with {of_choice}");
-    assert!(said.contains(&there), "{said}");
+    says(said, &[&there]);
 }
 
 #[test]
 fn a_larger_size_that_only_another_run_has_stands_beside_the_choice() {
-    let mut world = with_copy("of-others");
-    large(&mut world, 0);
-    large(&mut world, 1);
-    without(&mut world.runs[1], "memory");
-    without(&mut world.runs[1], "long_context");
+    let mut world = two_of_1b("of-others");
+    without(&mut world.runs[1], &["memory", "long_context"]);
     let many_users = |world: &World| advice(world, &world.analyse(), "many-users");
     assert_eq!(many_users(&world)["larger"]["words"], "");
     let left_out = "left out: another run of this machine, model and profile";
-    assert!(words(&world, "guide.html").contains(left_out));
+    says(&words(&world, "guide.html"), &[left_out]);
 
-    let over = |target: &str| OverBudget {
-        target: target.into(),
-        scenario: "concurrent".into(),
-        case: "u8".into(),
-        estimate_s: 1.0,
-        reason: "no time".into(),
-    };
     let planned = world.runs[0].header.plan.targets.iter();
-    let over = planned.map(|target| over(&target.id)).collect();
-    world.runs[0].budget = Some(Budget {
-        over,
-        ..Budget::default()
-    });
+    let of_eight = planned.map(|target| CellKey::new(&target.id, "concurrent", "u8"));
+    let of_eight: Vec<CellKey> = of_eight.collect();
+    no_time(&mut world.runs[0], of_eight);
     let advice = many_users(&world);
     let larger = &advice["larger"];
-    assert!(advice["case"].as_str().unwrap().contains(", 4 users, "));
+    says(advice["case"].as_str().unwrap(), &[", 4 users, "]);
     assert_eq!(larger["size"], "8 users");
     assert_eq!(larger["run_path"], "run/of-others.html");
     let analyses = world.analyse();
@@ -251,41 +205,36 @@ fn a_larger_size_that_only_another_run_has_stands_beside_the_choice() {
     assert!(places.len() > 4 && places[0] == Some(0), "{said}");
     assert!(places[..4].is_sorted() && places[3].is_some(), "{said}");
     assert!(places[4..].iter().all(Option::is_none), "{said}");
-    assert!(said.contains("× ["), "{said}");
+    says(said, &["× ["]);
 
-    let guide = words(&world, "guide.html");
+    let pages = render(&world);
+    let guide = words_of(&pages, "guide.html");
     let best = &measured[0].1;
     let at = format!("At 8 users, in another run : {best} (");
-    assert!(guide.contains(&at), "{guide}");
-    assert!(guide.contains("no recommendation rests on it; its numbers stand beside some"));
-    assert!(!guide.contains(left_out), "{guide}");
-    let index = words(&world, "index.html");
+    let beside = "no recommendation rests on it; its numbers stand beside some";
+    says(&guide, &[&at, beside]);
+    lacks(&guide, &[left_out]);
     let at = format!("at 8 users, in another run : {best} (");
-    assert!(index.contains(&at), "{index}");
+    says(&words_of(&pages, "index.html"), &[&at]);
 }
 
 #[test]
 fn where_memory_decides_a_peak_of_fewer_bits_stands_beside_the_choice() {
     let missing = "Weights of fewer bits were not measured in this scenario.";
-    let mut world = with_copy("of-4-bits");
-    large(&mut world, 0);
-    large(&mut world, 1);
-    assert!(
-        !words(&world, "guide.html").contains(missing),
-        "there are none"
-    );
+    let mut world = two_of_1b("of-4-bits");
+    lacks(&words(&world, "guide.html"), &[missing]);
     let engine = &mut world.registry.engines[0];
     let mut small = engine.targets[0].clone();
     small.precision = "q4_k_m".into();
     engine.targets.push(small);
     let unknown = advice(&world, &world.analyse(), "little-memory");
     assert_eq!(unknown["fewer_bits"]["words"], "");
-    assert!(words(&world, "guide.html").contains(missing));
+    says(&words(&world, "guide.html"), &[missing]);
 
     // The other run has such weights, but no number of the scenario.
     let all = world.runs[0].clone();
     add_variants(&mut world.runs[1], &all, "small");
-    without(&mut world.runs[1], "memory");
+    without(&mut world.runs[1], &["memory"]);
     for target in &mut world.runs[1].header.plan.targets {
         if target.id.contains("+small") {
             target.precision = "q4_k_m".into();
@@ -338,22 +287,18 @@ fn where_memory_decides_a_peak_of_fewer_bits_stands_beside_the_choice() {
     );
     assert_eq!(found["fewer_bits"]["words"], *expected);
     assert_eq!(found["fewer_bits"]["run_path"], "run/of-4-bits.html");
-    let index = words(&world, "index.html");
-    assert!(index.contains(&expected), "{index}");
+    says(&words(&world, "index.html"), &[&expected]);
 }
 
 #[test]
 fn an_engine_that_is_no_more_released_or_slow_says_so_where_it_needs_little_memory() {
     let mut world = of_1b();
     // PyTorch's weights are the largest, so it is never the choice.
-    for engine in &mut world.registry.engines {
-        engine.in_rust = engine.id == "pytorch";
-    }
-    let dossier = &mut world.maturity.engines[0];
-    dossier.id = "pytorch".into();
+    in_rust(&mut world, |id| id == "pytorch");
+    world.maturity.engines[0].id = "pytorch".into();
     let stale =
         "no stable release in the year before 2026-01-02: the newest is 0.11.1 of 2026-01-01";
-    assert!(!words(&world, "index.html").contains(stale));
+    lacks(&words(&world, "index.html"), &[stale]);
     world.maturity.engines[0].releases_last_year = 0;
     let analyses = world.analyse();
     let found = advice(&world, &analyses, "little-memory");
@@ -374,7 +319,7 @@ fn an_engine_that_is_no_more_released_or_slow_says_so_where_it_needs_little_memo
     assert!(more.contains(&Value::from(stale)), "{more:?}");
     let fast = advice(&world, &analyses, "batch");
     let more = fast["in_rust"]["more"].to_string();
-    assert!(!more.contains("output throughput there"), "{more}");
+    lacks(&more, &["output throughput there"]);
 }
 
 #[test]
@@ -388,8 +333,7 @@ fn the_heading_of_costs_says_which_way_is_cheaper() {
     // A second place, whose machine has no price.
     let mut copy = world.runs[0].clone();
     copy.header.id = "of-another".into();
-    let facts = &mut copy.header.provenance.facts;
-    facts.insert("cpu_model".into(), "another".into());
+    add_facts(&mut copy, &[("cpu_model", "another")]);
     world.runs.push(copy);
     let both = "Cost, or output tokens an hour (of these more is cheaper)";
     assert!(has(&world, both));

@@ -1,33 +1,19 @@
 //! What pages take from runs other than the one that they show, where that one has no such number.
 
-use crate::common::World;
-use crate::html::{self, html_of};
-use crate::report::rows;
-use crate::several::{large, with_copy, without};
-use schema::budget::{Budget, OverBudget};
-use schema::registry::Build;
-
-/// Let every engine but Candle come as a Python package.
-pub(crate) fn only_candle_is_a_crate(world: &mut World) {
-    for engine in &mut world.registry.engines {
-        if engine.id != "candle" {
-            engine.build = Build::Python {
-                script: "a.py".into(),
-                requirements: "a.lock".into(),
-                environment: "venv".into(),
-                modules: None,
-            };
-        }
-    }
-}
+use crate::common::change::{
+    in_rust, large, no_time, only_candle_is_a_crate, two_of_1b, with_copy, without,
+};
+use crate::common::{World, render};
+use crate::html::{between, checked, html_of, lacks, page, rows, says, words, words_of};
+use schema::key::CellKey;
 
 /// The rows about memory on a target's comparison page that have a ratio: the pair's heading and
 /// the row's cells.
 fn memory_ratios(page: &str) -> Vec<(String, Vec<String>)> {
-    let table = page.split("<table class=\"comparisons\">").nth(1).unwrap();
+    let table = between(page, "<table class=\"comparisons\">", "</table>");
     let mut heading = String::new();
     let mut found = Vec::new();
-    for row in rows(table.split("</table>").next().unwrap()) {
+    for row in rows(table) {
         if row.len() == 1 {
             heading = row[0].clone();
         } else if row[0].starts_with("Memory, ") && !row[4].starts_with("not comparable") {
@@ -43,17 +29,17 @@ fn a_case_that_only_another_run_has_stands_below_its_pair() {
     const ANOTHER_MODEL: &str = "another model than that of the run shown";
     let link = |id: &str| format!("href=\"../run/{id}.html\"");
     let mut world = with_copy("of-others");
-    let page = |world: &World| html_of(&html::checked(world), PATH).to_owned();
+    let page = |world: &World| html_of(&checked(world), PATH).to_owned();
     let none_lacks = page(&world);
-    assert!(!none_lacks.contains("A row that names a run"));
-    assert!(!none_lacks.contains(&link("of-others")));
+    lacks(&none_lacks, &["A row that names a run", &link("of-others")]);
     let expected = memory_ratios(&none_lacks);
 
-    without(&mut world.runs[0], "memory");
+    without(&mut world.runs[0], &["memory"]);
     let same_model = page(&world);
-    assert!(same_model.contains("A row that names a run is a comparison within that run"));
-    assert!(same_model.contains(", except in rows that name their run"));
-    assert!(!same_model.contains(ANOTHER_MODEL), "{same_model}");
+    let within = "A row that names a run is a comparison within that run";
+    says(&same_model, &[within]);
+    says(&same_model, &[", except in rows that name their run"]);
+    lacks(&same_model, &[ANOTHER_MODEL]);
     let found = memory_ratios(&same_model);
     // Three sizes against all but itself and Burn, which has no number.
     assert_eq!((found.len(), expected.len()), (18, 18), "{found:?}");
@@ -72,39 +58,23 @@ fn a_case_that_only_another_run_has_stands_below_its_pair() {
     // A run of the same model comes first, though the other has as many scenarios and one more.
     let mut of_the_same = world.runs[1].clone();
     of_the_same.header.id = "of-the-same".into();
-    without(&mut of_the_same, "long_context");
+    without(&mut of_the_same, &["long_context"]);
     world.runs.push(of_the_same);
     large(&mut world, 2);
     let both = page(&world);
     assert_eq!(both.matches(&link("of-the-same")).count(), found.len());
-    assert!(!both.contains(&link("of-others")) && !both.contains(ANOTHER_MODEL));
+    lacks(&both, &[&link("of-others"), ANOTHER_MODEL]);
 }
 
 /// A run of a large model in which Candle had no time for the longest prompts, and a smaller run of
 /// the same place in which it had.
 fn without_time_for_candle() -> World {
-    let mut world = with_copy("of-others");
-    large(&mut world, 0);
-    large(&mut world, 1);
-    for scenario in ["memory", "single_request", "sustained"] {
-        without(&mut world.runs[1], scenario);
-    }
-    let planned = world.runs[0].header.plan.targets.iter();
-    let over = |target: &str| OverBudget {
-        target: target.into(),
-        scenario: "long_context".into(),
-        case: "p512".into(),
-        estimate_s: 1.0,
-        reason: "no time".into(),
-    };
-    let over: Vec<OverBudget> = planned
-        .filter(|target| target.engine == "candle")
-        .map(|target| over(&target.id))
-        .collect();
-    world.runs[0].budget = Some(Budget {
-        over,
-        ..Budget::default()
-    });
+    let mut world = two_of_1b("of-others");
+    let lacking = ["memory", "single_request", "sustained"];
+    without(&mut world.runs[1], &lacking);
+    let targets = ["candle.cpu.f32", "candle.cpu.q8_0"];
+    let longest = targets.map(|id| CellKey::new(id, "long_context", "p512"));
+    no_time(&mut world.runs[0], longest);
     world
 }
 
@@ -112,34 +82,30 @@ fn without_time_for_candle() -> World {
 fn the_guide_has_from_another_run_what_had_no_time_and_nothing_that_failed() {
     let said = "Of targets without a number here, another run of this place has candle.cpu.";
     let mut world = without_time_for_candle();
-    let guide = html::words(&world, "guide.html");
+    let pages = render(&world);
+    let guide = words_of(&pages, "guide.html");
     assert_eq!(guide.matches(said).count(), 1, "{guide}");
-    let index = html::words(&world, "index.html");
-    assert!(
-        index.contains("of targets without a number here, in another run : candle.cpu."),
-        "{index}"
-    );
+    let beside = "of targets without a number here, in another run : candle.cpu.";
+    says(&words_of(&pages, "index.html"), &[beside]);
 
     world.runs[0].budget = None;
-    assert!(!html::words(&world, "guide.html").contains(said));
+    lacks(&words(&world, "guide.html"), &[said]);
     for record in world.runs[0].verify.values_mut() {
         if record.target.starts_with("candle.") {
             record.verified_positions = Some(300);
         }
     }
-    let guide = html::words(&world, "guide.html");
-    assert!(guide.contains("candle.cpu.f32 (not verified that far)"));
-    assert!(!guide.contains(said), "{guide}");
+    let guide = words(&world, "guide.html");
+    says(&guide, &["candle.cpu.f32 (not verified that far)"]);
+    lacks(&guide, &[said]);
 }
 
 #[test]
 fn a_choice_that_another_run_shows_to_be_beaten_is_sure_within_its_run() {
     let mut world = without_time_for_candle();
-    let index = html::words(&world, "index.html");
-    assert!(
-        index.contains("sure") && !index.contains("sure within its run"),
-        "{index}"
-    );
+    let index = words(&world, "index.html");
+    says(&index, &["sure"]);
+    lacks(&index, &["sure within its run"]);
     let logs = world.runs[1].launches.iter_mut();
     for log in logs.filter(|log| log.launch.target.starts_with("candle.")) {
         for request in &mut log.requests {
@@ -150,7 +116,7 @@ fn a_choice_that_another_run_shows_to_be_beaten_is_sure_within_its_run() {
             request.answered_ns -= last - *request.token_ns.last().unwrap();
         }
     }
-    let index = html::words(&world, "index.html");
+    let index = words(&world, "index.html");
     assert_eq!(index.matches("sure within its run").count(), 1, "{index}");
 }
 
@@ -159,21 +125,22 @@ fn where_a_run_has_no_crate_that_of_another_run_stands_with_its_run() {
     let mut world = without_time_for_candle();
     only_candle_is_a_crate(&mut world);
     let link = "in another run, <a href=\"run/of-others.html\">of-others</a>";
-    let guide = html::page(&world, "guide.html");
-    assert_eq!(guide.matches(link).count(), 1, "{guide}");
-    let index = html::page(&world, "index.html");
-    assert_eq!(index.matches(link).count(), 1, "{index}");
-    assert!(index.contains(" in another run for long documents"));
-    assert!(!index.contains("the one in Rust"));
-    // The target is named only once if its engine is also the one in Rust.
-    for engine in &mut world.registry.engines {
-        engine.in_rust = engine.id == "candle";
+    let pages = render(&world);
+    for path in ["guide.html", "index.html"] {
+        let page = html_of(&pages, path);
+        assert_eq!(page.matches(link).count(), 1, "{page}");
     }
-    let index = html::page(&world, "index.html");
+    let index = html_of(&pages, "index.html");
+    says(index, &[" in another run for long documents"]);
+    lacks(index, &["the one in Rust"]);
+    // The target is named only once if its engine is also the one in Rust.
+    in_rust(&mut world, |id| id == "candle");
+    let index = page(&world, "index.html");
     assert_eq!(index.matches(link).count(), 1, "{index}");
-    assert!(index.contains("the one in Rust"));
+    says(&index, &["the one in Rust"]);
 
     world.runs.truncate(1);
-    let alone = html::page(&world, "index.html");
-    assert!(!alone.contains("in another run") && alone.contains("none measured"));
+    let alone = page(&world, "index.html");
+    lacks(&alone, &["in another run"]);
+    says(&alone, &["none measured"]);
 }

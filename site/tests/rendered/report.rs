@@ -1,45 +1,20 @@
 //! The pages that compare and price, and the frame around all pages: their claims follow from the
 //! statistics, and nothing hostile gets through them.
 
+use crate::common::change::ours;
+use crate::common::provenance::add_facts;
 use crate::common::{World, add_variants, render, run, usual, usual_site, world};
-use crate::html::{self, html_of, text_of};
+use crate::html::{self, between, html_of, lacks, page, rows, says, text_of};
 use schema::key::CaseKey;
 use schema::record::Status;
 use stats::analysis::MetricId;
 use std::collections::BTreeMap;
 
-/// The texts of all table cells of a page, row by row.
-pub(crate) fn rows(html: &str) -> Vec<Vec<String>> {
-    html.split("<tr")
-        .skip(1)
-        .map(|row| {
-            let row = row.split("</tr>").next().unwrap();
-            row.split("<t")
-                .skip(1)
-                .map(|cell| {
-                    let cell = cell.split_once('>').unwrap().1;
-                    let cell = cell.split("</t").next().unwrap();
-                    let mut text = String::new();
-                    for part in cell.split('<') {
-                        text.push_str(part.split_once('>').map_or(part, |(_, after)| after));
-                    }
-                    html::unescape(&text)
-                })
-                .collect()
-        })
-        .collect()
-}
-
 #[test]
 fn every_pair_is_on_a_page_and_reads_the_same_from_both_sides() {
     let (world, pages) = (usual(), usual_site());
-    let targets: Vec<&str> = world.runs[0]
-        .header
-        .plan
-        .targets
-        .iter()
-        .map(|t| t.id.as_str())
-        .collect();
+    let targets = world.runs[0].header.plan.targets.iter();
+    let targets: Vec<&str> = targets.map(|target| target.id.as_str()).collect();
     let opposite = |verdict: &str| match verdict {
         "faster" => "slower".to_owned(),
         "slower" => "faster".to_owned(),
@@ -48,35 +23,27 @@ fn every_pair_is_on_a_page_and_reads_the_same_from_both_sides() {
         same => same.to_owned(),
     };
     // (target, other) → verdicts by case.
-    let mut verdicts: BTreeMap<(String, String), Vec<(String, String)>> = BTreeMap::new();
-    for target in &targets {
+    let mut verdicts: BTreeMap<(&str, &str), Vec<(String, String)>> = BTreeMap::new();
+    for &target in &targets {
         let path = format!("compare/{}.html", site::html::slug(target));
         let page = html_of(pages, &path);
-        let table = page.split("<table class=\"comparisons\">").nth(1).unwrap();
-        let mut other = String::new();
-        for row in rows(table.split("</table>").next().unwrap())
-            .into_iter()
-            .skip(1)
-        {
+        let table = between(page, "<table class=\"comparisons\">", "</table>");
+        let mut other = "";
+        for row in rows(table).into_iter().skip(1) {
             if row.len() == 1 {
-                other = targets
-                    .iter()
-                    .find(|t| row[0].starts_with(&format!("against {t}")))
-                    .unwrap()
-                    .to_string();
+                let mut others = targets.iter().copied();
+                let named = |t: &&str| row[0].starts_with(&format!("against {t}"));
+                other = others.find(named).unwrap();
             } else {
-                let key = (target.to_string(), other.clone());
-                verdicts
-                    .entry(key)
-                    .or_default()
-                    .push((row[0].clone(), row[4].clone()));
+                let of_pair = verdicts.entry((target, other)).or_default();
+                of_pair.push((row[0].clone(), row[4].clone()));
             }
         }
     }
     assert_eq!(verdicts.len(), targets.len() * (targets.len() - 1));
     let mut said: BTreeMap<&str, u32> = BTreeMap::new();
-    for ((a, b), cases) in &verdicts {
-        let back = &verdicts[&(b.clone(), a.clone())];
+    for (&(a, b), cases) in &verdicts {
+        let back = &verdicts[&(b, a)];
         assert_eq!(cases.len(), 15, "every case of {a} and {b}");
         for ((case, verdict), (other_case, other)) in cases.iter().zip(back) {
             assert_eq!(case, other_case);
@@ -106,12 +73,10 @@ fn the_overview_counts_what_the_pages_say() {
     let (world, pages) = (usual(), usual_site());
     let targets = &world.runs[0].header.plan.targets;
     let overview = html_of(pages, "compare.html");
-    let matrix = overview.split("<table class=\"duel\">").nth(1).unwrap();
-    let matrix = rows(matrix.split("</table>").next().unwrap());
+    let matrix = rows(between(overview, "<table class=\"duel\">", "</table>"));
     let (a, b) = (&targets[0].id, &targets[3].id);
     let page = html_of(pages, &format!("compare/{a}.html"));
-    let group = page.split(&format!("id=\"{b}\"")).nth(1).unwrap();
-    let group = group.split("</tbody>").next().unwrap();
+    let group = between(page, &format!("id=\"{b}\""), "</tbody>");
     let count = |class: &str| group.matches(&format!("<td class=\"{class}\">")).count();
     let not = group.matches("not comparable").count() - group.matches("not comparable in").count();
     let expected = format!("{}/{}/{}", count("good"), count("bad"), count("even") - not);
@@ -123,32 +88,27 @@ fn the_overview_counts_what_the_pages_say() {
 #[test]
 fn a_target_without_numbers_is_not_comparable_and_says_why() {
     let text = text_of(usual_site(), "compare/burn.flex.f32.html");
-    assert!(
-        text.contains("not comparable: burn.flex.f32 out of memory"),
-        "{text}"
-    );
-    assert!(text.contains("not comparable: burn.flex.f32 timeout"));
+    says(&text, &["not comparable: burn.flex.f32 out of memory"]);
+    says(&text, &["not comparable: burn.flex.f32 timeout"]);
     let one = world(vec![run("smoke", 1, 5)]);
     let text = text_of(&render(&one), "compare/candle.cpu.f32.html");
-    assert!(text.contains("too few launches to say"));
+    says(&text, &["too few launches to say"]);
 }
 
 #[test]
 fn many_targets_keep_every_page_small() {
     let all = run("cpu", 5, 5);
-    let mut many = all.clone();
-    many.header.plan.targets.clear();
-    many.header.plan.launches.clear();
-    many.launches.clear();
+    let mut none = all.clone();
+    none.header.plan.targets.clear();
+    none.header.plan.launches.clear();
+    none.launches.clear();
+    let mut many = none.clone();
     for copy in 0..12 {
         add_variants(&mut many, &all, &format!("v{copy}"));
     }
     // Another run measured some of these targets in other cases, for which the page has no room.
-    let mut of_others = all.clone();
+    let mut of_others = none;
     of_others.header.id = "of-others".into();
-    of_others.header.plan.targets.clear();
-    of_others.header.plan.launches.clear();
-    of_others.launches.clear();
     add_variants(&mut of_others, &all, "v0");
     for scenario in &mut of_others.header.plan.scenarios {
         let memory = scenario.id == "memory";
@@ -169,15 +129,17 @@ fn many_targets_keep_every_page_small() {
     for (path, bytes) in compared {
         assert!(bytes.len() <= 300_000, "{path} has {} bytes", bytes.len());
     }
-    assert!(text_of(&pages, "compare.html").contains("have no page of their own"));
-    assert!(
-        text_of(&pages, "compare/candle+v0.cpu.f32.html")
-            .contains("Only the case that stands for its scenario")
-    );
-    assert!(
-        text_of(&pages, "compare/candle+v0.cpu.f32.html")
-            .contains("18 comparisons that only other runs have are left out for length")
-    );
+    let overview = text_of(&pages, "compare.html");
+    says(&overview, &["have no page of their own"]);
+    let candle = text_of(&pages, "compare/candle+v0.cpu.f32.html");
+    let left_out = "18 comparisons that only other runs have are left out for length";
+    says(&candle, &["Only the case that stands for its scenario"]);
+    says(&candle, &[left_out]);
+}
+
+/// The world's page of costs.
+fn cost_page(world: &World) -> html::Page {
+    html::read("cost.html", &page(world, "cost.html"))
 }
 
 /// The synthetic run, with limits on latency.
@@ -192,92 +154,71 @@ fn with_slo(ttft_p90_ms: f64) -> World {
 
 #[test]
 fn a_price_counts_only_for_the_machine_that_was_measured() {
-    let world = with_slo(1e6);
-    let text = text_of(&render(&world), "cost.html");
+    let mut world = with_slo(1e6);
     // The synthetic machine names itself "synthetic data, no machine" with 2 CPUs.
-    assert!(
-        text.contains("Synthetic Cloud asks $0.36 an hour for this device"),
-        "{text}"
-    );
-    let mut other = with_slo(1e6);
-    let facts = &mut other.runs[0].header.provenance.facts;
-    facts.insert("cpu_model".into(), "another machine".into());
-    let text = text_of(&render(&other), "cost.html");
-    assert!(text.contains("No offer in the price table of 2099-01-01 is this machine"));
-    assert!(
-        text.contains("output tokens a core-hour, the most of"),
-        "{text}"
-    );
-    assert!(text.contains("the table needs the model of its device"));
-    assert!(!text.contains("an hour, a million output tokens cost"));
-    assert!(!text.contains("If the price or the load is another"));
-    let pages = render(&other);
-    let page = html::read("cost.html", html_of(&pages, "cost.html"));
-    let of = |tag: &html::Tag, key: &str| tag.attributes.get(key).cloned();
-    let price = page
-        .tags
-        .iter()
-        .find(|tag| of(tag, "name").as_deref() == Some("price"));
-    assert_eq!(
-        of(price.expect("it can be typed in"), "value").as_deref(),
-        Some("")
-    );
-    let costs = page
-        .tags
-        .iter()
-        .filter(|tag| of(tag, "data-k").as_deref() == Some("cost"));
-    assert!(costs.count() > 0, "the script fills them in");
-    other.prices = None;
-    assert!(text_of(&render(&other), "cost.html").contains("There is no price table"));
+    let priced = "Synthetic Cloud asks $0.36 an hour for this device";
+    says(&cost_page(&world).text, &[priced]);
+    add_facts(&mut world.runs[0], &[("cpu_model", "another machine")]);
+    let page = cost_page(&world);
+    let words = [
+        "No offer in the price table of 2099-01-01 is this machine",
+        "output tokens a core-hour, the most of",
+        "the table needs the model of its device",
+    ];
+    says(&page.text, &words);
+    lacks(&page.text, &["an hour, a million output tokens cost"]);
+    lacks(&page.text, &["If the price or the load is another"]);
+    let find = |key: &str, value: &str| {
+        let is_it = |tag: &&html::Tag| tag.attributes.get(key).is_some_and(|v| v == value);
+        page.tags.iter().find(is_it)
+    };
+    let price = find("name", "price").expect("it can be typed in");
+    assert_eq!(price.attributes["value"], "");
+    assert!(find("data-k", "cost").is_some(), "the script fills them in");
+    world.prices = None;
+    says(&cost_page(&world).text, &["There is no price table"]);
 }
 
 #[test]
 fn an_engine_of_our_own_doesn_t_open_the_cost_page_though_it_gives_the_most() {
     let mut world = with_slo(1e6);
-    let text = |world: &World| text_of(&render(world), "cost.html");
+    let opens = " with lmrs.cpu.q8_0, the least of ";
     let own =
         "This project’s own engine, which has no server, tokeniser or sampling, is ahead of it: ";
-    let all = text(&world);
-    assert!(all.contains(" with lmrs.cpu.q8_0, the least of "), "{all}");
-    assert!(!all.contains(own) && !all.contains("that others maintain"));
-    for engine in &mut world.registry.engines {
-        engine.ours = engine.id == "lmrs";
-    }
-    let others = text(&world);
-    assert!(!others.contains(" with lmrs.cpu.q8_0, the least of "));
-    assert!(others.contains(" targets that others maintain"), "{others}");
-    assert!(
-        others.contains(&format!("{own}lmrs.cpu.q8_0 ($")),
-        "{others}"
-    );
-    for engine in &mut world.registry.engines {
-        engine.ours = true;
-    }
-    let ours = text(&world);
-    assert!(
-        ours.contains(" with lmrs.cpu.q8_0, the least of "),
-        "nothing else was measured"
-    );
-    assert!(!ours.contains(own));
+    let all = cost_page(&world).text;
+    says(&all, &[opens]);
+    lacks(&all, &[own, "that others maintain"]);
+    ours(&mut world, |id| id == "lmrs");
+    let others = cost_page(&world).text;
+    lacks(&others, &[opens]);
+    says(&others, &[" targets that others maintain"]);
+    says(&others, &[&format!("{own}lmrs.cpu.q8_0 ($")]);
+    // Nothing else was measured.
+    ours(&mut world, |_| true);
+    let alone = cost_page(&world).text;
+    says(&alone, &[opens]);
+    lacks(&alone, &[own]);
 }
 
 #[test]
 fn a_load_that_two_scenarios_show_counts_once() {
     let mut world = with_slo(1e6);
     let before = render(&world);
-    assert!(text_of(&before, "compare.html").contains("Of 420 pairs of cells, "));
+    let compare = text_of(&before, "compare.html");
+    says(&compare, &["Of 420 pairs of cells, "]);
     let (borrowed, own) = ("Concurrent users, 4 users", "Sustained load, 4 in flight");
-    assert!(text_of(&before, "cost.html").contains(borrowed));
+    says(&text_of(&before, "cost.html"), &[borrowed]);
     let planned = &mut world.runs[0].header.plan.scenarios;
     let concurrent = planned.iter_mut().find(|s| s.id == "concurrent").unwrap();
     let case = concurrent.cases.iter_mut().find(|c| c.id == "u4").unwrap();
     case.measured_by = Some(CaseKey::new("sustained", "c4"));
     let after = render(&world);
     let compare = text_of(&after, "compare.html");
-    assert!(compare.contains("Of 392 pairs of cells, "), "{compare}");
-    assert!(compare.contains("was measured once, and counts once"));
+    says(&compare, &["Of 392 pairs of cells, "]);
+    says(&compare, &["was measured once, and counts once"]);
     let cost = text_of(&after, "cost.html");
-    assert!(!cost.contains(borrowed) && cost.contains(own), "{cost}");
+    lacks(&cost, &[borrowed]);
+    says(&cost, &[own]);
 }
 
 #[test]
@@ -297,11 +238,8 @@ fn the_cost_is_the_price_over_the_tokens() {
         .fold(0.0, f64::max);
     let usd = 0.36 / (3600.0 * best) * 1e6;
     let expected = format!("${}", site::fmt::quantity(site::fmt::Unit::Plain, usd));
-    let pages = render(&world);
-    let table = html_of(&pages, "cost.html")
-        .split("<table class=\"costs\">")
-        .nth(2)
-        .unwrap();
+    let page = page(&world, "cost.html");
+    let table = page.split("<table class=\"costs\">").nth(2).unwrap();
     let row = rows(table)
         .into_iter()
         .find(|row| row[0].contains("candle.cpu.f32"))
@@ -318,65 +256,44 @@ fn the_cost_is_the_price_over_the_tokens() {
         (digits(&row[3]) - digits(&expected)).abs() < 0.01 * digits(&expected),
         "{row:?} {expected}"
     );
-    assert!(
-        !table.contains("<th scope=\"col\">Energy"),
-        "no energy counter, no energy cost"
-    );
+    // No energy counter, no energy cost.
+    lacks(table, &["<th scope=\"col\">Energy"]);
 }
 
 #[test]
 fn without_a_load_within_the_limits_the_row_says_so() {
-    let text = text_of(&render(&with_slo(1e-3)), "cost.html");
-    assert!(text.contains("no measured load keeps the limits"));
-    assert!(text.contains("so no cost can be stated"));
+    let text = cost_page(&with_slo(1e-3)).text;
+    says(&text, &["no measured load keeps the limits"]);
+    says(&text, &["so no cost can be stated"]);
 }
 
 #[test]
 fn what_the_script_starts_from_is_a_number() {
     let pages = render(&with_slo(1e6));
     let page = html::read("cost.html", html_of(&pages, "cost.html"));
-    let mut cells = 0;
-    for tag in page
-        .tags
-        .iter()
-        .filter(|tag| tag.attributes.contains_key("data-k"))
-    {
-        cells += 1;
-        assert!(
-            tag.attributes["data-v"].parse::<f64>().unwrap().is_finite(),
-            "{tag:?}"
-        );
+    let has_value = |tag: &&html::Tag| tag.attributes.contains_key("data-k");
+    let cells: Vec<&html::Tag> = page.tags.iter().filter(has_value).collect();
+    let is_number = |text: &str| text.parse::<f64>().unwrap().is_finite();
+    for tag in &cells {
+        let of = &tag.attributes;
+        assert!(is_number(&of["data-v"]), "{tag:?}");
         for key in ["data-l", "data-h"] {
-            let text = &tag.attributes[key];
-            assert!(
-                text.is_empty() || text.parse::<f64>().unwrap().is_finite(),
-                "{tag:?}"
-            );
+            assert!(of[key].is_empty() || is_number(&of[key]), "{tag:?}");
         }
     }
-    assert!(cells > 40, "{cells}");
+    assert!(cells.len() > 40, "{}", cells.len());
     let script = std::str::from_utf8(&pages["assets/cost.js"]).unwrap();
     assert!(script.len() < 10_000);
-    for forbidden in ["http", "fetch", "innerHTML", "eval", "import"] {
-        assert!(!script.contains(forbidden), "{forbidden}");
-    }
+    lacks(script, &["http", "fetch", "innerHTML", "eval", "import"]);
 }
 
 #[test]
 fn addresses_and_a_picture_stand_only_where_they_were_given() {
     let world = world(vec![run("cpu", 5, 5)]);
-    let plain = render(&world);
-    for (path, bytes) in &plain {
-        if path.ends_with(".html") {
-            let text = std::str::from_utf8(bytes).unwrap();
-            assert!(
-                text.contains("og:title") && !text.contains("og:url"),
-                "{path}"
-            );
-            assert!(
-                !text.contains("og:image") && !text.contains("canonical"),
-                "{path}"
-            );
+    for (path, text) in html::texts(&render(&world)) {
+        assert!(text.contains("og:title"), "{path}");
+        for given in ["og:url", "og:image", "canonical"] {
+            assert!(!text.contains(given), "{path}: {given}");
         }
     }
     let mut input = world.input();
@@ -390,8 +307,9 @@ fn addresses_and_a_picture_stand_only_where_they_were_given() {
     };
     let pages = site::render(&input).unwrap();
     let engine = html_of(&pages, "engine/burn.html");
-    assert!(engine.contains("og:url\" content=\"https://a.example/b/engine/burn.html\""));
-    assert!(engine.contains("https://a.example/b/assets/preview.png"));
+    let address = "og:url\" content=\"https://a.example/b/engine/burn.html\"";
+    says(engine, &[address]);
+    says(engine, &["https://a.example/b/assets/preview.png"]);
     assert_eq!(pages[site::PICTURE], b"png");
     assert!(pages.keys().any(|path| path.ends_with("records.tar.zst")));
 }
@@ -399,25 +317,21 @@ fn addresses_and_a_picture_stand_only_where_they_were_given() {
 #[test]
 fn what_is_being_written_counts_instead_of_what_was_compiled() {
     let mut world = world(vec![run("cpu", 5, 5)]);
-    world
-        .authored
-        .insert("pages/changelog.md".into(), "# Of late".into());
-    world.authored.insert(
-        "templates/text.html".into(),
-        "{{ text|safe }} by hand".into(),
-    );
-    world
-        .authored
-        .insert("assets/site.css".into(), "p{color:red}".into());
+    for (path, text) in [
+        ("pages/changelog.md", "# Of late"),
+        ("templates/text.html", "{{ text|safe }} by hand"),
+        ("assets/site.css", "p{color:red}"),
+    ] {
+        world.authored.insert(path.into(), text.into());
+    }
     let pages = render(&world);
     assert_eq!(
         html_of(&pages, "changelog.html"),
         "<h2 id=\"of-late\">Of late</h2>\n by hand"
     );
     assert!(html_of(&pages, "assets/site.css").ends_with("p{color:red}"));
-    world
-        .authored
-        .insert("templates/text.html".into(), "{{ nonsense }}".into());
+    let broken = "{{ nonsense }}".into();
+    world.authored.insert("templates/text.html".into(), broken);
     let error = format!("{:#}", site::render(&world.input()).unwrap_err());
-    assert!(error.contains("text.html"), "{error}");
+    says(&error, &["text.html"]);
 }

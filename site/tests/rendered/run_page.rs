@@ -7,9 +7,9 @@
 //!
 //! A run that the report doesn't show has its comparisons, and says which run is shown.
 
-use crate::common::{World, run, usual, world};
-use crate::html::{checked, html_of, page, run_page, text_of, texts, words};
-use crate::several::with_copy;
+use crate::common::change::with_copy;
+use crate::common::{World, run, usual, usual_site, world};
+use crate::html::{checked, html_of, lacks, run_page, says, text_of, texts, words, words_of};
 use schema::own_prompts::OwnPrompts;
 use schema::pins::{Pin, Pins};
 use schema::record::Telemetry;
@@ -17,6 +17,8 @@ use schema::run::Run;
 use schema::scenario::{PromptSource, Scenario};
 
 const CHECKOUT: &str = "git checkout 0123456789abcdef0123456789abcdef01234567";
+/// The page of the usual run.
+const RUN_SHOWN: &str = "run/20990102-030405-cpu-synthetic.html";
 
 #[test]
 fn a_run_in_the_flakes_shell_says_how_to_enter_it() {
@@ -40,31 +42,25 @@ fn a_run_in_the_flakes_shell_says_how_to_enter_it() {
     let page = run_page(&world);
     // Undo the template engine's escaping of slashes and ampersands.
     let page = page.replace("&amp;", "&").replace("&#x2f;", "/");
-    for said in [
-        &format!("{CHECKOUT} && nix develop"),
-        "2.9.0+cu128 from /nix/store/x-libtorch",
-        "580.1",
-        &hash,
-    ] {
-        assert!(page.contains(said), "{said}");
-    }
+    says(&page, &[&format!("{CHECKOUT} && nix develop")]);
+    says(&page, &["2.9.0+cu128 from /nix/store/x-libtorch"]);
+    says(&page, &["580.1", &hash]);
 }
 
 #[test]
 fn an_older_record_has_every_item_all_the_same() {
-    let page = run_page(&usual()).replace("&amp;", "&");
-    assert!(page.contains(&format!("{CHECKOUT} && cargo xtask build")));
+    let page = html_of(usual_site(), RUN_SHOWN).replace("&amp;", "&");
+    says(&page, &[&format!("{CHECKOUT} && cargo xtask build")]);
     for item in ["nix shell", "libtorch", "cuda toolkit", "driver"] {
-        let row = format!("<th scope=\"row\">{item}</th>");
-        assert!(page.contains(&row), "{item}");
+        says(&page, &[&format!("<th scope=\"row\">{item}</th>")]);
     }
 }
 
 #[test]
 fn the_state_of_a_gpu_stands_there_where_it_was_read() {
     let caption = "The GPU while it was measured";
+    lacks(html_of(usual_site(), RUN_SHOWN), &[caption]);
     let mut run = run("cpu", 5, 22);
-    assert!(!run_page(&world(vec![run.clone()])).contains(caption));
     for log in &mut run.launches {
         if log.launch.target != "candle.cpu.f32" {
             continue;
@@ -82,37 +78,31 @@ fn the_state_of_a_gpu_stands_there_where_it_was_read() {
         log.telemetry = readings.collect();
     }
     let page = run_page(&world(vec![run]));
-    for said in [caption, "GPU clock, least", "66.0 °C", "1.98 GHz"] {
-        assert!(page.contains(said), "{said}");
-    }
+    says(&page, &[caption, "GPU clock, least", "66.0 °C", "1.98 GHz"]);
 }
 
 #[test]
 fn a_run_that_the_report_does_not_show_says_so_and_has_its_comparisons() {
     let mut world = with_copy("another");
     let path = "run/another.html";
-    let said = "results pages show run 20990102-030405-cpu-synthetic ;";
     let many = words(&world, path);
-    assert!(many.contains(said), "{many}");
-    assert!(many.contains(" comparisons with the best target of each case are in results.json"));
     let caption = "Each target compared with the best of its case";
-    assert!(!many.contains(caption));
-    assert!(
-        many.contains("Baseline of ratios pytorch.cpu.f32 "),
-        "{many}"
-    );
+    let parts = [
+        "results pages show run 20990102-030405-cpu-synthetic ;",
+        " comparisons with the best target of each case are in results.json",
+        "Baseline of ratios pytorch.cpu.f32 ",
+    ];
+    says(&many, &parts);
+    lacks(&many, &[caption]);
 
     // Three targets without the baseline: two comparisons in each of the 15 cases.
     let planned = &mut world.runs[1].header.plan.targets;
     let wanted = ["lmrs.cpu.q8_0", "candle.cpu.f32", "candle.cpu.q8_0"];
     planned.retain(|target| wanted.contains(&target.id.as_str()));
     let pages = checked(&world);
-    let few = words(&world, path);
-    let none = "none: pytorch.cpu.f32 is not in this run";
-    assert!(
-        few.contains(none) && !few.contains(" are in results.json"),
-        "{few}"
-    );
+    let few = words_of(&pages, path);
+    says(&few, &["none: pytorch.cpu.f32 is not in this run"]);
+    lacks(&few, &[" are in results.json"]);
     let table = html_of(&pages, path).split(caption).nth(2);
     let table = table
         .expect("a label and a caption")
@@ -120,7 +110,7 @@ fn a_run_that_the_report_does_not_show_says_so_and_has_its_comparisons() {
         .next();
     assert_eq!(table.expect("a table").matches("<tr>").count(), 1 + 30);
     // Those of the run shown stand on the scenarios' pages.
-    assert!(!page(&world, "run/20990102-030405-cpu-synthetic.html").contains(caption));
+    lacks(html_of(&pages, RUN_SHOWN), &[caption]);
 }
 
 const TITLE: &str = "Your own prompts";
@@ -159,22 +149,21 @@ fn the_page_says_which_prompts_and_how_often_each_was_asked() {
     let pages = checked(&world(vec![own()]));
     let page = text_of(&pages, "scenario/concurrent.html");
     let prompts = "Prompts: 3 prompts of mine.jsonl, 12 to 50 tokens long (median 30), each asked 36 or 37 times in each case.";
-    assert!(page.contains(prompts), "{page}");
     let work = "up to 50 (on average 31) prompt tokens → 16 new tokens, 4 in flight";
-    assert!(page.contains(work), "{page}");
+    says(&page, &[prompts, work]);
+    // It asked others.
     let other = text_of(&pages, "scenario/sustained.html");
-    assert!(!other.contains("mine.jsonl"), "it asked others: {other}");
+    lacks(&other, &["mine.jsonl"]);
 }
 
 #[test]
 fn nobody_misses_prompts_that_nobody_brought() {
     let pages = checked(&with_scenario(usual()));
-    let coverage = text_of(&pages, "coverage.html");
-    assert!(!coverage.contains(TITLE), "{coverage}");
+    lacks(&text_of(&pages, "coverage.html"), &[TITLE]);
     for (path, page) in texts(&pages) {
         assert!(!page.contains(TITLE), "{path}");
     }
     // Without a run, the scenario is listed among all scenarios.
     let empty = checked(&with_scenario(world(vec![])));
-    assert!(text_of(&empty, "index.html").contains(TITLE));
+    says(&text_of(&empty, "index.html"), &[TITLE]);
 }

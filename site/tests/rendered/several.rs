@@ -1,12 +1,15 @@
 //! The pages about several runs: predictions, guide and roadmap. What they may say, on which run it
 //! rests, and what they say where nothing was measured.
 
+use crate::common::change::{
+    in_rust, large, of_1b, only_candle_is_a_crate, ours, reports, small_and_1b, two_of_1b,
+    with_copy, without, without_engine,
+};
+use crate::common::provenance::add_facts;
 use crate::common::{World, render, run, usual, usual_site, world};
-use crate::html::{self, Pages, html_of, text_of};
-use crate::other_runs::only_candle_is_a_crate;
+use crate::html::{self, Pages, html_of, lacks, says, text_of};
 use schema::model::Model;
 use schema::profile::Sizes;
-use schema::run::Run;
 
 /// The text of a page.
 fn page(world: &World, path: &str) -> String {
@@ -18,49 +21,6 @@ fn part<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let start = text.rfind(from).unwrap_or_else(|| panic!("{from}: {text}"));
     let rest = &text[start..];
     rest.find(to).map_or(rest, |end| &rest[..end])
-}
-
-/// Turn a synthetic run into one of a large model.
-pub(crate) fn large(world: &mut World, index: usize) {
-    let id = "synthetic-1b";
-    if world.models.get(id).is_none() {
-        world.models.models.push(Model {
-            id: id.into(),
-            name: "Synthetic 1B".into(),
-            parameters: 1_235_814_400,
-            about: "invented, of real size.".into(),
-            ..Model::default()
-        });
-    }
-    let run = &mut world.runs[index];
-    run.header.plan.model = id.into();
-    for record in run.verify.values_mut() {
-        record.model = id.into();
-    }
-}
-
-/// A world with a run, and with a copy of that run under this id.
-pub(crate) fn with_copy(id: &str) -> World {
-    let mut world = usual();
-    let mut copy = world.runs[0].clone();
-    copy.header.id = id.into();
-    world.runs.push(copy);
-    world
-}
-
-/// Take a scenario out of a run.
-pub(crate) fn without(run: &mut Run, scenario: &str) {
-    let plan = &mut run.header.plan;
-    plan.scenarios.retain(|s| s.id != scenario);
-    plan.launches.retain(|l| l.scenario != scenario);
-    run.launches.retain(|log| log.launch.scenario != scenario);
-}
-
-/// A run of a tiny model, and the same of a large one.
-fn with_a_run_of_1b() -> World {
-    let mut world = with_copy("run-of-1b");
-    large(&mut world, 1);
-    world
 }
 
 fn sizes() -> Sizes {
@@ -83,21 +43,17 @@ fn an_engine_s_page_leads_to_the_other_runs_that_measured_it() {
         part(&text, "In other runs", "Build").to_owned()
     };
     let both = candle_page(&world);
-    assert!(both.contains(link), "{both}");
-    assert!(part_of(&both).contains("candle.cpu.f32"), "{both}");
-    assert!(!both.contains("It was measured in"));
-    let launches = world.runs[1].launches.iter_mut();
-    for ready in launches.flat_map(|log| &mut log.ready) {
+    says(&both, &[link]);
+    says(&part_of(&both), &["candle.cpu.f32"]);
+    lacks(&both, &["It was measured in"]);
+    for ready in reports(&mut world.runs[1]) {
         ready.build.insert("isa".into(), "avx2".into());
     }
-    assert!(candle_page(&world).contains("avx2 (in run an-older-run)"));
-    let planned = &mut world.runs[0].header.plan.targets;
-    planned.retain(|target| target.engine != "candle");
-    let only_older = candle_page(&world);
-    assert!(only_older.contains(link) && only_older.contains("It was measured in"));
+    says(&candle_page(&world), &["avx2 (in run an-older-run)"]);
+    without_engine(&mut world.runs[0], "candle");
+    says(&candle_page(&world), &[link, "It was measured in"]);
     world.runs.swap(0, 1);
-    let only_shown = candle_page(&world);
-    assert!(!only_shown.contains("In other runs"), "{only_shown}");
+    lacks(&candle_page(&world), &["In other runs"]);
 }
 
 #[test]
@@ -109,18 +65,17 @@ fn without_a_run_all_three_stand_and_say_what_to_run() {
         .insert("sustained".into(), sizes());
     world.models.models[0].id = "synthetic-1b".into();
     world.models.models[0].parameters = 2_000_000_000;
-    let guide = page(&world, "guide.html");
-    assert!(guide.contains("Nothing has been measured yet"), "{guide}");
+    let pages = render(&world);
     let wanted = "cargo xtask bench-all --profile cpu --scenarios sustained";
-    assert!(guide.contains(wanted), "{guide}");
-    let hypotheses = page(&world, "hypotheses.html");
-    assert!(
-        hypotheses.contains("11 are not measured here"),
-        "{hypotheses}"
-    );
-    assert!(hypotheses.contains("cargo xtask bench-all --profile gpu"));
-    assert!(hypotheses.contains("Nobody times it."));
-    assert!(page(&world, "roadmap.html").contains("no gap is known"));
+    let guide = text_of(&pages, "guide.html");
+    says(&guide, &["Nothing has been measured yet", wanted]);
+    let words = [
+        "11 are not measured here",
+        "cargo xtask bench-all --profile gpu",
+        "Nobody times it.",
+    ];
+    says(&text_of(&pages, "hypotheses.html"), &words);
+    says(&text_of(&pages, "roadmap.html"), &["no gap is known"]);
 }
 
 #[test]
@@ -130,29 +85,28 @@ fn nothing_is_recommended_on_a_small_model_and_the_page_says_what_would() {
         .scenarios
         .insert("sustained".into(), sizes());
     let guide = page(&world, "guide.html");
-    assert!(
-        guide.contains("Of 2 runs here none may carry a recommendation"),
-        "{guide}"
-    );
-    assert!(guide.contains("and a choice rests on none under 1\u{a0}B"));
-    assert!(guide.contains("left out, since it has too few samples"));
-    assert!(!guide.contains("Take pytorch") && !guide.contains("Take candle"));
+    let words = [
+        "Of 2 runs here none may carry a recommendation",
+        "and a choice rests on none under 1\u{a0}B",
+        "left out, since it has too few samples",
+    ];
+    says(&guide, &words);
+    lacks(&guide, &["Take pytorch", "Take candle"]);
     // No large model is known, so there is no command that would help.
-    assert!(!guide.contains("--scenarios sustained"));
+    lacks(&guide, &["--scenarios sustained"]);
     world.models.models.push(Model {
         id: "made-here".into(),
         name: "Made here".into(),
         parameters: 1_000_000_000,
         ..Model::default()
     });
-    let guide = page(&world, "guide.html");
     let wanted = "cargo xtask bench-all --profile cpu --model made-here --scenarios sustained";
-    assert!(guide.contains(wanted), "{guide}");
+    says(&page(&world, "guide.html"), &[wanted]);
 }
 
 #[test]
 fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
-    let world = with_a_run_of_1b();
+    let world = small_and_1b();
     let pages = html::checked(&world);
     let guide = text_of(&pages, "guide.html");
     let batch = part(&guide, "Much text to work through", "Long prompts");
@@ -171,27 +125,21 @@ fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
             .any(|leader| batch.contains(&format!("Take {leader}"))),
         "{leaders:?}: {batch}"
     );
-    for word in [
-        "Synthetic 1B",
-        "Verified scope",
-        "How to build it",
-        "cargo xtask build",
-    ] {
-        assert!(batch.contains(word), "{word}: {batch}");
-    }
-    assert!(html_of(&pages, "guide.html").contains("run/run-of-1b.html"));
+    says(batch, &["Synthetic 1B", "Verified scope"]);
+    says(batch, &["How to build it", "cargo xtask build"]);
     let index = text_of(&pages, "index.html");
     let answers = part(&index, "Of those that come as a crate", "Leader of each");
-    for word in ["How sure", "5 launches each", "per M output tokens"] {
-        assert!(answers.contains(word), "{word}: {answers}");
-    }
+    says(answers, &["How sure", "5 launches each"]);
+    says(answers, &["per M output tokens"]);
     // What rests on the other run links to that run's page, not to the shown run's numbers.
-    assert!(!html_of(&pages, "guide.html").contains("scenario/sustained.html#c8"));
+    let guide = html_of(&pages, "guide.html");
+    says(guide, &["run/run-of-1b.html"]);
+    lacks(guide, &["scenario/sustained.html#c8"]);
 }
 
 #[test]
 fn an_engine_of_our_own_is_no_candidate_and_stands_beside() {
-    let mut world = with_a_run_of_1b();
+    let mut world = small_and_1b();
     let batch = |pages: &Pages| -> String {
         let guide = text_of(pages, "guide.html");
         part(&guide, "Much text to work through", "Long prompts").to_owned()
@@ -202,9 +150,7 @@ fn an_engine_of_our_own_is_no_candidate_and_stands_beside() {
     };
     let of = |target: &str| target.split(['.', '+']).next().unwrap().to_owned();
     let leader = taken(&batch(&render(&world)));
-    for engine in &mut world.registry.engines {
-        engine.ours = engine.id == of(&leader);
-    }
+    ours(&mut world, |id| id == of(&leader));
     let pages = render(&world);
     let text = batch(&pages);
     let choice = taken(&text);
@@ -212,197 +158,163 @@ fn an_engine_of_our_own_is_no_candidate_and_stands_beside() {
     let beside = format!(
         "This project’s own engine, which has no server, tokeniser or sampling, is ahead of it: {leader} ("
     );
-    assert!(text.contains(&beside), "{text}");
+    says(&text, &[&beside]);
     let index = text_of(&pages, "index.html");
     let lead = "This project’s own engine, which has no server, tokeniser or sampling, is ahead: ";
-    assert!(index.contains(&format!("{lead}{leader} for ")), "{index}");
+    says(&index, &[&format!("{lead}{leader} for ")]);
     let engine = text_of(&pages, &format!("engine/{}.html", of(&choice)));
-    assert!(
-        engine.contains(&format!("the guide takes {choice} for ")),
-        "{engine}"
-    );
+    says(&engine, &[&format!("the guide takes {choice} for ")]);
 }
 
 #[test]
 fn the_best_engine_in_rust_stands_beside_a_choice_that_is_none() {
-    let mut world = with_a_run_of_1b();
+    let mut world = small_and_1b();
     let said = "Of engines in Rust: ";
-    assert!(!page(&world, "guide.html").contains(said));
-    for engine in &mut world.registry.engines {
-        engine.in_rust = engine.id == "candle";
-    }
-    let guide = page(&world, "guide.html");
-    assert!(guide.contains(&format!("{said}candle.")), "{guide}");
-    for engine in &mut world.registry.engines {
-        engine.in_rust = true;
-    }
-    assert!(
-        !page(&world, "guide.html").contains(said),
-        "a choice in Rust stands alone"
-    );
+    lacks(&page(&world, "guide.html"), &[said]);
+    in_rust(&mut world, |id| id == "candle");
+    says(&page(&world, "guide.html"), &[&format!("{said}candle.")]);
+    // A choice in Rust stands alone.
+    in_rust(&mut world, |_| true);
+    lacks(&page(&world, "guide.html"), &[said]);
 }
 
 #[test]
 fn the_best_engine_that_comes_as_a_crate_stands_beside_one_that_does_not() {
-    let mut world = with_a_run_of_1b();
+    let mut world = small_and_1b();
     let said = "Of engines that come as a crate, in any language: ";
-    assert!(!page(&world, "guide.html").contains(said), "all are crates");
+    // All are crates.
+    lacks(&page(&world, "guide.html"), &[said]);
     only_candle_is_a_crate(&mut world);
+    let pages = render(&world);
+    let guide = text_of(&pages, "guide.html");
+    says(&guide, &[&format!("{said}candle.")]);
+    let index = text_of(&pages, "index.html");
+    says(&index, &[" (a Python package) for "]);
+    // An engine that is the best of both kinds stands there once.
+    in_rust(&mut world, |id| id == "candle");
     let guide = page(&world, "guide.html");
-    assert!(guide.contains(&format!("{said}candle.")), "{guide}");
-    let index = page(&world, "index.html");
-    assert!(index.contains(" (a Python package) for "), "{index}");
-    for engine in &mut world.registry.engines {
-        engine.in_rust = engine.id == "candle";
-    }
-    let guide = page(&world, "guide.html");
-    assert!(guide.contains("Of engines in Rust: candle."), "{guide}");
-    assert!(!guide.contains(said), "it stands there once");
+    says(&guide, &["Of engines in Rust: candle."]);
+    lacks(&guide, &[said]);
 }
 
 #[test]
 fn a_run_that_may_not_be_published_carries_nothing_however_large_its_model() {
     let mut world = world(vec![run("smoke", 1, 5)]);
     large(&mut world, 0);
-    let guide = page(&world, "guide.html");
-    assert!(
-        guide.contains("Of 1 run here none may carry a recommendation"),
-        "{guide}"
-    );
-    assert!(page(&world, "roadmap.html").contains("left out, since it has too few samples"));
-    let hypotheses = page(&world, "hypotheses.html");
-    assert!(
-        hypotheses.contains("11 are not measured here"),
-        "{hypotheses}"
-    );
+    let pages = render(&world);
+    let guide = text_of(&pages, "guide.html");
+    says(&guide, &["Of 1 run here none may carry a recommendation"]);
+    for (path, said) in [
+        ("roadmap.html", "left out, since it has too few samples"),
+        ("hypotheses.html", "11 are not measured here"),
+    ] {
+        says(&text_of(&pages, path), &[said]);
+    }
 }
 
 #[test]
 fn a_large_model_s_run_without_numbers_recommends_nothing() {
-    let mut world = usual();
-    large(&mut world, 0);
+    let mut world = of_1b();
     world.runs[0].launches.clear();
-    let guide = page(&world, "guide.html");
-    assert!(
-        guide.contains("Of 1 run here none may carry a recommendation"),
-        "{guide}"
-    );
-    assert!(guide.contains("left out: none of its cells was measured"));
-    assert!(page(&world, "roadmap.html").contains("has a measured cell, so no gap is known"));
+    let pages = render(&world);
+    let guide = text_of(&pages, "guide.html");
+    says(&guide, &["Of 1 run here none may carry a recommendation"]);
+    says(&guide, &["left out: none of its cells was measured"]);
+    let roadmap = text_of(&pages, "roadmap.html");
+    says(&roadmap, &["has a measured cell, so no gap is known"]);
 }
 
 #[test]
 fn of_the_same_machine_model_and_profile_only_the_broadest_run_speaks() {
-    let mut world = with_copy("an-older-one");
-    large(&mut world, 0);
-    large(&mut world, 1);
-    let guide = page(&world, "guide.html");
-    assert!(
-        guide.contains(
-            "left out: another run of this machine, model and profile has at least as many measured cells"
-        ),
-        "{guide}"
-    );
-    let text = html::page(&world, "guide.html");
-    assert_eq!(text.matches("id=\"batch-").count(), 1);
-    assert!(!text.contains("id=\"batch-an-older-one\""));
+    let mut world = two_of_1b("an-older-one");
+    let of_older = "id=\"batch-an-older-one\"";
+    let pages = render(&world);
+    let left_out = "left out: another run of this machine, model and profile has at least as many \
+                    measured cells";
+    says(&text_of(&pages, "guide.html"), &[left_out]);
+    let guide = html_of(&pages, "guide.html");
+    assert_eq!(guide.matches("id=\"batch-").count(), 1);
+    lacks(guide, &[of_older]);
     // A newer run with few targets is not chosen over one with many.
     world.runs[0].header.plan.targets.truncate(2);
-    let text = html::page(&world, "guide.html");
-    assert_eq!(text.matches("id=\"batch-").count(), 1);
-    assert!(text.contains("id=\"batch-an-older-one\""));
+    let guide = html::page(&world, "guide.html");
+    assert_eq!(guide.matches("id=\"batch-").count(), 1);
+    says(&guide, &[of_older]);
 }
 
 #[test]
 fn processors_of_one_name_that_differ_in_what_they_can_do_are_two_machines() {
-    let mut world = with_copy("avx2");
-    large(&mut world, 0);
-    large(&mut world, 1);
-    let facts = &mut world.runs[1].header.provenance.facts;
-    facts.insert("cpu_flags".into(), "avx avx2 fma".into());
+    let mut world = two_of_1b("avx2");
+    add_facts(&mut world.runs[1], &[("cpu_flags", "avx avx2 fma")]);
     let guide = html::page(&world, "guide.html");
-    assert!(guide.contains("id=\"batch-avx2\""), "{guide}");
+    says(&guide, &["id=\"batch-avx2\""]);
     assert_eq!(guide.matches("id=\"batch-").count(), 2);
-    assert!(guide.contains("synthetic data, no machine (AVX2), 2 CPUs"));
+    says(&guide, &["synthetic data, no machine (AVX2), 2 CPUs"]);
 }
 
 #[test]
 fn work_that_the_broadest_run_lacks_is_taken_from_another_of_its_kind() {
-    let mut world = with_copy("older");
-    large(&mut world, 0);
-    large(&mut world, 1);
-    without(&mut world.runs[0], "memory");
-    for scenario in ["single_request", "concurrent", "long_context"] {
-        without(&mut world.runs[1], scenario);
-    }
+    let mut world = two_of_1b("older");
+    without(&mut world.runs[0], &["memory"]);
+    let lacking = ["single_request", "concurrent", "long_context"];
+    without(&mut world.runs[1], &lacking);
     let guide = html::page(&world, "guide.html");
-    assert!(guide.contains("id=\"little-memory-older\""), "{guide}");
+    says(&guide, &["id=\"little-memory-older\""]);
     assert_eq!(guide.matches("id=\"batch-").count(), 1);
-    assert!(
-        !guide.contains("id=\"batch-older\""),
-        "fewer cells don't speak"
-    );
+    // Fewer cells don't speak.
+    lacks(&guide, &["id=\"batch-older\""]);
 }
 
 #[test]
 fn the_best_of_the_targets_that_only_another_run_has_stands_beside_the_choice() {
-    let mut world = with_copy("of-others");
-    large(&mut world, 0);
-    large(&mut world, 1);
-    without(&mut world.runs[1], "memory");
-    without(&mut world.runs[1], "long_context");
+    let mut world = two_of_1b("of-others");
+    without(&mut world.runs[1], &["memory", "long_context"]);
     let said = "another run of this place has candle.";
-    assert!(
-        !html::words(&world, "guide.html").contains(said),
-        "none is lacking"
-    );
-    let planned = &mut world.runs[0].header.plan.targets;
-    planned.retain(|target| target.engine != "candle");
-    let guide = html::words(&world, "guide.html");
-    assert!(guide.contains(said), "{guide}");
-    let index = html::words(&world, "index.html");
-    assert!(index.contains("in another run : candle."), "{index}");
+    lacks(&html::words(&world, "guide.html"), &[said]);
+    without_engine(&mut world.runs[0], "candle");
+    let pages = render(&world);
+    says(&html::words_of(&pages, "guide.html"), &[said]);
+    let index = html::words_of(&pages, "index.html");
+    says(&index, &["in another run : candle."]);
 }
 
 #[test]
 fn predictions_are_judged_by_interval_and_labelled_with_where() {
     let pages = usual_site();
     let text = text_of(pages, "hypotheses.html");
-    assert!(
-        text.contains("Of 11 predictions, ") && !text.contains("by their 95 % intervals"),
-        "{text}"
-    );
-    assert!(html_of(pages, "hypotheses.html").contains("✕ refuted"));
-    assert!(html_of(pages, "hypotheses.html").contains("scenario/single_request.html#p10"));
-    assert!(text.contains(
-        "synthetic data, no machine (AVX-512, VNNI, AMX), 2 CPUs with Tiny Llama (synthetic)"
-    ));
+    let place =
+        "synthetic data, no machine (AVX-512, VNNI, AMX), 2 CPUs with Tiny Llama (synthetic)";
+    says(&text, &["Of 11 predictions, ", place]);
+    lacks(&text, &["by their 95 % intervals"]);
+    let link = "scenario/single_request.html#p10";
+    says(html_of(pages, "hypotheses.html"), &["✕ refuted", link]);
     let gpu = part(
         &text,
         "Synthetic prediction gpu.",
         "Synthetic prediction never.",
     );
-    assert!(
-        gpu.contains("The run shown can’t settle it: it ran nothing on cuda."),
-        "{gpu}"
-    );
+    let open = "The run shown can’t settle it: it ran nothing on cuda.";
+    says(gpu, &[open]);
 }
 
 #[test]
 fn the_roadmap_ranks_gaps_and_says_which_limits_it_lacks() {
     let mut world = usual();
-    let text = page(&world, "roadmap.html");
-    assert!(text.contains("Scaling with load"), "{text}");
-    assert!(text.contains("This run recorded no memory bandwidth of its machine."));
-    assert!(text.contains("No kernels were traced"));
-    assert!(text.contains("With a model this small"));
-    assert!(text.contains("No limit of this machine was measured in this run"));
+    let small = "With a model this small";
+    let words = [
+        "Scaling with load",
+        "This run recorded no memory bandwidth of its machine.",
+        "No kernels were traced",
+        small,
+        "No limit of this machine was measured in this run",
+    ];
+    says(&text_of(usual_site(), "roadmap.html"), &words);
     large(&mut world, 0);
-    assert!(!page(&world, "roadmap.html").contains("With a model this small"));
+    lacks(&page(&world, "roadmap.html"), &[small]);
     world.models.models.clear();
     let unknown = page(&world, "roadmap.html");
-    assert!(!unknown.contains("With a model this small"));
-    assert!(unknown.contains("The size of this run’s model is not known"));
+    lacks(&unknown, &[small]);
+    says(&unknown, &["The size of this run’s model is not known"]);
 }
 
 #[test]
@@ -410,31 +322,28 @@ fn without_predictions_their_page_and_its_link_are_not_there() {
     let world = world(vec![run("cpu", 5, 5)]);
     let mut input = world.input();
     input.hypotheses = None;
-    let files = site::render(&input).unwrap();
-    assert!(!files.contains_key("hypotheses.html"));
-    let index = std::str::from_utf8(&files["index.html"]).unwrap();
-    assert!(!index.contains("hypotheses.html") && index.contains("guide.html"));
+    let pages = site::render(&input).unwrap();
+    assert!(!pages.contains_key("hypotheses.html"));
+    let index = html_of(&pages, "index.html");
+    lacks(index, &["hypotheses.html"]);
+    says(index, &["guide.html"]);
 }
 
 #[test]
 fn memory_is_drawn_against_the_models_sizes_where_one_machine_ran_several() {
     let mut world = with_copy("run-of-1b");
-    assert!(!page(&world, "scenario/memory.html").contains("against the model’s size"));
+    let path = "scenario/memory.html";
+    lacks(&page(&world, path), &["against the model’s size"]);
     large(&mut world, 1);
     for log in &mut world.runs[1].launches {
         for end in &mut log.case_ends {
             end.peak_rss_bytes = end.peak_rss_bytes.map(|bytes| bytes + 1_235_000_000);
         }
     }
-    let memory = page(&world, "scenario/memory.html");
-    assert!(
-        memory.contains("Peak memory against the model’s size"),
-        "{memory}"
-    );
-    assert!(memory.contains("bytes a parameter"), "{memory}");
-    assert!(memory.contains("millions: 1236"), "{memory}");
+    let memory = page(&world, path);
+    says(&memory, &["Peak memory against the model’s size"]);
+    says(&memory, &["bytes a parameter", "millions: 1236"]);
     // A run on another machine is not counted for this one's growth.
-    let facts = &mut world.runs[1].header.provenance.facts;
-    facts.insert("cpu_model".into(), "another".into());
-    assert!(!page(&world, "scenario/memory.html").contains("against the model’s size"));
+    add_facts(&mut world.runs[1], &[("cpu_model", "another")]);
+    lacks(&page(&world, path), &["against the model’s size"]);
 }

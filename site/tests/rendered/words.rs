@@ -2,16 +2,15 @@
 //! more, no run is presented as advice that it can't give, and no page claims an origin that its
 //! numbers don't have.
 
+use crate::common::change::{lose_gpu, no_time, of_1b, ours};
 use crate::common::provenance::add_limits;
-use crate::common::{World, run, usual, usual_site, world};
-use crate::html::{checked, html_of, page, text_of, words};
-use crate::several::large;
+use crate::common::{World, render, run, usual, usual_site, world};
+use crate::html::{between, checked, html_of, lacks, says, words, words_of};
 use schema::hypothesis::{CaseSelector, Claim};
-use schema::key::CaseKey;
+use schema::key::{CaseKey, CellKey};
 use schema::maturity::Dossier;
 use schema::origin::Stopped;
 use schema::profile::{Sizes, Slo};
-use schema::run::Run;
 use schema::scenario::{Axis, LoadShape};
 use stats::analysis::{MetricId, Role, Verdict};
 
@@ -47,35 +46,31 @@ fn with_open_loop() -> World {
 
 #[test]
 fn nobody_leads_where_each_target_has_a_load_of_its_own() {
-    let world = with_open_loop();
-    let scenario = words(&world, "scenario/sustained.html");
-    assert!(
-        scenario.contains("Loads differ by target, so none leads; 8 of 8 targets were planned."),
-        "{scenario}"
-    );
-    assert!(scenario.contains("At 90 % of its own capacity ") && scenario.contains(" offered; "));
-    assert!(
-        scenario.contains(", each at a load of its own") && !scenario.contains("the highest is")
-    );
-    for said in ["Against the leader", "Against the baseline"] {
-        assert!(!scenario.contains(said), "{said}");
-    }
-    let index = words(&world, "index.html");
-    assert!(index.contains("of 4 ranked scenarios"), "{index}");
-    assert!(
-        index.contains("Sustained load , not ranked: At 90 %"),
-        "{index}"
-    );
-    assert!(!index.contains("leads sustained load") && index.contains("loads differ by target"));
-    let compare = words(&world, "compare.html");
+    let pages = render(&with_open_loop());
+    let text = |path: &str| words_of(&pages, path);
+    let scenario = text("scenario/sustained.html");
+    let wanted = [
+        "Loads differ by target, so none leads; 8 of 8 targets were planned.",
+        "At 90 % of its own capacity ",
+        " offered; ",
+        ", each at a load of its own",
+    ];
+    says(&scenario, &wanted);
+    lacks(&scenario, &["the highest is", "Against the leader"]);
+    lacks(&scenario, &["Against the baseline"]);
+    let index = text("index.html");
+    says(&index, &["of 4 ranked scenarios", "loads differ by target"]);
+    says(&index, &["Sustained load , not ranked: At 90 %"]);
+    lacks(&index, &["leads sustained load"]);
     let left_out = "Left out: sustained load, where each target is offered a share";
-    assert!(compare.contains(left_out), "{compare}");
-    let pair = words(&world, "compare/candle.cpu.f32.html");
-    assert!(!pair.contains("% of its own capacity"), "{pair}");
-    let engine = words(&world, "engine/candle.html");
-    assert!(engine.contains("Single request – ") && !engine.contains("Sustained load – "));
-    let closed = words(&usual(), "index.html");
-    assert!(closed.contains("of 5 ranked scenarios"), "{closed}");
+    says(&text("compare.html"), &[left_out]);
+    let pair = text("compare/candle.cpu.f32.html");
+    lacks(&pair, &["% of its own capacity"]);
+    let engine = text("engine/candle.html");
+    says(&engine, &["Single request – "]);
+    lacks(&engine, &["Sustained load – "]);
+    let closed = words_of(usual_site(), "index.html");
+    says(&closed, &["of 5 ranked scenarios"]);
 }
 
 #[test]
@@ -87,8 +82,7 @@ fn who_was_measured_alone_is_not_the_best_of_many() {
     planned.targets = vec!["candle.cpu.f32".into()];
     let text = words(&world, "scenario/sustained.html");
     let said = "at 90 % of its own capacity only candle.cpu.f32 was measured: ";
-    assert!(text.contains(said), "{text}");
-    assert!(text.contains("1 of 8 targets was planned."), "{text}");
+    says(&text, &[said, "1 of 8 targets was planned."]);
 }
 
 #[test]
@@ -96,29 +90,28 @@ fn a_run_that_may_carry_no_recommendation_says_so_before_it_names_a_leader() {
     let mut world = usual();
     let cant = "The run on this page can’t say: its model has 1\u{202f}234\u{202f}567 parameters, \
                 and a choice rests on none under 1\u{a0}B. In it ";
-    assert!(page(&world, "index.html").contains(cant));
+    says(html_of(usual_site(), "index.html"), &[cant]);
     world.models.models[0].parameters = 2_000_000_000;
-    assert!(!words(&world, "index.html").contains("The run on this page can’t say"));
+    let index = words(&world, "index.html");
+    lacks(&index, &["The run on this page can’t say"]);
 }
 
 #[test]
 fn an_engine_of_our_own_is_called_ours_where_it_leads() {
+    let own = "(this project’s own engine)";
+    lacks(&words_of(usual_site(), "index.html"), &[own]);
     let mut world = usual();
-    let ours = "(this project’s own engine)";
-    assert!(!words(&world, "index.html").contains(ours));
-    for engine in &mut world.registry.engines {
-        engine.ours = true;
-    }
+    ours(&mut world, |_| true);
+    let leads = format!("{own} leads ");
     let index = words(&world, "index.html");
-    assert!(index.contains(&format!("{ours} leads ")), "{index}");
-    assert!(index.contains("Of this project’s own engine: "), "{index}");
+    says(&index, &[&leads, "Of this project’s own engine: "]);
 }
 
 #[test]
 fn the_index_says_who_gives_the_whole_answer_sooner_than_the_leader() {
+    let whole = "the whole answer: ";
+    lacks(&words_of(usual_site(), "index.html"), &[whole]);
     let mut world = usual();
-    let index = words(&world, "index.html");
-    assert!(!index.contains("the whole answer: "), "{index}");
     // Make the targets that lead by the first token slow after it.
     let analysis = &world.analyse()[0];
     let leads = |target: &str| {
@@ -135,10 +128,7 @@ fn the_index_says_who_gives_the_whole_answer_sooner_than_the_leader() {
         }
     }
     let index = words(&world, "index.html");
-    let (_, said) = index
-        .split_once("the whole answer: ")
-        .expect("another is sooner");
-    let (sooner, _) = said.split_once(" has ").unwrap();
+    let sooner = between(&index, whole, " has ");
     assert!(!leads(sooner), "{sooner}");
 }
 
@@ -147,8 +137,9 @@ fn the_index_says_which_size_it_shows() {
     let said = "at the size that the most targets had time for, the largest if several tie";
     let smallest = "; here that is the smallest size of every scenario";
     let mut world = usual();
-    let index = words(&world, "index.html");
-    assert!(index.contains(said) && !index.contains(smallest), "{index}");
+    let index = words_of(usual_site(), "index.html");
+    says(&index, &[said]);
+    lacks(&index, &[smallest]);
     let places = [
         ", 8 users",
         ", 8 in flight",
@@ -166,48 +157,26 @@ fn the_index_says_which_size_it_shows() {
         let value = |case: &schema::plan::Case| case.axis_value(scenario.axis);
         let least = scenario.cases.iter().map(value).min();
         for case in scenario.cases.iter().filter(|c| Some(value(c)) != least) {
-            over.push(schema::budget::OverBudget {
-                target: "candle.cpu.f32".into(),
-                scenario: scenario.id.clone(),
-                case: case.id.clone(),
-                estimate_s: 1.0,
-                reason: "no time".into(),
-            });
+            over.push(CellKey::new("candle.cpu.f32", &scenario.id, &case.id));
         }
     }
-    world.runs[0].budget = Some(schema::budget::Budget {
-        over,
-        ..Default::default()
-    });
-    assert!(words(&world, "index.html").contains(smallest));
+    no_time(&mut world.runs[0], over);
+    says(&words(&world, "index.html"), &[smallest]);
 }
 
 #[test]
 fn a_pair_of_a_disturbed_launch_is_counted_beside_the_answer() {
-    let count = |run: Run| words(&world(vec![run]), "index.html").contains("disturbed");
-    assert!(!count(run("cpu", 5, 22)));
-    let mut run = run("cpu", 5, 22);
-    let of = |log: &&mut schema::launch_log::LaunchLog| {
-        let launch = &log.launch;
-        launch.target == "candle.cpu.f32" && launch.scenario == OPEN && launch.invocation == 2
-    };
-    let log = run.launches.iter_mut().find(of).expect("it is there");
+    lacks(&words_of(usual_site(), "index.html"), &["disturbed"]);
+    let mut world = usual();
     // The last case is the one that stands for the scenario.
-    let end = log.case_ends.last().expect("a case is complete").clone();
-    log.telemetry = vec![schema::record::Telemetry {
-        case: end.case,
-        t_ns: end.start_ns,
-        gpu_lost: Some("the GPU was lost: synthetic".into()),
-        ..Default::default()
-    }];
-    let index = words(&world(vec![run]), "index.html");
-    assert!(index.contains("⚠ 1 comparison disturbed"), "{index}");
+    lose_gpu(&mut world.runs[0], "c8", "the GPU was lost: synthetic");
+    let index = words(&world, "index.html");
+    says(&index, &["⚠ 1 comparison disturbed"]);
 }
 
 #[test]
 fn what_engines_offer_beyond_speed_stands_beside_a_choice_and_changes_none() {
-    let mut world = usual();
-    large(&mut world, 0);
+    let mut world = of_1b();
     let known = world.maturity.engines.remove(0);
     let bare = words(&world, "guide.html");
     let engines = world.registry.engines.iter();
@@ -217,9 +186,7 @@ fn what_engines_offer_beyond_speed_stands_beside_a_choice_and_changes_none() {
         ..known.clone()
     });
     world.maturity.engines = dossiers.collect();
-    let pages = checked(&world);
-    let guide = text_of(&pages, "guide.html");
-    let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
+    let guide = words_of(&checked(&world), "guide.html");
     let said = "newest candle-core 0.11.1 of 2026-01-01, 7 stable releases in the year before \
                 2026-01-03; server: none (synthetic); nothing was read on batching and devices.";
     let taken = |guide: &str| -> Vec<String> {
@@ -230,14 +197,14 @@ fn what_engines_offer_beyond_speed_stands_beside_a_choice_and_changes_none() {
     let choices = taken(&guide);
     assert!(!choices.is_empty() && taken(&bare) == choices, "{guide}");
     // Without a word on any engine, nothing stands beside the choices.
-    assert!(!bare.contains("Beyond speed") && !bare.contains("runner-up"));
+    lacks(&bare, &["Beyond speed", "runner-up"]);
     assert_eq!(guide.matches("(the choice): newest").count(), choices.len());
     assert_eq!(guide.matches(said).count(), 2 * choices.len(), "{guide}");
     for (choice, after) in choices.iter().zip(guide.split("(runner-up ").skip(1)) {
         let of = |target: &str| target.split(['.', '+']).next().unwrap().to_owned();
         assert_ne!(of(after), of(choice), "{after}");
     }
-    assert!(guide.contains("does not change the choice"), "{guide}");
+    says(&guide, &["does not change the choice"]);
 }
 
 #[test]
@@ -252,25 +219,20 @@ fn the_opening_sentence_counts_who_is_detectably_worse() {
         all if all == worse => "Every other measured target is".to_owned(),
         all => format!("{worse} of {all} other targets are"),
     };
-    let text = words(&world, &format!("scenario/{OPEN}.html"));
-    assert!(
-        text.contains(&format!(". {who} detectably worse (p ")),
-        "{text}"
-    );
-    assert!(text.contains(" after Holm’s correction; 5 launches each)."));
+    let text = words_of(usual_site(), &format!("scenario/{OPEN}.html"));
+    says(&text, &[&format!(". {who} detectably worse (p ")]);
+    says(&text, &[" after Holm’s correction; 5 launches each)."]);
 }
 
 #[test]
 fn a_choice_for_one_machine_names_the_command_for_another() {
-    let mut world = usual();
-    large(&mut world, 0);
+    let mut world = of_1b();
     let profile = &mut world.profiles[0];
     profile.model = "synthetic-1b".into();
     profile.scenarios.insert(OPEN.into(), Sizes::default());
-    let guide = words(&world, "guide.html");
     let said = "To get a recommendation for other hardware, run: cargo xtask bench-all --profile \
                 cpu --scenarios sustained on cpu, flex of another machine, with synthetic-1b";
-    assert!(guide.contains(said), "{guide}");
+    says(&words(&world, "guide.html"), &[said]);
 }
 
 #[test]
@@ -278,22 +240,20 @@ fn the_index_says_which_runs_are_not_publishable_and_that_none_measured_a_gpu() 
     let said = "No run that may be published has measured a GPU yet.";
     let marked = "profile smoke; not publishable: ";
     let mut world = world(vec![run("cpu", 5, 22), run("smoke", 1, 5)]);
-    assert!(words(&world, "index.html").contains(said));
+    says(&words(&world, "index.html"), &[said]);
+    // Flex is a device of its own now.
     let backends = &mut world.registry.backends;
     backends.insert("flex".into(), Vec::new());
     let index = words(&world, "index.html");
-    assert!(!index.contains(said), "it is a device of its own now");
-    let few = format!("{marked}too few samples");
-    assert!(index.contains(&few), "{index}");
+    lacks(&index, &[said]);
+    says(&index, &[&format!("{marked}too few samples")]);
     // Such a target counts only where it has a number, in a run that may be published.
     let launches = &mut world.runs[0].launches;
     launches.retain(|log| !log.launch.target.contains("flex"));
     let (whole, planned) = (3, 5);
     world.runs[1].header.origin.stopped = Some(Stopped { whole, planned });
-    let index = words(&world, "index.html");
-    assert!(index.contains(said), "{index}");
     let stopped = format!("{marked}stopped after 3 of 5 blocks, too few samples");
-    assert!(index.contains(&stopped), "{index}");
+    says(&words(&world, "index.html"), &[said, &stopped]);
 }
 
 #[test]
@@ -301,11 +261,8 @@ fn a_run_of_an_older_scenario_has_no_ranks_there() {
     let mut world = usual();
     let text = world.scenarios.iter_mut().find(|s| s.id == OPEN).unwrap();
     text.version += 1;
-    let page = words(&world, &format!("scenario/{OPEN}.html"));
-    assert!(
-        page.contains("There are no ranks here: the scenario has changed since this run."),
-        "{page}"
-    );
+    let why = "There are no ranks here: the scenario has changed since this run.";
+    says(&words(&world, &format!("scenario/{OPEN}.html")), &[why]);
 }
 
 #[test]
@@ -313,18 +270,19 @@ fn what_no_run_gave_claims_no_run() {
     let pages = usual_site();
     let claim = "very number on this page comes from run";
     for path in ["methodology.html", "glossary.html", "changelog.html"] {
-        assert!(!html_of(pages, path).contains(claim), "{path}");
+        lacks(html_of(pages, path), &[claim]);
     }
-    assert!(html_of(pages, "index.html").contains(claim));
+    says(html_of(pages, "index.html"), &[claim]);
     let methodology = html_of(pages, "methodology.html");
-    assert!(methodology.contains("data/parity.toml</code>, not from a run"));
+    says(methodology, &["data/parity.toml</code>, not from a run"]);
 }
 
 #[test]
 fn an_interval_that_reaches_under_zero_is_explained_where_it_stands() {
     let note = "An interval that reaches under 0 says";
+    let path = "scenario/single_request.html";
+    lacks(&words_of(usual_site(), path), &[note]);
     let mut world = usual();
-    assert!(!words(&world, "scenario/single_request.html").contains(note));
     // One launch waits a thousand times as long for its first tokens as the others.
     let logs = world.runs[0].launches.iter_mut();
     let of = |log: &&mut schema::launch_log::LaunchLog| {
@@ -348,25 +306,25 @@ fn an_interval_that_reaches_under_zero_is_explained_where_it_stands() {
             end.end_ns += late;
         }
     }
-    assert!(words(&world, "scenario/single_request.html").contains(note));
+    says(&words(&world, path), &[note]);
 }
 
 #[test]
 fn arithmetic_alone_says_nothing_of_where_time_is_left() {
-    let mut world = usual();
-    let roadmap = words(&world, "roadmap.html");
-    for said in [
+    let roadmap = words_of(usual_site(), "roadmap.html");
+    let wanted = [
         "No limit of this machine was measured in this run",
         "so nothing can be said of where time is left. By arithmetic alone, the target furthest \
          from linear growth is ",
         "on 2 CPUs, which one request can fill, most of that can’t be had.",
         "whether it can be reached isn’t known",
-    ] {
-        assert!(roadmap.contains(said), "{said}: {roadmap}");
-    }
-    assert!(!roadmap.contains("it may not be reachable"));
+    ];
+    says(&roadmap, &wanted);
+    let unreachable = "it may not be reachable";
+    lacks(&roadmap, &[unreachable]);
+    let mut world = usual();
     add_limits(&mut world.runs[0]);
-    assert!(words(&world, "roadmap.html").contains("it may not be reachable"));
+    says(&words(&world, "roadmap.html"), &[unreachable]);
 }
 
 #[test]
@@ -390,7 +348,7 @@ fn an_open_prediction_says_what_keeps_it_open() {
     let text = words(&world, "hypotheses.html");
     let said = "It stays open: the intervals of 1 of 1 number allow either (values within the \
                 bound: 1), and more launches would narrow them.";
-    assert!(text.contains(said), "{text}");
+    says(&text, &[said]);
     let (open, said) = ("? inconclusive", "It stays open: ");
     assert_eq!(text.matches(said).count(), text.matches(open).count());
 }
@@ -404,10 +362,10 @@ fn what_holds_by_construction_is_no_confirmed_prediction() {
     assert_eq!(world.hypotheses.hypotheses[0].id, "wide");
     world.hypotheses.hypotheses[0].of.targets = vec!["candle.cpu.f32".into()];
     let findings = text(&world);
-    assert!(!findings.contains(", 1 is true by construction, "));
+    lacks(&findings, &[", 1 is true by construction, "]);
     world.hypotheses.hypotheses[0].by_construction = true;
     let marked = text(&world);
-    assert!(marked.contains(", 1 is true by construction, "), "{marked}");
+    says(&marked, &[", 1 is true by construction, "]);
     assert_eq!(marked.matches("✓ true by construction").count(), 1);
     assert_eq!(confirmed(&marked) + 1, confirmed(&findings));
     // A prediction that doesn't hold is refuted, even if it is marked as true by construction.
@@ -418,19 +376,17 @@ fn what_holds_by_construction_is_no_confirmed_prediction() {
 
 #[test]
 fn the_most_telling_cell_of_a_prediction_stands_first() {
-    let world = usual();
-    let text = page(&world, "hypotheses.html");
-    assert!(text.contains("Within, corrected") && !text.contains(">Alone<"));
+    let text = html_of(usual_site(), "hypotheses.html");
+    says(text, &["Within, corrected"]);
+    lacks(text, &[">Alone<"]);
     let of = "The cells behind “Synthetic prediction narrow.”";
-    let rows = text.split(of).nth(1).expect("it has cells");
-    let rows = rows.split("<tbody>").nth(1).unwrap();
-    let rows = rows.split("</tbody>").next().unwrap();
+    let (_, cells) = text.split_once(of).expect("it has cells");
+    let rows = between(cells, "<tbody>", "</tbody>");
     // Between 1 and 2 ns was predicted; what took longest, the longest prompts, is furthest from
     // that.
     let mut rows = rows.split("</tr>");
     let (first, second) = (rows.next().unwrap(), rows.next().unwrap());
-    assert!(
-        first.contains("200 prompt") && second.contains("200 prompt"),
-        "{first}"
-    );
+    for row in [first, second] {
+        says(row, &["200 prompt"]);
+    }
 }
