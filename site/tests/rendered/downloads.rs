@@ -2,34 +2,44 @@
 
 use crate::common::launch::{audit, with_twins};
 use crate::common::{render, run, usual, usual_site, world};
-use crate::html::{self, html_of, text_of};
+use crate::html::{self, Pages, between, html_of, says, text_of};
+use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// The directory of the usual run's downloads.
+const DIR: &str = "data/20990102-030405-cpu-synthetic";
+/// The names of every run's downloads.
+const NAMES: [&str; 3] = ["results.json", "results.csv", "records.sha256"];
+
+/// The usual run's results.
+fn results(pages: &Pages) -> Value {
+    let json = &pages[&format!("{DIR}/results.json")];
+    serde_json::from_slice(json).expect("it is JSON")
+}
+
+/// The results of all cells.
+fn cells(results: &Value) -> &[Value] {
+    results["cells"].as_array().expect("there are cells")
+}
 
 #[test]
 fn the_downloads_are_what_the_page_says_of_them() {
     let (world, pages) = (usual(), usual_site());
-    let dir = "data/20990102-030405-cpu-synthetic";
     let text = text_of(pages, "data.html");
-    for name in ["results.json", "results.csv", "records.sha256"] {
-        let bytes = &pages[&format!("{dir}/{name}")];
+    for name in NAMES {
+        let bytes = &pages[&format!("{DIR}/{name}")];
         assert!(text.contains(&schema::hash::sha256_hex(bytes)), "{name}");
     }
-    let results: serde_json::Value =
-        serde_json::from_slice(&pages[&format!("{dir}/results.json")]).unwrap();
     let analysis = world.analyse().remove(0);
-    assert_eq!(
-        results["cells"].as_array().unwrap().len(),
-        analysis.cells.len()
-    );
-    let csv = html_of(pages, &format!("{dir}/results.csv"));
+    assert_eq!(cells(&results(pages)).len(), analysis.cells.len());
+    let csv = html_of(pages, &format!("{DIR}/results.csv"));
     let numbers: usize = analysis.cells.iter().map(|c| 1 + c.metrics.len()).sum();
     assert_eq!(csv.matches("\r\n").count(), 1 + numbers);
-    let list = html_of(pages, &format!("{dir}/records.sha256"));
+    let list = html_of(pages, &format!("{DIR}/records.sha256"));
     assert_eq!(list.lines().count(), world.runs[0].launches.len());
-    assert!(
-        list.lines()
-            .all(|line| line.len() > 66 && &line[64..66] == "  ")
-    );
+    for line in list.lines() {
+        assert!(line.len() > 66 && &line[64..66] == "  ", "{line}");
+    }
 }
 
 #[test]
@@ -38,10 +48,8 @@ fn the_error_of_stamps_is_in_both_downloads_where_it_was_checked() {
     let target = "lmrs.cpu.q8_0";
     audit(&mut world.runs[0], target);
     let pages = render(&world);
-    let dir = "data/20990102-030405-cpu-synthetic";
-    let results: serde_json::Value =
-        serde_json::from_slice(&pages[&format!("{dir}/results.json")]).unwrap();
-    let csv = html_of(&pages, &format!("{dir}/results.csv"));
+    let results = results(&pages);
+    let csv = html_of(&pages, &format!("{DIR}/results.csv"));
     let described = text_of(&pages, "data.html");
     // The same values as on the scenario's page.
     for (name, ns) in [
@@ -50,16 +58,16 @@ fn the_error_of_stamps_is_in_both_downloads_where_it_was_checked() {
         ("later_stamp_error_ns", 35_043.0),
         ("later_stamp_error_mean_ns", 16_667.0),
     ] {
-        let mut cells = 0;
-        for cell in results["cells"].as_array().unwrap() {
+        let mut checked = 0;
+        for cell in cells(&results) {
             let found = cell[name].as_f64();
             let is_checked = cell["target"] == target;
             assert_eq!(found.is_some(), is_checked, "{cell}");
-            cells += usize::from(is_checked);
+            checked += usize::from(is_checked);
             assert!(found.is_none_or(|found| (found - ns).abs() < 1.0), "{cell}");
         }
-        assert_eq!(csv.matches(&format!(",{name},ns,5000,")).count(), cells);
-        assert!(cells > 10 && described.contains(name), "{name}");
+        assert_eq!(csv.matches(&format!(",{name},ns,5000,")).count(), checked);
+        assert!(checked > 10 && described.contains(name), "{name}");
     }
 }
 
@@ -75,12 +83,12 @@ fn every_run_has_its_downloads_and_only_a_packed_one_its_records() {
     for run in &world.runs {
         let id = &run.header.id;
         let page = html_of(&pages, &format!("run/{id}.html"));
-        for name in ["results.json", "results.csv", "records.sha256"] {
+        for name in NAMES {
             let path = format!("data/{id}/{name}");
             assert!(pages.contains_key(&path), "{path}");
-            assert!(page.contains(&format!("href=\"../{path}\"")), "{path}");
-            let link = format!("href=\"{path}\"");
-            assert!(html_of(&pages, "data.html").contains(&link), "{path}");
+            says(page, &[&format!("href=\"../{path}\"")]);
+            let data = html_of(&pages, "data.html");
+            says(data, &[&format!("href=\"{path}\"")]);
         }
         let path = format!("data/{id}/records.tar.zst");
         assert_eq!(pages.contains_key(&path), *id == earlier);
@@ -99,17 +107,16 @@ fn charts_of_the_index_and_of_scenarios_are_files_too() {
             "chart/scenario.memory.memory-stack.svg",
         ),
     ] {
-        assert!(html_of(pages, from).contains(&format!("{path}\">SVG</a>")));
+        says(html_of(pages, from), &[&format!("{path}\">SVG</a>")]);
         let svg = html_of(pages, path);
         html::read(path, svg).ids(path);
-        for part in [
+        let parts = [
             "xmlns=\"http://www.w3.org/2000/svg\"",
             "prefers-color-scheme:dark",
             "class=\"title\"",
             "20990102-030405-cpu-synthetic",
-        ] {
-            assert!(svg.contains(part), "{path}: {part}");
-        }
+        ];
+        says(svg, &parts);
     }
 }
 
@@ -118,35 +125,23 @@ fn every_field_of_results_json_is_described() {
     let world = world(vec![with_twins(run("cpu", 5, 22), 22)]);
     let pages = render(&world);
     let text = text_of(&pages, "data.html");
-    let path = "data/20990102-030405-cpu-synthetic/results.json";
-    let results: serde_json::Value = serde_json::from_slice(&pages[path]).unwrap();
-    let keys = |value: &serde_json::Value| -> Vec<String> {
-        value.as_object().unwrap().keys().cloned().collect()
-    };
-    let metric = results["cells"][0]["metrics"]
-        .as_object()
-        .unwrap()
-        .values()
-        .next()
-        .unwrap();
-    let mut all = keys(&results);
-    all.extend(keys(&results["cells"][0]));
-    all.extend(keys(metric));
-    all.extend(keys(&results["comparisons"][0]));
-    all.extend(keys(&results["noise"][0]));
-    for key in all {
-        assert!(text.contains(&key), "{key}");
+    let results = results(&pages);
+    let cell = &results["cells"][0];
+    let mut metrics = cell["metrics"].as_object().unwrap().values();
+    let described = [
+        &results,
+        cell,
+        metrics.next().unwrap(),
+        &results["comparisons"][0],
+        &results["noise"][0],
+    ];
+    for value in described {
+        for key in value.as_object().unwrap().keys() {
+            says(&text, &[key]);
+        }
     }
-    for record in [
-        "RequestRecord",
-        "token_ns",
-        "Readings",
-        "CaseEnd",
-        "Provenance",
-        "Offer",
-    ] {
-        assert!(text.contains(record), "{record}");
-    }
+    says(&text, &["RequestRecord", "token_ns", "Readings"]);
+    says(&text, &["CaseEnd", "Provenance", "Offer"]);
 }
 
 #[test]
@@ -155,9 +150,8 @@ fn the_dataset_is_described_for_machines_and_cannot_end_its_script() {
     world.runs[0].header.started = "</script><b>&".into();
     let pages = render(&world);
     let page = html_of(&pages, "data.html");
-    let json = page.split("application/ld+json\">").nth(1).unwrap();
-    let json = json.split("</script>").next().unwrap();
-    let dataset: serde_json::Value = serde_json::from_str(json).unwrap();
+    let json = between(page, "application/ld+json\">", "</script>");
+    let dataset: Value = serde_json::from_str(json).unwrap();
     assert_eq!(dataset["@type"], "Dataset");
     assert_eq!(dataset["dateCreated"], "</script><b>&");
     assert_eq!(dataset["distribution"].as_array().unwrap().len(), 3);

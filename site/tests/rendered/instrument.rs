@@ -3,8 +3,8 @@
 //! latency.
 
 use crate::common::launch::audit;
-use crate::common::usual;
-use crate::html::{checked, html_of, page, run_page};
+use crate::common::{render, usual, usual_site};
+use crate::html::{checked, html_of, lacks, page, run_page, says};
 use schema::calibration::{Calibration, LatencyError, Level, ScheduleLag};
 use schema::capacity::Capacity;
 use schema::profile::Slo;
@@ -41,9 +41,9 @@ fn calibration(failures: &[&str]) -> Calibration {
 
 #[test]
 fn a_run_without_calibration_says_so_on_every_page() {
-    let world = usual();
+    let unknown = "Instrument error: not measured in this run.";
     for path in ["index.html", "scenario/concurrent.html"] {
-        assert!(page(&world, path).contains("Instrument error: not measured in this run."));
+        says(html_of(usual_site(), path), &[unknown]);
     }
 }
 
@@ -53,30 +53,31 @@ fn the_instrument_error_stands_beside_results_and_in_full_on_the_run_page() {
     world.runs[0].calibration = Some(calibration(&[]));
     let sentence = "Instrument error: in calibration medians are off by at most 0.040 %, 99th percentiles \
                     by 1.50 µs, and requests of an open loop were sent 71.0 µs late at the 99th percentile.";
-    for path in ["index.html", "scenario/concurrent.html"] {
-        assert!(page(&world, path).contains(sentence), "{path}");
+    let run_path = format!("run/{}.html", world.runs[0].header.id);
+    let pages = render(&world);
+    for path in ["index.html", "scenario/concurrent.html", &run_path] {
+        says(html_of(&pages, path), &[sentence]);
     }
-    let run = run_page(&world);
-    assert!(run.contains(sentence) && run.contains("known.cpu.f32"));
-    assert!(run.contains("<td>2.00 ms</td>") && run.contains("40.0 µs, 90.0 µs"));
+    let run = html_of(&pages, &run_path);
+    says(run, &["known.cpu.f32", "<td>2.00 ms</td>"]);
+    says(run, &["40.0 µs, 90.0 µs"]);
     world.runs[0].calibration = Some(calibration(&["the schedule lag was too long"]));
     let broken = "did not keep its own limits: the schedule lag was too long.";
-    assert!(page(&world, "index.html").contains(broken));
+    says(&page(&world, "index.html"), &[broken]);
 }
 
 #[test]
 fn a_run_s_own_lag_stands_beside_the_calibrated_one() {
     let mut world = usual();
     world.runs[0].calibration = Some(calibration(&[]));
-    assert!(!page(&world, "index.html").contains("Beside real engines"));
+    lacks(&page(&world, "index.html"), &["Beside real engines"]);
     let planned = &mut world.runs[0].header.plan.scenarios;
     let planned = planned.iter_mut().find(|s| s.id == "sustained").unwrap();
     planned.load = schema::scenario::LoadShape::Poisson;
     planned.axis = schema::scenario::Axis::LoadPercent;
-    let text = page(&world, "index.html");
     // Every synthetic request is written 8 µs after it was due.
     let lag = "were sent late by 8.00 µs at the 99th percentile and by 8.00 µs at most;";
-    assert!(text.contains(lag), "{text}");
+    says(&page(&world, "index.html"), &[lag]);
     // Two requests are too few for a percentile, but have a maximum.
     let mut left = 2;
     for log in &mut world.runs[0].launches {
@@ -92,15 +93,14 @@ fn a_run_s_own_lag_stands_beside_the_calibrated_one() {
             last.sent_ns = last.scheduled_ns + 5_000_000;
         }
     }
-    let text = page(&world, "index.html");
     let lag = "this run’s 2 requests of open loops were sent late by 5.00 ms at most;";
-    assert!(text.contains(lag), "{text}");
+    says(&page(&world, "index.html"), &[lag]);
 }
 
 #[test]
 fn every_target_s_error_of_stamps_stands_in_its_case() {
     let caption = "How far stamps are off in the mean";
-    assert!(!page(&usual(), "scenario/sustained.html").contains(caption));
+    lacks(html_of(usual_site(), "scenario/sustained.html"), &[caption]);
     let mut world = usual();
     for target in ["lmrs.cpu.q8_0", "candle.cpu.f32"] {
         audit(&mut world.runs[0], target);
@@ -116,7 +116,7 @@ fn every_target_s_error_of_stamps_stands_in_its_case() {
         assert_eq!(text.matches(&row).count(), 2, "{text}");
     }
     assert_eq!(text.matches(caption).count(), 2);
-    assert!(text.contains("could not be checked."));
+    says(text, &["could not be checked."]);
 }
 
 #[test]
@@ -141,8 +141,8 @@ fn capacities_stand_on_the_run_page_failed_ones_too() {
         capacity("lmrs.cpu.q8_0", Status::Crashed),
     ];
     let run = run_page(&world);
-    assert!(run.contains("25.6 req/s (50 → 16 tokens, 8 in flight; 64 requests in 2.5 s)"));
-    assert!(run.contains("the capacity stage failed: it died"));
+    let capacity = "25.6 req/s (50 → 16 tokens, 8 in flight; 64 requests in 2.5 s)";
+    says(&run, &[capacity, "the capacity stage failed: it died"]);
 }
 
 #[test]
@@ -152,9 +152,11 @@ fn who_meets_the_limits_is_said_where_they_are_asked_for() {
         ttft_p90_ms: 1e6,
         itl_p90_ms: 1e6,
     });
-    let concurrent = page(&world, "scenario/concurrent.html");
-    assert!(concurrent.contains("Limits at the 90th percentile, 1000000 ms to the first token"));
-    assert!(concurrent.contains("met by "));
+    let pages = render(&world);
+    let limits = "Limits at the 90th percentile, 1000000 ms to the first token";
+    let concurrent = html_of(&pages, "scenario/concurrent.html");
+    says(concurrent, &[limits, "met by "]);
     // A scenario of single requests reports no goodput, so no limits are mentioned.
-    assert!(!page(&world, "scenario/single_request.html").contains("Limits at the"));
+    let single = html_of(&pages, "scenario/single_request.html");
+    lacks(single, &["Limits at the"]);
 }

@@ -2,7 +2,7 @@
 //! numbers or the reason why there are none, and on the page of the engine it belongs to.
 
 use crate::common::{micro::with_micro, render, run, world};
-use crate::html::{html_of, page};
+use crate::html::{html_of, lacks, page, says};
 use schema::micro::record::MicroFailed;
 use schema::record::Status;
 
@@ -10,7 +10,7 @@ use schema::record::Status;
 fn every_variant_is_on_its_suite_s_page() {
     let pages = render(&world(vec![with_micro(run("cpu", 5, 24))]));
     let suite = html_of(&pages, "micro/adding.html");
-    for words in [
+    let words = [
         "How long does a sum take?",
         "10 numbers",
         "1000 numbers",
@@ -26,23 +26,17 @@ fn every_variant_is_on_its_suite_s_page() {
         "A/A: what lay between",
         "instructions: none",
         "micro/adding/simd.i4.jsonl",
-    ] {
-        assert!(suite.contains(words), "no {words:?}");
-    }
-    // Exactly twice as fast in the limit of large sums: 2010 ÷ 1010 by the medians.
-    assert!(
-        suite.contains("better"),
-        "a difference of that size is seen"
-    );
+        // Exactly twice as fast in the limit of large sums: 2010 ÷ 1010 by the medians.
+        "better",
+    ];
+    says(suite, &words);
+    let link = "micro/adding.html";
     let index = html_of(&pages, "micro.html");
-    assert!(index.contains("micro/adding.html") && index.contains("Largest advantage over plain"));
+    says(index, &[link, "Largest advantage over plain"]);
     let engine = html_of(&pages, "engine/candle.html");
-    assert!(engine.contains("micro/adding.html") && engine.contains("What lies below"));
-    assert!(!html_of(&pages, "engine/lmrs.html").contains("What lies below"));
-    assert!(
-        html_of(&pages, "index.html").contains("micro.html"),
-        "the way to it"
-    );
+    says(engine, &[link, "What lies below"]);
+    lacks(html_of(&pages, "engine/lmrs.html"), &["What lies below"]);
+    says(html_of(&pages, "index.html"), &["micro.html"]);
 }
 
 #[test]
@@ -53,19 +47,20 @@ fn the_suites_rows_are_a_file_of_the_run_that_their_pages_speak_of() {
     let dir = format!("data/{}", second.header.id);
     let pages = render(&world(vec![first, second]));
     let csv = html_of(&pages, &format!("{dir}/micro.csv"));
-    assert!(csv.contains("micro/adding,many,call_ns,") && csv.contains(",wrong_output,"));
-    assert!(html_of(&pages, "data.html").contains(&format!("{dir}/micro.csv")));
+    says(csv, &["micro/adding,many,call_ns,", ",wrong_output,"]);
+    let data = html_of(&pages, "data.html");
+    for file in ["micro.csv", "results.csv"] {
+        says(data, &[&format!("{dir}/{file}")]);
+    }
     // Its records are files of the run like any other.
     let hashes = html_of(&pages, &format!("{dir}/records.sha256"));
     let count = hashes.lines().count();
-    let in_list = format!("<td class=\"num\">{count}</td>");
-    assert!(html_of(&pages, "data.html").contains(&in_list));
+    says(data, &[&format!("<td class=\"num\">{count}</td>")]);
     let files = site::words::plural(count as u64, "record file", "record files");
     let of_run = html_of(&pages, &format!("{}.html", dir.replace("data/", "run/")));
-    assert!(of_run.contains(&files) && of_run.contains("micro/adding/simd.i4.jsonl"));
+    says(of_run, &[&files, "micro/adding/simd.i4.jsonl"]);
     let others = html_of(&pages, "data/20990103-030405-cpu-first/results.csv");
-    assert!(!others.contains("micro/adding"));
-    assert!(html_of(&pages, "data.html").contains(&format!("{dir}/results.csv")));
+    lacks(others, &["micro/adding"]);
 }
 
 #[test]
@@ -75,11 +70,13 @@ fn only_what_is_better_in_equal_precision_is_an_advantage() {
         change(&mut run);
         page(&world(vec![run]), "micro.html")
     };
-    assert!(index(|_| ()).contains("Largest advantage over plain: simd with"));
+    let found = "Largest advantage over plain: simd with";
+    says(&index(|_| ()), &[found]);
     // The same numbers in another precision are no advantage.
     let halved = index(|run| run.header.plan.micro.suites[0].variants[1].precision = "f16".into());
-    assert!(!halved.contains("Largest advantage"));
-    assert!(halved.contains("Nothing of equal precision could be compared with plain"));
+    lacks(&halved, &["Largest advantage"]);
+    let none = "Nothing of equal precision could be compared with plain";
+    says(&halved, &[none]);
     // Nor is a variant that is not better.
     let worse = index(|run| {
         let of_simd = |log: &&mut schema::micro::MicroLog| log.launch.variant == "simd";
@@ -88,7 +85,8 @@ fn only_what_is_better_in_equal_precision_is_an_advantage() {
             samples.for_each(|ns| *ns *= 3);
         }
     });
-    assert!(worse.contains("Nothing of equal precision is better than plain anywhere"));
+    let none = "Nothing of equal precision is better than plain anywhere";
+    says(&worse, &[none]);
 }
 
 #[test]
@@ -110,16 +108,17 @@ fn a_ratio_that_is_missing_says_what_of_the_baseline_is() {
         fail(&mut run, name);
         suite(run)
     };
-    assert!(lost("plain").contains("no ratio: plain has no value (crashed)"));
-    let without_floor = lost("plain@twin");
-    assert!(without_floor.contains("second launches of plain: crashed, killed by signal 9"));
-    assert!(without_floor.contains("better"), "the baseline is unharmed");
+    let no_value = "no ratio: plain has no value (crashed)";
+    says(&lost("plain"), &[no_value]);
+    // The baseline is unharmed.
+    let no_floor = "second launches of plain: crashed, killed by signal 9";
+    says(&lost("plain@twin"), &[no_floor, "better"]);
     let mut narrow = with_micro(run("cpu", 5, 24));
     let variants = &mut narrow.header.plan.micro.suites[0].variants;
     variants.retain(|variant| variant.id != "plain");
     let narrowed = suite(narrow);
-    assert!(narrowed.contains("no ratio: plain was not run"));
-    assert!(!narrowed.contains("too few launches to say"));
+    says(&narrowed, &["no ratio: plain was not run"]);
+    lacks(&narrowed, &["too few launches to say"]);
 }
 
 #[test]
@@ -139,6 +138,6 @@ fn a_run_of_suites_alone_has_an_index() {
     alone.verify.clear();
     alone.checks.clear();
     let pages = render(&world(vec![alone]));
-    assert!(html_of(&pages, "index.html").contains("micro.html"));
-    assert!(html_of(&pages, "micro/adding.html").contains("plain"));
+    says(html_of(&pages, "index.html"), &["micro.html"]);
+    says(html_of(&pages, "micro/adding.html"), &["plain"]);
 }

@@ -2,9 +2,12 @@
 //! tags balance, equal data give equal bytes, every drawn number is in a table, and no failure is
 //! left out.
 
+use crate::common::change::{lose_gpu, no_time};
 use crate::common::launch::with_twins;
+use crate::common::provenance::add_facts;
 use crate::common::{World, add_variants, render, run, usual_site, world};
-use crate::html::{check, checked, html_of, text_of, texts};
+use crate::html::{between, check, checked, html_of, lacks, says, text_of, texts};
+use schema::key::CellKey;
 use schema::record::Status;
 
 #[test]
@@ -27,13 +30,11 @@ fn a_full_site_holds_together() {
 #[test]
 fn what_a_library_was_kept_from_is_said_of_the_run_and_of_the_engine() {
     let mut world = world(vec![run("cpu", 5, 5)]);
-    let page = |world: &World, path: &str| text_of(&render(world), path);
-    let paths = [
-        "run/20990102-030405-cpu-synthetic.html",
-        "engine/candle.html",
-    ];
+    let run_page = "run/20990102-030405-cpu-synthetic.html";
+    let paths = [run_page, "engine/candle.html"];
+    let pages = render(&world);
     for path in paths {
-        assert!(!page(&world, path).contains("Kept from some"), "{path}");
+        lacks(&text_of(&pages, path), &["Kept from some"]);
     }
     let limit = schema::record::IsaLimit {
         variable: "LIB_MAX".into(),
@@ -44,35 +45,29 @@ fn what_a_library_was_kept_from_is_said_of_the_run_and_of_the_engine() {
     for log in launches.filter(|log| log.launch.target == "candle.cpu.f32") {
         log.launch.isa_limit = Some(limit.clone());
     }
+    let pages = render(&world);
     for path in paths {
-        let text = page(&world, path);
-        assert!(text.contains("LIB_MAX=B: it describes no tiles"), "{path}");
+        let text = text_of(&pages, path);
+        says(&text, &["LIB_MAX=B: it describes no tiles"]);
     }
-    let text = page(&world, paths[0]);
-    assert!(text.contains("LIB_MAX=B target/release/candle-bench"));
+    let text = text_of(&pages, run_page);
+    says(&text, &["LIB_MAX=B target/release/candle-bench"]);
 }
 
 #[test]
 fn an_engine_says_what_adopting_it_costs() {
     let mut world = world(vec![run("cpu", 5, 5)]);
-    let page =
-        |world: &World, engine: &str| text_of(&render(world), &format!("engine/{engine}.html"));
-    let text = page(&world, "candle");
-    for word in [
-        "What adopting it costs",
-        "11.8 MiB",
-        "libsynthetic.so.1, 3.00 GiB",
-        "321",
-        "61.5 s",
-    ] {
-        assert!(text.contains(word), "{word}: {text}");
-    }
-    let python = page(&world, "pytorch");
-    assert!(python.contains("57, 7.00 GiB"), "{python}");
-    assert!(python.contains("was built before this run"), "{python}");
+    let section = "What adopting it costs";
+    let pages = render(&world);
+    let candle = text_of(&pages, "engine/candle.html");
+    says(&candle, &[section, "11.8 MiB", "321", "61.5 s"]);
+    says(&candle, &["libsynthetic.so.1, 3.00 GiB"]);
+    let python = text_of(&pages, "engine/pytorch.html");
+    says(&python, &["57, 7.00 GiB", "was built before this run"]);
     // The page of a run without that measurement has no such section.
     world.runs[0].header.provenance.adoption.clear();
-    assert!(!page(&world, "candle").contains("What adopting it costs"));
+    let without = text_of(&render(&world), "engine/candle.html");
+    lacks(&without, &[section]);
 }
 
 #[test]
@@ -84,7 +79,7 @@ fn equal_data_gives_equal_bytes() {
 #[test]
 fn without_a_run_the_index_says_what_to_run() {
     let pages = checked(&world(vec![]));
-    assert!(html_of(&pages, "index.html").contains("cargo xtask bench-all"));
+    says(html_of(&pages, "index.html"), &["cargo xtask bench-all"]);
 }
 
 #[test]
@@ -115,10 +110,10 @@ fn a_first_look_says_on_every_page_what_it_is() {
 fn one_invocation_gives_no_interval_no_rank_and_no_leader() {
     let pages = render(&world(vec![run("smoke", 1, 5)]));
     let index = html_of(&pages, "index.html");
-    assert!(index.contains("Nothing can be ranked yet"));
-    assert!(!index.contains("rank 1"));
+    says(index, &["Nothing can be ranked yet"]);
+    lacks(index, &["rank 1"]);
     let scenario = html_of(&pages, "scenario/single_request.html");
-    assert!(scenario.contains("too few launches to say"));
+    says(scenario, &["too few launches to say"]);
 }
 
 #[test]
@@ -126,33 +121,24 @@ fn no_failure_is_left_out() {
     let world = world(vec![run("cpu", 5, 5)]);
     let pages = render(&world);
     let analysis = world.analyse().remove(0);
-    let failed: Vec<_> = analysis
-        .cells
-        .iter()
-        .filter(|cell| cell.status != Status::Ok)
-        .collect();
+    let cells = analysis.cells.iter();
+    let failed: Vec<_> = cells.filter(|cell| cell.status != Status::Ok).collect();
     assert!(failed.len() >= 4, "the synthetic run has failures");
-    let page = |path: &str| text_of(&pages, path);
-    let coverage = page("coverage.html");
-    let index = page("index.html");
+    let coverage = text_of(&pages, "coverage.html");
     for cell in failed {
         assert!(coverage.contains(&cell.reason), "{cell:?}");
-        let scenario = page(&format!("scenario/{}.html", cell.scenario));
-        assert!(scenario.contains(&cell.reason), "{cell:?}");
         let engine = cell.target.split('.').next().unwrap();
-        assert!(
-            page(&format!("engine/{engine}.html")).contains(&cell.reason),
-            "{cell:?}"
-        );
+        for path in [
+            format!("scenario/{}.html", cell.scenario),
+            format!("engine/{engine}.html"),
+        ] {
+            let text = text_of(&pages, &path);
+            assert!(text.contains(&cell.reason), "{path}: {cell:?}");
+        }
     }
-    for word in [
-        "crashed",
-        "out of memory",
-        "timeout",
-        "not verified that far",
-    ] {
-        assert!(index.contains(word), "{word}");
-    }
+    let index = text_of(&pages, "index.html");
+    says(&index, &["crashed", "out of memory", "timeout"]);
+    says(&index, &["not verified that far"]);
 }
 
 #[test]
@@ -188,9 +174,10 @@ fn a_a_pairs_stand_beside_what_they_decide_and_a_twin_is_no_target() {
     let with = checked(&world(vec![with_twins(run("cpu", 5, 22), 22)]));
     let page = "scenario/single_request.html";
     let no_twins = "No target ran twice: errors are what launches show.";
-    assert!(html_of(without, page).contains(no_twins));
-    assert!(html_of(&with, page).contains("A/A: what lay between a target and itself"));
-    assert!(html_of(&with, "index.html").contains("class=\"nf\""));
+    says(html_of(without, page), &[no_twins]);
+    let noise = "A/A: what lay between a target and itself";
+    says(html_of(&with, page), &[noise]);
+    says(html_of(&with, "index.html"), &["class=\"nf\""]);
     assert_eq!(
         with.keys().collect::<Vec<_>>(),
         without.keys().collect::<Vec<_>>(),
@@ -210,22 +197,21 @@ fn what_the_statistics_can_do_is_said_with_its_numbers() {
     let pages = usual_site();
     let text = |path: &str| html_of(pages, path);
     let methodology = text("methodology.html");
-    for said in ["The statistics on trial", "95.1", "1.2", "17"] {
-        assert!(methodology.contains(said), "{said}");
-    }
+    says(methodology, &["The statistics on trial"]);
+    says(methodology, &["95.1", "1.2", "17"]);
     // What each name's own factor does to runs that go on, and slow launches to a tail's interval.
-    for said in [
+    let words = [
         "<td>10 compared, A/A pairs, names ±2.50 %</td>",
         "held the truth in 94.0 %, and equal cells were called different in 3.10 %.",
         "<td>25.0 %</td><td>p90</td><td>64.0 %</td><td>28.2 %</td><td>12.3 %</td>",
         "that of p90 then held the truth in 93.7 %, and in 28.2 % where some launches are slow.",
-    ] {
-        assert!(methodology.contains(said), "{said}");
-    }
+    ];
+    says(methodology, &words);
     let scaling = text("scenario/concurrent.html");
-    assert!(scaling.contains("Of linear") && scaling.contains("No scalability law is fitted"));
+    says(scaling, &["Of linear", "No scalability law is fitted"]);
     let serial = text("scenario/single_request.html");
-    assert!(serial.contains("Early ÷ late") && !serial.contains("Of linear"));
+    says(serial, &["Early ÷ late"]);
+    lacks(serial, &["Of linear"]);
 }
 
 #[test]
@@ -234,8 +220,7 @@ fn each_row_of_the_adapters_costs_says_how_many_pairs_it_rests_on() {
     world.adapters.rows[1].pairs = 15;
     let pages = render(&world);
     let methodology = html_of(&pages, "methodology.html");
-    let (_, table) = methodology.split_once("id=\"adapters\"").unwrap();
-    let (table, _) = table.split_once("</table>").unwrap();
+    let table = between(methodology, "id=\"adapters\"", "</table>");
     assert_eq!(table.matches("<td>10</td>").count(), 2, "{table}");
     assert_eq!(table.matches("<td>15</td>").count(), 1, "{table}");
     // It names the engines of the registry that it has no row of.
@@ -254,10 +239,10 @@ fn each_row_of_the_adapters_costs_says_how_many_pairs_it_rests_on() {
         .filter(|engine| !engine.hidden);
     let names: Vec<String> = names.map(|engine| engine.name.clone()).collect();
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
-    assert!(text.contains(&named(&all)), "{text}");
+    says(&text, &[&named(&all)]);
     world.adapters.rows[0].engine = world.registry.engines[0].id.clone();
     let text = text_of(&render(&world), "methodology.html");
-    assert!(text.contains(&named(&all[1..])), "{text}");
+    says(&text, &[&named(&all[1..])]);
 }
 
 #[test]
@@ -292,8 +277,7 @@ fn a_synthetic_trace_is_refused_and_named() {
     let pages = checked(&traced());
     assert!(!pages.contains_key("kernels.html"));
     let coverage = text_of(&pages, "coverage.html");
-    assert!(coverage.contains("Kernels not traced"), "{coverage}");
-    assert!(coverage.contains("its trace is synthetic"), "{coverage}");
+    says(&coverage, &["Kernels not traced", "its trace is synthetic"]);
 }
 
 #[test]
@@ -303,8 +287,7 @@ fn a_trace_that_was_measured_has_a_page() {
     let trace = world.runs[0].kernels[0].trace.as_mut().expect("it loads");
     trace.header.synthetic = false;
     let pages = checked(&world);
-    let kernels = text_of(&pages, "kernels.html");
-    for word in [
+    let words = [
         "synthetic.cuda.f16",
         "4.00", // kernels a token
         "80.0 %",
@@ -312,54 +295,29 @@ fn a_trace_that_was_measured_has_a_page() {
         "71.2 %", // matmul
         "synthetic_gemm_down",
         "nothing here is compared or ranked",
-    ] {
-        assert!(
-            kernels.contains(word),
-            "{word} is not on the page: {kernels}"
-        );
-    }
-    assert!(!text_of(&pages, "coverage.html").contains("Kernels not traced"));
+    ];
+    says(&text_of(&pages, "kernels.html"), &words);
+    lacks(&text_of(&pages, "coverage.html"), &["Kernels not traced"]);
 }
 
 #[test]
 fn a_run_without_a_trace_says_why() {
-    let pages = render(&world(vec![run("cpu", 5, 5)]));
-    let coverage = text_of(&pages, "coverage.html");
-    assert!(
-        coverage.contains("no target of this run is on CUDA"),
-        "{coverage}"
-    );
+    let coverage = text_of(usual_site(), "coverage.html");
+    says(&coverage, &["no target of this run is on CUDA"]);
     let mut world = traced();
     world.runs[0].kernels.clear();
     let coverage = |world: &World| text_of(&render(world), "coverage.html");
-    assert!(coverage(&world).contains("the machine has no NVIDIA device"));
-    let facts = &mut world.runs[0].header.provenance.facts;
-    facts.insert("gpu".into(), "synthetic".into());
-    assert!(coverage(&world).contains("cargo xtask trace"));
+    says(&coverage(&world), &["the machine has no NVIDIA device"]);
+    add_facts(&mut world.runs[0], &[("gpu", "synthetic")]);
+    says(&coverage(&world), &["cargo xtask trace"]);
     world.runs[0].verify.remove("synthetic.cuda.f16");
-    assert!(coverage(&world).contains("has not passed the parity gate"));
+    says(&coverage(&world), &["has not passed the parity gate"]);
 }
 
 #[test]
 fn a_disturbed_launch_is_flagged_beside_its_numbers_and_explained() {
     let mut run = run("cpu", 5, 22);
-    let (target, scenario) = ("candle.cpu.f32", "sustained");
-    let log = run
-        .launches
-        .iter_mut()
-        .find(|log| {
-            let of = &log.launch;
-            of.target == target && of.scenario == scenario && of.invocation == 2
-        })
-        .expect("the launch is there");
-    // A lost GPU is a disturbance without any other counter.
-    let end = log.case_ends.first().expect("a case is complete").clone();
-    log.telemetry = vec![schema::record::Telemetry {
-        case: end.case,
-        t_ns: end.start_ns,
-        gpu_lost: Some("the GPU was lost: a synthetic <reason>".into()),
-        ..Default::default()
-    }];
+    lose_gpu(&mut run, "c4", "the GPU was lost: a synthetic <reason>");
     let id = run.header.id.clone();
     let pages = checked(&world(vec![run]));
     let text = |path: &str| text_of(&pages, path);
@@ -368,38 +326,18 @@ fn a_disturbed_launch_is_flagged_beside_its_numbers_and_explained() {
     let scenario_page = text("scenario/sustained.html");
     let flags = scenario_page.matches("1 of 5 launches disturbed").count();
     assert_eq!(flags, 1, "once for all metrics of the cell");
-    assert!(scenario_page.contains("disturbed in block 2"));
-    assert!(!text("scenario/memory.html").contains("launches disturbed"));
+    says(&scenario_page, &["disturbed in block 2"]);
+    lacks(&text("scenario/memory.html"), &["launches disturbed"]);
 }
 
 #[test]
 fn the_index_shows_the_largest_size_that_most_targets_had_time_for() {
     let shows_largest = |one_had_no_time: bool| {
         let mut run = run("cpu", 5, 22);
-        let plan = &run.header.plan;
-        let scenario = plan.scenarios.iter().find(|s| s.id == "single_request");
-        let cases = &scenario.expect("it is planned").cases;
-        let largest = cases.iter().max_by_key(|case| case.prompt_tokens);
-        let largest = largest.expect("there are cases").clone();
-        let over = one_had_no_time.then(|| schema::budget::OverBudget {
-            target: "candle.cpu.f32".into(),
-            scenario: "single_request".into(),
-            case: largest.id.clone(),
-            estimate_s: 1.0,
-            reason: "no time".into(),
-        });
-        run.budget = Some(schema::budget::Budget {
-            budget_s: 1.0,
-            share_s: Some(1.0),
-            pilots: Vec::new(),
-            over: over.into_iter().collect(),
-            twins: Vec::new(),
-        });
-        let words = format!(
-            "Time to first token, {} prompt tokens",
-            largest.prompt_tokens
-        );
-        text_of(&render(&world(vec![run])), "index.html").contains(&words)
+        let largest = CellKey::new("candle.cpu.f32", "single_request", "p200");
+        no_time(&mut run, one_had_no_time.then_some(largest));
+        let index = text_of(&render(&world(vec![run])), "index.html");
+        index.contains("Time to first token, 200 prompt tokens")
     };
     assert!(shows_largest(false));
     assert!(!shows_largest(true));
@@ -407,15 +345,12 @@ fn the_index_shows_the_largest_size_that_most_targets_had_time_for() {
 
 #[test]
 fn what_a_trained_model_writes_is_shown_and_what_is_wrong_with_it_said() {
-    let pages = usual_site();
-    let methodology = html_of(pages, "methodology.html");
-    for said in [
+    let words = [
         "its perplexity is 1.456",
         "cargo xtask train --steps 1500",
         "1 of 2 end by themselves",
         "<strong>Mia was a kind girl.</strong> She had a &lt;red&gt; ball.",
         "It departs from the grammar.",
-    ] {
-        assert!(methodology.contains(said), "{said}");
-    }
+    ];
+    says(html_of(usual_site(), "methodology.html"), &words);
 }
