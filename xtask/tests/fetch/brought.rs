@@ -2,7 +2,7 @@
 //! directory: what is kept of them, and how bad ones are refused. No network.
 
 use crate::hub::{COMMIT, FakeHub, File};
-use crate::world::{listing, options};
+use crate::world::{listing, options, says};
 use base::names::Refused;
 use base::repo::Repo;
 use base::shelf::{INDEX, WEIGHTS};
@@ -121,20 +121,28 @@ impl Scene {
         fetch(&self.repo, &ids, &self.options, &mut Progress::silent())
     }
 
-    /// Return the one line that refuses a bad model, and check that nothing of it is kept and no
-    /// weights were asked for.
-    fn refusal(&self, name: &str) -> String {
+    /// Check that a bad model is refused in one line with these parts, that nothing of it is kept,
+    /// and that no weights were asked for.
+    #[track_caller]
+    fn refuses(&self, name: &str, parts: &[&str]) {
         let error = self.look(name).unwrap_err();
         assert!(error.is::<Refused>(), "{error:?}");
         let text = format!("{error:#}");
         assert!(!text.contains('\n'), "{text}");
+        says(&text, parts);
         assert!(!self.models_dir().exists(), "something was kept");
         let asked = self.hub.requests();
         assert!(
             !asked.iter().any(|r| r.path.ends_with(".safetensors")),
             "weights were asked for: {asked:?}"
         );
-        text
+    }
+
+    /// Check that a model which was fetched before is still there whole.
+    #[track_caller]
+    fn has_all_of(&self, id: &str) {
+        let fetched = self.fetch(id).unwrap();
+        assert!(fetched.iter().all(|file| file.how == How::Present));
     }
 }
 
@@ -155,11 +163,8 @@ fn a_repository_is_pinned_kept_and_fetched_with_its_own_lock() {
         panic!("{model:?}");
     };
     assert!(files.iter().all(|file| file.revision == COMMIT));
-    assert!(
-        SHARDS
-            .iter()
-            .all(|shard| files.iter().any(|f| f.name == *shard))
-    );
+    let has = |shard: &&str| files.iter().any(|file| file.name == *shard);
+    assert!(SHARDS.iter().all(has));
 
     let fetched = scene.fetch(&id).unwrap();
     assert_eq!(fetched.len(), 6);
@@ -181,13 +186,7 @@ fn a_repository_is_pinned_kept_and_fetched_with_its_own_lock() {
     // Where it was brought before at the same commit, no hub is needed.
     let before = scene.hub.requests().len();
     assert_eq!(scene.bring(&format!("hf:owner/repo@{COMMIT}")), id);
-    assert!(
-        scene
-            .fetch(&id)
-            .unwrap()
-            .iter()
-            .all(|file| file.how == How::Present)
-    );
+    scene.has_all_of(&id);
     assert_eq!(scene.hub.requests().len(), before);
     // A tag is looked up again, and gives the same model.
     assert_eq!(scene.bring("hf:owner/repo@v1"), id);
@@ -205,10 +204,8 @@ fn gguf_files_are_made_where_targets_want_them() {
     };
     let made = make();
     assert_eq!(made.len(), 1);
-    assert_eq!(
-        (made[0].name.as_str(), made[0].how),
-        ("model-q8_0.gguf", How::Generated)
-    );
+    assert_eq!(made[0].name, "model-q8_0.gguf");
+    assert_eq!(made[0].how, How::Generated);
     let dir = scene.models_dir().join(&id);
     let lock = std::fs::read_to_string(dir.join("model.lock")).unwrap();
     assert!(lock.contains(&made[0].sha256), "{lock}");
@@ -218,10 +215,8 @@ fn gguf_files_are_made_where_targets_want_them() {
     let path = dir.join("model-q8_0.gguf");
     std::fs::write(&path, "GGUF").unwrap();
     let again = make();
-    assert_eq!(
-        (again[0].how, &again[0].sha256),
-        (How::Generated, &made[0].sha256)
-    );
+    assert_eq!(again[0].how, How::Generated);
+    assert_eq!(again[0].sha256, made[0].sha256);
 }
 
 #[test]
@@ -232,24 +227,19 @@ fn a_repository_that_is_not_there_is_named() {
         ("hf:owner/repo@v9", "has no owner/repo at v9 (HTTP 404)"),
         ("hf:repo", "hf:org/repo"),
     ] {
-        let error = scene.refusal(name);
-        assert!(error.contains(word), "{error}");
+        scene.refuses(name, &[word]);
     }
     scene.hub.status(401);
-    let error = scene.refusal("hf:owner/repo");
-    assert!(error.contains("without a token (HTTP 401)"), "{error}");
-    assert!(error.contains("set HF_TOKEN"), "{error}");
+    let parts = ["without a token (HTTP 401)", "set HF_TOKEN"];
+    scene.refuses("hf:owner/repo", &parts);
 }
 
 #[test]
 fn a_gated_repository_says_whose_terms_to_accept() {
     let mut scene = Scene::new();
     scene.hub.gate();
-    let error = scene.refusal("hf:owner/repo");
-    assert!(
-        error.contains("it is gated: accept its terms at"),
-        "{error}"
-    );
+    let terms = "it is gated: accept its terms at";
+    scene.refuses("hf:owner/repo", &[terms]);
     scene.options.hub.token = Some("hf_secret".into());
     assert_eq!(scene.bring("hf:owner/repo"), "repo-01234567");
     assert!(scene.models().models[0].gated);
@@ -260,13 +250,11 @@ fn what_a_repository_lacks_is_said_before_its_weights_are_downloaded() {
     for missing in ["config.json", "tokenizer.json", SHARDS[1]] {
         let scene = Scene::new();
         scene.hub.remove(missing);
-        let error = scene.refusal("hf:owner/repo");
-        assert!(error.contains(&format!("it lacks {missing}")), "{error}");
+        scene.refuses("hf:owner/repo", &[&format!("it lacks {missing}")]);
     }
     let scene = Scene::new();
     scene.hub.remove(INDEX);
-    let error = scene.refusal("hf:owner/repo");
-    assert!(error.contains("a reference needs safetensors"), "{error}");
+    scene.refuses("hf:owner/repo", &["a reference needs safetensors"]);
 }
 
 #[test]
@@ -301,8 +289,7 @@ fn what_cannot_be_computed_is_refused_before_its_weights_are_downloaded() {
     for (file, from, to, why) in changes {
         let scene = Scene::new();
         scene.hub.change(file, |text| text.replace(from, to));
-        let error = scene.refusal("hf:owner/repo");
-        assert!(error.contains(why), "{error}");
+        scene.refuses("hf:owner/repo", &[why]);
     }
 }
 
@@ -310,12 +297,11 @@ fn what_cannot_be_computed_is_refused_before_its_weights_are_downloaded() {
 fn a_disk_that_is_too_small_is_said_with_the_size() {
     let scene = Scene::new();
     scene.hub.list_size(1 << 60);
-    let error = scene.refusal("hf:owner/repo");
-    assert!(
-        error.contains("not enough disk space: 2.3 EB are to be downloaded"),
-        "{error}"
-    );
-    assert!(error.contains("point HF_HOME at a larger disk"), "{error}");
+    let parts = [
+        "not enough disk space: 2.3 EB are to be downloaded",
+        "point HF_HOME at a larger disk",
+    ];
+    scene.refuses("hf:owner/repo", &parts);
 }
 
 #[test]
@@ -327,11 +313,8 @@ fn weights_that_are_not_what_config_json_says_leave_nothing_behind() {
     let id = scene.bring("hf:owner/repo");
     let error = scene.fetch(&id).unwrap_err();
     assert!(error.is::<Refused>(), "{error:?}");
-    let text = format!("{error:#}");
-    assert!(
-        text.contains("embed_tokens.weight is [768, 256] where config.json makes it"),
-        "{text}"
-    );
+    let rows = "embed_tokens.weight is [768, 256] where config.json makes it";
+    says(&format!("{error:#}"), &[rows]);
     assert!(!scene.models_dir().join(&id).exists());
 }
 
@@ -364,19 +347,10 @@ fn a_directory_is_copied_and_what_happens_to_it_later_changes_nothing() {
     // The directory changes again after it was looked at and before it is copied.
     std::fs::write(theirs.join(SHARDS[1]), before).unwrap();
     let error = format!("{:#}", scene.fetch(&other).unwrap_err());
-    assert!(
-        error.contains("is no longer the file that was brought"),
-        "{error}"
-    );
+    says(&error, &["is no longer the file that was brought"]);
     assert!(!scene.models_dir().join(&other).join(SHARDS[1]).exists());
     std::fs::remove_dir_all(&theirs).unwrap();
-    assert!(
-        scene
-            .fetch(&id)
-            .unwrap()
-            .iter()
-            .all(|file| file.how == How::Present)
-    );
+    scene.has_all_of(&id);
 }
 
 #[test]
@@ -384,19 +358,16 @@ fn half_a_model_is_refused_and_nothing_is_kept_of_it() {
     for missing in ["config.json", "tokenizer.json", SHARDS[1]] {
         let scene = Scene::new();
         std::fs::remove_file(scene.original().join(missing)).unwrap();
-        let error = scene.refusal(&scene.original().display().to_string());
-        assert!(error.contains(&format!("it lacks {missing}")), "{error}");
+        let name = scene.original().display().to_string();
+        scene.refuses(&name, &[&format!("it lacks {missing}")]);
     }
     let scene = Scene::new();
     let shard = scene.original().join(SHARDS[0]);
     let bytes = std::fs::read(&shard).unwrap();
     std::fs::write(&shard, &bytes[..bytes.len() / 2]).unwrap();
     let name = scene.original().display().to_string();
-    let error = scene.refusal(&name);
-    assert!(error.contains("is truncated"), "{error}");
+    scene.refuses(&name, &["is truncated"]);
     let file = shard.display().to_string();
-    let error = scene.refusal(&file);
-    assert!(error.contains("it is no directory"), "{error}");
-    let error = scene.refusal("./no/such/model");
-    assert!(error.contains("no such directory"), "{error}");
+    scene.refuses(&file, &["it is no directory"]);
+    scene.refuses("./no/such/model", &["no such directory"]);
 }

@@ -50,8 +50,18 @@ impl World {
         fetch_into(self.dir.path(), &self.options, &models())
     }
 
-    pub fn error(&self) -> String {
-        format!("{:#}", self.fetch().unwrap_err())
+    /// Fetch, which must fail with an error that has each of these parts; return the error.
+    #[track_caller]
+    pub fn fails(&self, parts: &[&str]) -> String {
+        let error = format!("{:#}", self.fetch().unwrap_err());
+        says(&error, parts);
+        error
+    }
+
+    /// Check that the large file is there as the hub has it.
+    #[track_caller]
+    pub fn has_weights(&self) {
+        assert_eq!(std::fs::read(self.path(WEIGHTS)).unwrap(), weights());
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -77,6 +87,14 @@ impl World {
 
     pub fn part(&self) -> PathBuf {
         self.blob().with_extension("part")
+    }
+}
+
+/// Check that a text has each of these parts.
+#[track_caller]
+pub fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "it does not say {part:?}:\n{text}");
     }
 }
 
