@@ -178,20 +178,9 @@ impl Checkout {
     fn golden(&self) -> &'static str {
         static GOLDEN_TEXT: OnceLock<String> = OnceLock::new();
         GOLDEN_TEXT.get_or_init(|| {
-            let blessed = self.xtask(
-                &[
-                    "verify",
-                    "--model",
-                    "tiny-llama",
-                    "--engines",
-                    "fake.cpu.f32",
-                    "--profile",
-                    "test",
-                    "--bless",
-                ],
-                &[],
-            );
-            assert!(blessed.status.success(), "{}", text(&blessed));
+            let bless =
+                "verify --model tiny-llama --engines fake.cpu.f32 --profile test --bless";
+            self.ended(&words(bless), &[], 0);
             std::fs::read_to_string(self.path(GOLDEN)).expect("it was made")
         })
     }
@@ -307,9 +296,15 @@ impl Checkout {
     /// Run `bench --profile test`, which must succeed, and load what it recorded.
     #[track_caller]
     pub fn measured(&self, environment: &[(&str, &str)]) -> Run {
+        self.bench_ends(environment, 0).1
+    }
+
+    /// Run `bench --profile test`, which must end with this status; return everything that it
+    /// printed, and what it recorded.
+    #[track_caller]
+    pub fn bench_ends(&self, environment: &[(&str, &str)], status: i32) -> (String, Run) {
         let (output, run) = self.bench(environment);
-        ended(&output, 0);
-        run
+        (ended(&output, status), run)
     }
 
     /// Run `bench --profile test` and load what it recorded.
@@ -362,6 +357,11 @@ impl Checkout {
             );
         }
     }
+}
+
+/// The words of a command line, none of which contains a space.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
 }
 
 /// Everything a process printed.

@@ -4,7 +4,7 @@
 //! Every verb that is given an unknown name exits with status 2, suggests the nearest known name,
 //! and locks, makes and writes nothing.
 
-use crate::checkout::{Checkout, NO_PYTHON, PROFILE, says, text};
+use crate::checkout::{Checkout, NO_PYTHON, PROFILE, says, text, words};
 use crate::synthetic::Synthetic;
 use schema::record::Status;
 
@@ -29,10 +29,8 @@ fn bad_input_is_one_clear_error() {
     checkout.profile(&PROFILE.replace("\"tiny-llama\"", "\"tiny-lama\""));
     fails(&bench, &["tiny-lama", "data/models.toml"]);
     checkout.profile(PROFILE);
-    fails(
-        &["bench", "--profile", "test", "--scenarios", "memory"],
-        &["doesn't measure scenario \"memory\""],
-    );
+    let others = words("bench --profile test --scenarios memory");
+    fails(&others, &["doesn't measure scenario \"memory\""]);
     fails(&["export", "latest"], &["there is no latest run"]);
 
     checkout.write("data/scenarios/odd.toml", "id = \"other\"\n");
@@ -48,26 +46,23 @@ fn bad_input_is_one_clear_error() {
 fn a_corrupt_record_is_named_by_file_and_line() {
     let checkout = Checkout::with(&[]);
     let run = checkout.measured(&[]);
-    let file = checkout
-        .path("runs")
-        .join(&run.header.id)
-        .join(&run.launches[0].file);
+    let dir = checkout.path("runs").join(&run.header.id);
+    let file = dir.join(&run.launches[0].file);
     let text = std::fs::read_to_string(&file).expect("it was recorded");
     let mut lines: Vec<&str> = text.lines().collect();
     lines[2] = "{\"ev\":\"request\",\"case\":7}";
     std::fs::write(&file, lines.join("\n") + "\n").expect("it is ours");
     let said = checkout.ended(&["export", "latest"], &[], 1);
-    assert!(said.contains(".jsonl:3:"), "{said}");
+    says(&said, &[".jsonl:3:"]);
 }
 
 #[test]
 fn without_python_a_python_engine_is_unavailable_and_the_rest_is_measured() {
     let checkout = Checkout::with(&[]);
-    let registry = std::fs::read_to_string(checkout.path("engines/engines.toml")).expect("written");
     let python = "[[engine]]\nid = \"snake\"\nname = \"snake\"\nabout = \"\"\nhomepage = \"\"\n\
         build = { kind = \"python\", script = \"engines/snake.py\", requirements = \"engines/snake.lock\" }\n\
         [[engine.target]]\nbackend = \"cpu\"\nprecision = \"f32\"\nweights = \"model.safetensors\"\n";
-    checkout.write("engines/engines.toml", &format!("{registry}{python}"));
+    checkout.registry(|registry| registry + python);
     checkout.write("engines/snake.py", "");
     checkout.write("engines/snake.lock", "torch==2.9.0\n");
     let run = checkout.measured(&[NO_PYTHON]);
@@ -84,80 +79,49 @@ fn without_python_a_python_engine_is_unavailable_and_the_rest_is_measured() {
 const RUN: &str = "20260101-000000-cpu-1a2b";
 const WRONG_RUN: &str = "20260101-000000-cpu-1a2c";
 
-/// Arguments, the name that was likely meant, and the kind that lists it.
-const CASES: [(&[&str], &str, &str); 28] = [
-    (&["bench", "--engines", "cnadle"], "candle", "engines"),
-    (&["bench-all", "--engines", "cnadle"], "candle", "engines"),
+/// A command line, in which RUN and WRONG_RUN stand for those ids; the name that was likely meant,
+/// and the kind that lists it.
+const CASES: [(&str, &str, &str); 28] = [
+    ("bench --engines cnadle", "candle", "engines"),
+    ("bench-all --engines cnadle", "candle", "engines"),
     (
-        &["bench", "--engines", "lmrs,candle.cpu.q80"],
+        "bench --engines lmrs,candle.cpu.q80",
         "candle.cpu.q8_0",
         "targets",
     ),
     (
-        &["bench", "--scenarios", "micro/sdpa", "--engines", "cnadle"],
+        "bench --scenarios micro/sdpa --engines cnadle",
         "candle",
         "engines",
     ),
     (
-        &["bench", "--scenarios", "single_requst"],
+        "bench --scenarios single_requst",
         "single_request",
         "scenarios",
     ),
-    (
-        &["bench", "--scenarios", "micro/spda"],
-        "micro/sdpa",
-        "scenarios",
-    ),
-    (&["bench", "--model", "tiny-lama"], "tiny-llama", "models"),
-    (&["bench-all", "--profile", "smok"], "smoke", "profiles"),
-    (&["bench", "--resume", WRONG_RUN], RUN, "runs"),
-    (&["bench", "--budget-from", WRONG_RUN], RUN, "runs"),
-    (
-        &["bench", "--dry-run", "--profile", "smok"],
-        "smoke",
-        "profiles",
-    ),
-    (&["verify", "--engines", "brun"], "burn", "engines"),
-    (&["verify", "--model", "tiny-lama"], "tiny-llama", "models"),
-    (&["verify", "--profile", "smok"], "smoke", "profiles"),
-    (&["build", "lmsr"], "lmrs", "engines"),
-    (
-        &["fetch", "tiny-llama", "tiny-lama"],
-        "tiny-llama",
-        "models",
-    ),
-    (&["dist", "candel"], "candle", "engines"),
-    (
-        &["bench-adapters", "--engines", "cnadle"],
-        "candle",
-        "engines",
-    ),
-    (
-        &["bench-adapters", "--model", "tiny-lama"],
-        "tiny-llama",
-        "models",
-    ),
-    (
-        &["calibrate", "--verdicts", "--profile", "smok"],
-        "smoke",
-        "profiles",
-    ),
-    (
-        &["train", "--model", "tiny-storys"],
-        "tiny-stories",
-        "models",
-    ),
-    (&["trace", WRONG_RUN], RUN, "runs"),
-    (&["export", WRONG_RUN], RUN, "runs"),
-    (&["compare", RUN, WRONG_RUN], RUN, "runs"),
-    (
-        &["compare", RUN, RUN, "--metric", "tfft_ns"],
-        "ttft_ns",
-        "metrics",
-    ),
-    (&["merge", RUN, WRONG_RUN], RUN, "runs"),
-    (&["site", WRONG_RUN], RUN, "runs"),
-    (&["reproduce", WRONG_RUN], RUN, "runs"),
+    ("bench --scenarios micro/spda", "micro/sdpa", "scenarios"),
+    ("bench --model tiny-lama", "tiny-llama", "models"),
+    ("bench-all --profile smok", "smoke", "profiles"),
+    ("bench --resume WRONG_RUN", RUN, "runs"),
+    ("bench --budget-from WRONG_RUN", RUN, "runs"),
+    ("bench --dry-run --profile smok", "smoke", "profiles"),
+    ("verify --engines brun", "burn", "engines"),
+    ("verify --model tiny-lama", "tiny-llama", "models"),
+    ("verify --profile smok", "smoke", "profiles"),
+    ("build lmsr", "lmrs", "engines"),
+    ("fetch tiny-llama tiny-lama", "tiny-llama", "models"),
+    ("dist candel", "candle", "engines"),
+    ("bench-adapters --engines cnadle", "candle", "engines"),
+    ("bench-adapters --model tiny-lama", "tiny-llama", "models"),
+    ("calibrate --verdicts --profile smok", "smoke", "profiles"),
+    ("train --model tiny-storys", "tiny-stories", "models"),
+    ("trace WRONG_RUN", RUN, "runs"),
+    ("export WRONG_RUN", RUN, "runs"),
+    ("compare RUN WRONG_RUN", RUN, "runs"),
+    ("compare RUN RUN --metric tfft_ns", "ttft_ns", "metrics"),
+    ("merge RUN WRONG_RUN", RUN, "runs"),
+    ("site WRONG_RUN", RUN, "runs"),
+    ("reproduce WRONG_RUN", RUN, "runs"),
 ];
 
 #[test]
@@ -168,17 +132,23 @@ fn a_wrong_name_is_said_with_the_nearest_before_anything_is_made() {
     let held = std::fs::File::create(bare.path("bench.lock")).expect("it is ours");
     held.lock().expect("nobody else has it");
     let before = bare.tree();
-    let refused = |arguments: &[&str], words: &[&str]| {
+    let refused = |arguments: &[&str], wanted: &[&str]| {
         let output = bare.xtask(arguments, &[NO_PYTHON]);
         let said = text(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        says(&said, words);
+        says(&said, wanted);
         assert_eq!(bare.tree(), before, "{arguments:?}");
     };
-    for (arguments, near, kind) in CASES {
+    let id_of = |word: &'static str| match word {
+        "RUN" => RUN,
+        "WRONG_RUN" => WRONG_RUN,
+        word => word,
+    };
+    for (line, near, kind) in CASES {
+        let arguments: Vec<&str> = words(line).into_iter().map(id_of).collect();
         let meant = format!("did you mean {near}?");
         let list = format!("`cargo xtask list {kind}");
-        refused(arguments, &["error: no ", &meant, &list]);
+        refused(&arguments, &["error: no ", &meant, &list]);
     }
     // Names in a run have no list of their own, so the error lists them if they are few.
     let of_run = "in that run: there are candle.";
@@ -206,6 +176,6 @@ fn what_a_data_file_names_wrongly_is_no_mistake_of_the_command_line() {
         assert!(profile.contains(right), "{profile}");
         bare.write("data/profiles/smoke.toml", &profile.replace(right, wrong));
         let said = bare.ended(&["bench", "--profile", "smoke"], &[NO_PYTHON], 1);
-        assert!(said.contains("data/profiles/smoke.toml"), "{said}");
+        says(&said, &["data/profiles/smoke.toml"]);
     }
 }
