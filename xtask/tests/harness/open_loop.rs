@@ -15,12 +15,6 @@ load_percent = [25, 50]
 requests = 10
 "#;
 
-fn checkout() -> Checkout {
-    let checkout = Checkout::with(&["slow"]);
-    checkout.profile(&format!("{PROFILE}{OPEN}"));
-    checkout
-}
-
 /// Return the rate (requests per second) that was due in each invocation of a case.
 fn offered_per_s(run: &Run, case: &str) -> Vec<f64> {
     let launches = run.launches.iter();
@@ -36,16 +30,15 @@ fn offered_per_s(run: &Run, case: &str) -> Vec<f64> {
 }
 
 #[test]
-fn an_open_loop_offers_its_share_of_the_recorded_capacity() {
-    let checkout = checkout();
+fn an_open_loop_offers_its_share_of_the_recorded_capacity_to_which_a_resumed_run_keeps() {
+    let checkout = Checkout::with(&["slow"]);
+    checkout.profile(&format!("{PROFILE}{OPEN}"));
     let run = checkout.measured(&[]);
     let [capacity] = run.capacities.as_slice() else {
         panic!("one target, one kind of work: {:?}", run.capacities)
     };
-    assert_eq!(
-        (capacity.target.as_str(), capacity.status),
-        ("fake.cpu.f32", Status::Ok)
-    );
+    assert_eq!(capacity.target, "fake.cpu.f32");
+    assert_eq!(capacity.status, Status::Ok);
     // The mean of all timed gaps is exact. Its first gap precedes the first request and isn't seen
     // here, so the mean of the others deviates.
     for (case, share) in [("r25", 0.25), ("r50", 0.5)] {
@@ -57,20 +50,9 @@ fn an_open_loop_offers_its_share_of_the_recorded_capacity() {
     let cells = checkout.cells(&run);
     let open = cells.iter().filter(|cell| cell.1.starts_with("open_loop"));
     let open: Vec<_> = open.map(|cell| (cell.0.as_str(), cell.2, cell.4)).collect();
-    assert_eq!(
-        open,
-        [
-            ("fake.cpu.f32", Status::Ok, 20),
-            ("fake.cpu.f32", Status::Ok, 20)
-        ],
-        "the profile has it for one target only"
-    );
-}
+    // The profile has it for one target only.
+    assert_eq!(open, [("fake.cpu.f32", Status::Ok, 20); 2]);
 
-#[test]
-fn a_resumed_run_keeps_to_its_capacity() {
-    let checkout = checkout();
-    let (_, run) = checkout.bench(&[]);
     let dir = checkout.path("runs").join(&run.header.id);
     let lost = dir.join("fake.cpu.f32/open_loop.i1.jsonl");
     std::fs::remove_file(&lost).expect("it was recorded");
@@ -96,16 +78,9 @@ fn an_engine_that_dies_in_the_capacity_stage_loses_its_open_loops_alone() {
             false => Status::Ok,
         };
         assert_eq!(*status, wanted, "{target} {cell}: {reason}");
-        assert!(
-            wanted == Status::Ok || reason.contains("capacity stage"),
-            "{reason}"
-        );
+        let says_where = reason.contains("capacity stage");
+        assert!(wanted == Status::Ok || says_where, "{reason}");
     }
-    assert_eq!(
-        cells
-            .iter()
-            .filter(|cell| cell.2 == Status::Crashed)
-            .count(),
-        2
-    );
+    let crashed = cells.iter().filter(|cell| cell.2 == Status::Crashed);
+    assert_eq!(crashed.count(), 2);
 }

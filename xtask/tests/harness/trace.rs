@@ -1,7 +1,7 @@
 //! Tests of tracing from end to end without a GPU: the real tracer in the fake engine, with a
 //! scripted CUPTI and a preloaded stand-in for the driver.
 
-use crate::checkout::{Checkout, library};
+use crate::checkout::{Checkout, library, says};
 use harness::engine::Program;
 use harness::machine::Gpu;
 use harness::programs::Programs;
@@ -11,6 +11,7 @@ use schema::kernels::{KernelTrace, TracedLaunch};
 use schema::registry::Target;
 use schema::run_files::RunFiles;
 use stats::kernels::name::Class;
+use std::path::Path;
 use watch::Control;
 
 #[test]
@@ -20,6 +21,7 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
     let plan = &run.header.plan;
     let repo = checkout.repo();
     let run_dir = checkout.path("runs").join(&run.header.id);
+    nothing_is_traced_without_cuda(&checkout, &run_dir);
     let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed_of_prompts());
     let prompts = prompts.expect("a tokenizer");
     let stage = Stage {
@@ -66,12 +68,10 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
         ("BENCH_CUPTI_LIBRARY", "/nowhere/libcupti.so"),
     ])
     .expect_err("there is no CUPTI");
-    assert!(
-        why.starts_with("libcupti: ") && why.contains("/nowhere"),
-        "{why}"
-    );
+    assert!(why.starts_with("libcupti: "), "{why}");
+    says(&why, &["/nowhere"]);
     let why = traced(&[]).expect_err("nothing loads the tracer");
-    assert!(why.contains("never started CUDA"), "{why}");
+    says(&why, &["never started CUDA"]);
     let traces = run_dir.join("kernels").join(&target.id);
     let first = traces.join("single_request.p10.trace.jsonl");
     let whole = std::fs::read_to_string(&first).expect("it stays");
@@ -86,16 +86,13 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
     assert_eq!(again.launches, run.launches);
 }
 
-#[test]
-fn without_cuda_it_is_said_and_nothing_is_written() {
-    let checkout = Checkout::with(&[]);
-    let (_, run) = checkout.bench(&[]);
+/// Check that the verb says why it traces no target of a run, and writes nothing.
+fn nothing_is_traced_without_cuda(checkout: &Checkout, run_dir: &Path) {
     let said = checkout.ended(&["trace"], &[], 0);
     let word = match Gpu::read().devices.is_empty() {
         true => "No kernels traced: ",
         false => "no target of this run is on CUDA",
     };
-    assert!(said.contains(word), "{said}");
-    let run_dir = checkout.path("runs").join(&run.header.id);
+    says(&said, &[word]);
     assert!(!run_dir.join("kernels").exists());
 }
