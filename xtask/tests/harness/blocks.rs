@@ -10,7 +10,7 @@
 //! own names, and used to estimate noise.
 
 use crate::checkout::{Checkout, PROFILE, turns_alone, users_in_turns};
-use crate::resume::started;
+use crate::resume::{end, started};
 use schema::key::original;
 use schema::launch_log::LaunchLog;
 use schema::record::Status;
@@ -138,9 +138,7 @@ fn a_killed_harness_leaves_no_stopped_engine_behind() {
     let harness = started(&checkout, &[PACE]);
     let engines = children(harness.id());
     assert!(engines.len() >= 2, "both are in memory: {engines:?}");
-    // SAFETY: plain system call on our own child.
-    unsafe { libc::kill(harness.id() as libc::pid_t, libc::SIGKILL) };
-    harness.wait_with_output().expect("it can be waited for");
+    end(harness, libc::SIGKILL);
     let patience = Instant::now() + Duration::from_secs(60);
     let is_there = |pid: &&u32| {
         let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -252,8 +250,8 @@ fn two_targets_run_twice_and_the_noise_is_known() {
 
     let targets: BTreeSet<String> = checkout.cells(&run).into_iter().map(|c| c.0).collect();
     assert_eq!(targets.len(), 2, "a twin is no target: {targets:?}");
-    let repo = base::repo::Repo::at(checkout.path(""));
-    let scenarios = repo.scenarios().expect("the scenarios are valid");
+    let scenarios = checkout.repo().scenarios();
+    let scenarios = scenarios.expect("the scenarios are valid");
     let analysis = stats::analyse(&run, &scenarios, "fake.cpu.f32");
     for comparison in &analysis.comparisons {
         assert!(comparison.inflation.is_some_and(|by| by >= 1.0));

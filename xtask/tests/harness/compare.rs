@@ -34,7 +34,8 @@ fn compare(results: &Path, arguments: &[&str], status: i32) -> String {
     said
 }
 
-fn runs() -> tempfile::TempDir {
+/// A directory for runs.
+pub fn runs() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary directory can be made")
 }
 
@@ -55,23 +56,17 @@ fn an_engine_slowed_by_a_tenth_is_found_and_no_other() {
     };
     assert!(said.starts_with("B is slower in 1 of 3 cells.\n"), "{said}");
     let slower = line(&said, "y.cpu.f32");
-    assert!(
-        slower.starts_with("single_request/p10  y.cpu.f32  ttft_ns"),
-        "{said}"
-    );
-    assert!(
-        slower.ends_with("slower") && slower.contains(" ms"),
-        "{said}"
-    );
+    let cell = "single_request/p10  y.cpu.f32  ttft_ns";
+    assert!(slower.starts_with(cell), "{said}");
+    assert!(slower.ends_with("slower"), "{said}");
+    says(&slower, &[" ms"]);
     says(&said, &["Nothing recorded of the environment differs"]);
     let all = compare(results, &["20260101-a", "latest", "--all"], 1);
     for target in ["x.cpu.f32", "z.cpu.f32"] {
         assert!(!said.contains(target), "{said}");
         let line = line(&all, target);
-        assert!(
-            line.contains("equal within ") || line.contains("undecided, up to "),
-            "{all}"
-        );
+        let verdicts = ["equal within ", "undecided, up to "];
+        assert!(verdicts.iter().any(|said| line.contains(said)), "{all}");
     }
     // In the other order it is a gain, which is no regression.
     let back = compare(results, &["20260102-b", "20260101-a"], 0);
@@ -106,18 +101,13 @@ fn two_runs_of_the_same_do_not_differ_and_the_json_says_so() {
     assert_eq!(environment.len(), 1);
     assert_eq!(environment[0]["item"], "kernel");
     assert_eq!(environment[0]["before"], "6.1");
-    let format = xtask(
-        results,
-        &["compare", "20260101-a", &path, "--format", "json"],
-    );
-    assert_eq!(output.stdout, format.stdout);
+    let json = ["compare", "20260101-a", &path, "--format", "json"];
+    assert_eq!(output.stdout, xtask(results, &json).stdout);
     // The second run is the latest by default.
     let said = compare(results, &["20260101-a"], 0);
-    assert!(
-        said.starts_with("Nothing differs: none of 3 cells "),
-        "{said}"
-    );
-    assert!(said.contains("\n  kernel: 6.1 → 6.2\n"), "{said}");
+    let nothing = "Nothing differs: none of 3 cells ";
+    assert!(said.starts_with(nothing), "{said}");
+    says(&said, &["\n  kernel: 6.1 → 6.2\n"]);
     let by_gap = compare(results, &["20260101-a", "--metric", "itl_ns", "--all"], 0);
     assert_eq!(by_gap.matches("  itl_ns  ").count(), 3, "{by_gap}");
 }
@@ -133,10 +123,8 @@ fn what_cannot_be_compared_is_listed_with_its_reason() {
     let whole = std::fs::read(&file).expect("it was written");
     std::fs::write(&file, &whole[..whole.len() / 2]).expect("it is ours");
     let said = compare(results, &["20260101-a", "20260102-b"], 0);
-    assert!(
-        said.starts_with("Nothing differs: none of 1 cell "),
-        "{said}"
-    );
+    let nothing = "Nothing differs: none of 1 cell ";
+    assert!(said.starts_with(nothing), "{said}");
     for line in [
         "2 cells can't be compared:",
         "      1  not_run in B",
@@ -145,32 +133,24 @@ fn what_cannot_be_compared_is_listed_with_its_reason() {
         assert!(said.lines().any(|known| known == line), "{line}: {said}");
     }
     let all = compare(results, &["20260101-a", "20260102-b", "--all"], 0);
-    for reason in [
+    let reasons = [
         "not comparable: not_run in 20260102-b: complete in 4 of 5 invocations",
         "not comparable: not in the plan of 20260102-b",
-    ] {
-        assert!(all.contains(reason), "{all}");
-    }
+    ];
+    says(&all, &reasons);
     // An engine that fails where it worked before is a regression.
     let lines = String::from_utf8(whole).expect("it is text");
     let kept = lines.lines().take(5).collect::<Vec<_>>().join("\n");
     let end = r#"{"ev":"end","status":"crashed","reason":"signal 6 \u001b[2J<b>@me","end_ns":9}"#;
     std::fs::write(&file, format!("{kept}\n{end}\n")).expect("it is ours");
+    let why = "crashed in 20260102-b: signal 6 <b>@me (invocation 4)";
     let said = compare(results, &["20260101-a", "20260102-b"], 1);
-    assert!(
-        said.contains("fails: crashed in 20260102-b: signal 6 <b>@me (invocation 4)\n"),
-        "{said}"
-    );
-    assert!(
-        said.starts_with("B fails at 1 cell that worked in A; otherwise nothing differs: "),
-        "{said}"
-    );
+    says(&said, &[&format!("fails: {why}\n")]);
+    let fails = "B fails at 1 cell that worked in A; otherwise nothing differs: ";
+    assert!(said.starts_with(fails), "{said}");
     let comment = compare(results, &["20260101-a", "20260102-b", "--format", "md"], 1);
     assert!(comment.starts_with("**"), "{comment}");
-    assert!(
-        comment.contains("| fails `crashed in 20260102-b: signal 6 <b>@me (invocation 4)` |\n"),
-        "{comment}"
-    );
+    says(&comment, &[&format!("| fails `{why}` |\n")]);
 }
 
 #[test]
@@ -178,7 +158,7 @@ fn what_cannot_be_read_is_no_verdict() {
     let dir = runs();
     let results = dir.path();
     let none = compare(results, &["latest", "latest"], 2);
-    assert!(none.contains("there is no latest run"), "{none}");
+    says(&none, &["there is no latest run"]);
     let a = Synthetic::new("20260101-a", &TARGETS).write(results);
     let said = compare(results, &["20260101-a", "yesterday"], 2);
     says(&said, &["no run \"yesterday\"", "20260101-a"]);
@@ -190,16 +170,13 @@ fn what_cannot_be_read_is_no_verdict() {
 
     let file = a.join("x.cpu.f32/single_request.i0.jsonl");
     let whole = std::fs::read_to_string(&file).expect("it was written");
-    std::fs::write(
-        &file,
-        whole.replacen("\"ev\":\"request\"", "\"ev\":\"rqst\"", 1),
-    )
-    .expect("ours");
+    let wrong = whole.replacen("\"ev\":\"request\"", "\"ev\":\"rqst\"", 1);
+    std::fs::write(&file, wrong).expect("it is ours");
     let said = compare(results, &["latest", "latest"], 2);
-    assert!(said.contains("single_request.i0.jsonl:3:"), "{said}");
+    says(&said, &["single_request.i0.jsonl:3:"]);
     let header = a.join("run.json");
     let whole = std::fs::read(&header).expect("it was written");
     std::fs::write(&header, &whole[..whole.len() / 2]).expect("it is ours");
     let said = compare(results, &["latest", "latest"], 2);
-    assert!(said.contains("run.json"), "{said}");
+    says(&said, &["run.json"]);
 }

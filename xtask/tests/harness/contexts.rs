@@ -8,7 +8,7 @@
 //! target that keeps too much isn't timed, and the instrument's first token comes sooner by as much
 //! as it keeps.
 
-use crate::checkout::{Checkout, PROFILE, text};
+use crate::checkout::{Checkout, PROFILE, says, text};
 use schema::golden::Golden;
 use schema::launch_log::LaunchLog;
 use schema::record::Status;
@@ -30,8 +30,7 @@ const FAST: (&str, &str) = ("FAKE_PREFILL_TOKEN_US", "1");
 fn contexts_beyond_the_committed_golden_are_verified_as_far_as_each_target_goes() {
     let checkout = Checkout::with(&["short", "wrong_far"]);
     checkout.profile(&format!("{PROFILE}{LONG}"));
-    let (output, run) = checkout.bench(&[FAST]);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let (_, run) = checkout.bench_ends(&[FAST], 3);
     for (target, cell, status, reason, _) in checkout.cells(&run) {
         let wanted = match (target.as_str(), cell.as_str()) {
             ("fake+short.cpu.f32", "long_context/p1500") => Status::Unverified,
@@ -43,28 +42,23 @@ fn contexts_beyond_the_committed_golden_are_verified_as_far_as_each_target_goes(
     let short = &run.verify["fake+short.cpu.f32"];
     assert_eq!(short.verified_positions, Some(1106));
     let why = "verified to 1106 positions only: at 1506 positions unsupported";
-    assert!(short.reason.contains(why), "{}", short.reason);
+    says(&short.reason, &[why]);
     let wrong = &run.verify["fake+wrong_far.cpu.f32"];
-    assert!(wrong.reason.contains("context-1506"), "{}", wrong.reason);
+    says(&wrong.reason, &["context-1506"]);
 
     // The golden that was made is kept, and the record says so.
     let facts = &run.header.provenance.facts;
     assert_eq!(facts["golden_positions"], "1506");
     let origin = &facts["golden_origin"];
-    assert!(
-        origin.starts_with("committed, and for contexts of 1106 and 1506 tokens made here by fake"),
-        "{origin}"
-    );
+    let two = "committed, and for contexts of 1106 and 1506 tokens made here by fake";
+    assert!(origin.starts_with(two), "{origin}");
     let kept = checkout.path("models/tiny-llama/golden.json");
     let golden = Golden::load(&kept).expect("it was written whole");
     let contexts: Vec<u32> = golden.prompts.iter().map(|p| p.context_tokens()).collect();
     assert_eq!(contexts, [1106, 1506]);
     let (again, _) = checkout.bench(&[FAST]);
-    assert!(
-        !text(&again).contains("is made to reach"),
-        "{}",
-        text(&again)
-    );
+    let again = text(&again);
+    assert!(!again.contains("is made to reach"), "{again}");
 }
 
 #[test]
@@ -76,10 +70,8 @@ fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
     assert!(first["golden_origin"].starts_with("made here by fake.cpu.f32"));
     let kept = checkout.path("models/tiny-llama/golden.json");
     let golden = std::fs::read_to_string(&kept).expect("it was kept");
-    assert_eq!(
-        first["golden_sha256"],
-        schema::hash::sha256_hex(golden.as_bytes())
-    );
+    let sha256 = schema::hash::sha256_hex(golden.as_bytes());
+    assert_eq!(first["golden_sha256"], sha256);
 
     // A golden of other weights, or half of one, doesn't count: another one is made.
     let weights = Golden::load(&kept).expect("it is whole").weights_sha256;
@@ -87,10 +79,8 @@ fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
     for spoilt in [others.as_str(), &golden[..golden.len() / 2]] {
         std::fs::write(&kept, spoilt).expect("it is ours");
         checkout.measured(&[FAST]);
-        assert_eq!(
-            std::fs::read_to_string(&kept).expect("it was made anew"),
-            golden
-        );
+        let anew = std::fs::read_to_string(&kept).expect("it was made anew");
+        assert_eq!(anew, golden);
     }
     let run = checkout.latest().expect("a run was recorded");
     let facts = &run.header.provenance.facts;
@@ -101,15 +91,12 @@ fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
 fn where_the_reference_and_its_check_disagree_there_is_no_golden_and_nothing_is_measured() {
     let checkout = Checkout::with(&["wrong"]);
     std::fs::remove_file(checkout.path("data/golden/tiny-llama.json")).expect("it was blessed");
-    checkout.registry(|text| {
-        text.replace(
-            "cross_check = \"fake.cpu.f32\"",
-            "cross_check = \"fake+wrong.cpu.f32\"",
-        )
-    });
+    let check = "cross_check = \"fake.cpu.f32\"";
+    let wrong = "cross_check = \"fake+wrong.cpu.f32\"";
+    checkout.registry(|text| text.replace(check, wrong));
     let said = checkout.ended(&["bench", "--profile", "test"], &[FAST], 1);
-    assert!(said.contains("disagree on tiny-llama"), "{said}");
-    assert!(said.contains("no golden of it is committed"), "{said}");
+    says(&said, &["disagree on tiny-llama"]);
+    says(&said, &["no golden of it is committed"]);
     assert!(!checkout.path("models/tiny-llama/golden.json").exists());
     assert!(!checkout.path("runs").exists(), "nothing was begun");
 }
@@ -117,8 +104,7 @@ fn where_the_reference_and_its_check_disagree_there_is_no_golden_and_nothing_is_
 #[test]
 fn an_engine_that_is_wrong_after_prompts_of_some_lengths_is_not_timed() {
     let checkout = Checkout::with(&["wrong_after_4n", "wrong_after_37"]);
-    let (output, run) = checkout.bench(&[]);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let (_, run) = checkout.bench_ends(&[], 3);
     assert_eq!(run.verify["fake.cpu.f32"].status, Status::Ok);
     for (variant, words) in [
         ("wrong_after_4n", ""),
@@ -127,7 +113,7 @@ fn an_engine_that_is_wrong_after_prompts_of_some_lengths_is_not_timed() {
     ] {
         let record = &run.verify[&format!("fake+{variant}.cpu.f32")];
         assert_eq!(record.status, Status::WrongOutput, "{variant}");
-        assert!(record.reason.contains(words), "{}", record.reason);
+        says(&record.reason, &[words]);
         assert_eq!(record.verified_positions, None);
     }
     let timed = run.launches.iter().map(|log| log.launch.target.as_str());
@@ -165,9 +151,7 @@ fn prefills_ns(log: &LaunchLog, case: &str) -> Vec<u64> {
 fn the_first_token_comes_sooner_by_what_is_kept_and_who_keeps_nothing_is_not_asked() {
     let checkout = Checkout::with(&["forgets", "wrong_reuse"]);
     checkout.profile(&profile());
-    let (output, run) = checkout.bench(&[("FAKE_PREFILL_TOKEN_US", "200")]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(3), "{said}");
+    let (_, run) = checkout.bench_ends(&[("FAKE_PREFILL_TOKEN_US", "200")], 3);
 
     for (target, cell, status, reason, _) in checkout.cells(&run) {
         let (wanted, words) = match (target.as_str(), cell.as_str()) {
@@ -210,6 +194,5 @@ fn the_first_token_comes_sooner_by_what_is_kept_and_who_keeps_nothing_is_not_ask
     let built = checkout.xtask(&["site", "latest"], &[]);
     let page = checkout.path("target/site/scenario/prefix_reuse.html");
     let page = std::fs::read_to_string(page).unwrap_or_else(|_| panic!("{}", text(&built)));
-    assert!(page.contains("Sooner by") && page.contains("90 %"));
-    assert!(page.contains("fake+forgets.cpu.f32"));
+    says(&page, &["Sooner by", "90 %", "fake+forgets.cpu.f32"]);
 }

@@ -1,9 +1,9 @@
 //! Tests of `--tui` in a pseudo-terminal: what is on the screen at each point of a run, what keys
 //! do to the run, and that no key, panic or quit loses a record or leaves the terminal in disorder.
 
-use crate::checkout::{Checkout, PROFILE, text, turns_alone};
+use crate::checkout::{Checkout, PROFILE, says, text, turns_alone, words};
 use crate::resume::{files, goes_on};
-use crate::terminal::{Ended, Terminal};
+use crate::terminal::Terminal;
 use std::path::Path;
 
 const BENCH: [&str; 4] = ["bench", "--profile", "test", "--tui"];
@@ -34,9 +34,15 @@ fn entries(path: &Path) -> Vec<String> {
         .collect()
 }
 
-fn is_left_as_it_was(ended: &Ended) {
+/// Wait until a command has ended, with this status; return the text that it left on the screen.
+/// The terminal must be as it was before.
+#[track_caller]
+fn ended(terminal: Terminal, code: u32) -> String {
+    let ended = terminal.end();
+    assert_eq!(ended.code, code, "{}", ended.text);
     assert!(ended.is_restored, "{}", ended.text);
     assert!(ended.is_cooked, "{}", ended.text);
+    ended.text
 }
 
 #[test]
@@ -45,25 +51,12 @@ fn a_run_is_seen_from_its_start_to_its_end_by_a_key() {
     let mut terminal = Terminal::start(&checkout, &BENCH, &[SLOWLY]);
 
     let start = terminal.sees(&["parity on tiny-llama", "fake.cpu.f32"]);
-    for word in [
-        "cargo xtask bench",
-        "test · tiny-llama",
-        "plan",
-        "log",
-        "q quit",
-    ] {
-        assert!(start.contains(word), "no {word:?} in\n{start}");
-    }
+    says(&start, &["cargo xtask bench", "test · tiny-llama"]);
+    says(&start, &["plan", "log", "q quit"]);
 
     let running = terminal.sees(&["TPOT median", "of 100", "tok/s", "MiB", "s skip"]);
-    for word in [
-        "measuring · ",
-        "▶ fake.cpu.f32",
-        "block 1",
-        "✓ parity on tiny-llama",
-    ] {
-        assert!(running.contains(word), "no {word:?} in\n{running}");
-    }
+    says(&running, &["measuring · ", "▶ fake.cpu.f32", "block 1"]);
+    says(&running, &["✓ parity on tiny-llama"]);
     terminal.press("m");
     terminal.sees(&["TTFT median"]);
 
@@ -94,12 +87,8 @@ fn a_run_is_seen_from_its_start_to_its_end_by_a_key() {
     terminal.press("q");
     terminal.sees(&["q again stops the run"]);
     terminal.press("q");
-    let ended = terminal.end();
-    assert_eq!(ended.code, 130, "{}", ended.text);
-    is_left_as_it_was(&ended);
-    for word in ["--resume", "interrupted", "of a core"] {
-        assert!(ended.text.contains(word), "no {word:?} in\n{}", ended.text);
-    }
+    let said = ended(terminal, 130);
+    says(&said, &["--resume", "interrupted", "of a core"]);
     let before = files(&checkout.path("runs"));
     goes_on(&checkout, &before);
 }
@@ -117,12 +106,8 @@ fn a_failing_engine_raises_exactly_its_alerts() {
     // The gate refuses two targets, and one fails while it is timed. A launch that isn't made
     // because an earlier one failed raises no alert.
     let first = terminal.sees(&["error 1 of 3", "The command is over"]);
-    for word in [
-        "fake+crash_load.cpu.f32 does not pass",
-        "Enter, Esc or Space",
-    ] {
-        assert!(first.contains(word), "no {word:?} in\n{first}");
-    }
+    says(&first, &["fake+crash_load.cpu.f32 does not pass"]);
+    says(&first, &["Enter, Esc or Space"]);
     terminal.press("x");
     terminal.press("\r");
     let second = terminal.sees(&["warning 2 of 3", "fake+unavailable.cpu.f32"]);
@@ -131,10 +116,8 @@ fn a_failing_engine_raises_exactly_its_alerts() {
     // The line is longer than the dialog is wide.
     terminal.sees(&["error 3 of 3", "fake+exit.cpu.f32", "exited with status"]);
     terminal.press("\u{1b}");
-    let ended = terminal.end();
-    assert_eq!(ended.code, 3, "{}", ended.text);
-    is_left_as_it_was(&ended);
-    assert!(ended.text.contains("Records: "), "{}", ended.text);
+    let said = ended(terminal, 3);
+    says(&said, &["Records: "]);
 
     let entries = entries(&log);
     let beginnings = [
@@ -147,9 +130,9 @@ fn a_failing_engine_raises_exactly_its_alerts() {
     for (entry, beginning) in entries.iter().zip(beginnings) {
         assert!(entry.starts_with(beginning), "{entries:#?}");
         // Each alert is also printed where it remains readable.
-        let said: String = entry.replacen("[bench] ", "", 1);
-        let said: String = said.replacen(' ', ": ", 1).chars().take(60).collect();
-        assert!(ended.text.contains(&said), "no {said:?} in\n{}", ended.text);
+        let alert: String = entry.replacen("[bench] ", "", 1);
+        let alert: String = alert.replacen(' ', ": ", 1).chars().take(60).collect();
+        says(&said, &[&alert]);
     }
 }
 
@@ -176,9 +159,7 @@ fn skips_one(checkout: &Checkout) {
     });
     // In the dashboard Ctrl-C is a key, not a signal, but has the same effect.
     terminal.press("\u{3}");
-    let ended = terminal.end();
-    assert_eq!(ended.code, 130, "{}", ended.text);
-    is_left_as_it_was(&ended);
+    ended(terminal, 130);
     let before = files(&checkout.path("runs"));
     let skipped = before
         .values()
@@ -213,11 +194,9 @@ fn ctrl_c_ends_what_is_being_built_too() {
         let mut terminal = Terminal::start(&checkout, &BENCH, &[("CARGO", &cargo)]);
         terminal.sees(&["Compiling endless"]);
         terminal.press(keys);
-        let ended = terminal.end();
-        assert_eq!(ended.code, 130, "{}", ended.text);
-        is_left_as_it_was(&ended);
-        assert!(ended.text.contains("interrupted"), "{}", ended.text);
-        assert!(!ended.text.contains("unavailable"), "{}", ended.text);
+        let said = ended(terminal, 130);
+        says(&said, &["interrupted"]);
+        assert!(!said.contains("unavailable"), "{said}");
     }
 }
 
@@ -231,10 +210,7 @@ fn a_panic_gives_the_terminal_back_and_is_logged() {
         &["bench", "--profile", "test", "--tui"],
         &[("BENCH_ERROR_LOG", "yes")],
     );
-    let ended = terminal.end();
-    assert_eq!(ended.code, 101, "{}", ended.text);
-    is_left_as_it_was(&ended);
-    assert!(ended.text.contains("panicked at"), "{}", ended.text);
+    says(&ended(terminal, 101), &["panicked at"]);
     let entries = entries(&checkout.path("target/bench-errors.log"));
     assert_eq!(entries.len(), 1, "{entries:?}");
     assert!(
@@ -246,32 +222,21 @@ fn a_panic_gives_the_terminal_back_and_is_logged() {
 #[test]
 fn verify_shows_its_targets() {
     let checkout = Checkout::with(&["wrong"]);
-    let arguments = [
-        "verify",
-        "--model",
-        "tiny-llama",
-        "--profile",
-        "test",
-        "--tui",
-    ];
-    let mut terminal = Terminal::start(&checkout, &arguments, &[]);
+    let verify = words("verify --model tiny-llama --profile test --tui");
+    let mut terminal = Terminal::start(&checkout, &verify, &[]);
     let screen = terminal.sees(&["error 1 of 1", "fake+wrong.cpu.f32 does not pass"]);
-    assert!(screen.contains("cargo xtask verify tiny-llama"), "{screen}");
+    says(&screen, &["cargo xtask verify tiny-llama"]);
     terminal.press(" ");
-    let ended = terminal.end();
-    assert_eq!(ended.code, 3, "{}", ended.text);
-    is_left_as_it_was(&ended);
     // The table, which goes to stdout, is printed after the dashboard has closed.
-    assert!(ended.text.contains("wrong_output"), "{}", ended.text);
+    says(&ended(terminal, 3), &["wrong_output"]);
 }
 
 #[test]
 fn without_a_terminal_there_is_plain_progress() {
     let checkout = Checkout::with(&[]);
     let said = checkout.ended(&BENCH, &[], 0);
-    for word in ["No dashboard: ", "Measuring 4 of 4", "Measured 4 launches"] {
-        assert!(said.contains(word), "no {word:?} in\n{said}");
-    }
+    says(&said, &["No dashboard: ", "Measuring 4 of 4"]);
+    says(&said, &["Measured 4 launches"]);
     assert!(!said.contains('\u{1b}'), "{said}");
 }
 
@@ -281,8 +246,7 @@ fn every_command_logs_its_errors() {
     let log = checkout.path("e.log");
     let log_name = log.display().to_string();
     let alias = [("TEST_BURN_ERROR_LOG", &*log_name)];
-    let no_profile = checkout.xtask(&["bench", "--profile", "nope"], &alias);
-    assert_eq!(no_profile.status.code(), Some(2), "{}", text(&no_profile));
+    let no_profile = checkout.ended(&["bench", "--profile", "nope"], &alias, 2);
     checkout.ended(&["compare", "a", "b"], &alias, 2);
     checkout.ended(&["bench", "--nope"], &alias, 2);
     let help = checkout.xtask(&["bench", "--help"], &alias);
@@ -293,7 +257,7 @@ fn every_command_logs_its_errors() {
         entries[0].starts_with("error [bench] no profile \"nope\""),
         "{entries:#?}"
     );
-    assert!(text(&no_profile).contains("error: no profile \"nope\""));
+    says(&no_profile, &["error: no profile \"nope\""]);
     assert!(entries[1].starts_with("error [compare] "), "{entries:#?}");
     assert!(
         entries[2].starts_with("error [bench] unexpected argument"),

@@ -1,7 +1,7 @@
 //! Tests that `--dry-run` describes a run and leaves every file and directory as it was; and tests
 //! of `list`.
 
-use crate::checkout::{Checkout, NO_PYTHON, says, text};
+use crate::checkout::{Checkout, NO_PYTHON, says, text, words};
 use crate::synthetic::Synthetic;
 use serde_json::Value;
 
@@ -44,40 +44,30 @@ fn a_dry_run_says_what_would_be_built_fetched_and_measured() {
 #[test]
 fn what_is_chosen_and_what_is_here_changes_what_it_says() {
     let bare = Checkout::bare();
-    let files = ["config.json", "tokenizer.json", "tokenizer_config.json"];
-    for file in files
-        .into_iter()
-        .chain(["model.safetensors", "model-q8_0.gguf"])
-    {
+    for file in [
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "model.safetensors",
+        "model-q8_0.gguf",
+    ] {
         bare.write(&format!("models/tiny-llama/{file}"), "");
     }
-    let narrowed = [
-        "bench",
-        "--dry-run",
-        "--profile",
-        "cpu",
-        "--engines",
-        "lmrs",
-        "--scenarios",
-        "single_request",
-        "--shard",
-        "1/2",
-    ];
-    let said = dry_run(&bare, &narrowed);
-    assert!(said.contains("These are the blocks of one shard"), "{said}");
+    let narrowed = "bench --dry-run --profile cpu --engines lmrs --scenarios single_request";
+    let narrowed = format!("{narrowed} --shard 1/2");
+    let said = dry_run(&bare, &words(&narrowed));
     let missing = "model-f32.gguf, model-f16.gguf, model-q4_k_m.gguf\n";
-    assert!(said.contains(missing), "{said}");
+    says(&said, &["These are the blocks of one shard", missing]);
     assert!(!said.contains("pytorch"), "it isn't asked for: {said}");
     assert!(!said.contains("Micro suites"), "nor are they: {said}");
     assert!(!said.contains("the report into"), "nor is it: {said}");
-    let larger = ["bench", "--dry-run", "--model", "llama-3.2-1b-shape"];
-    let said = dry_run(&bare, &[&larger[..], &["--profile", "cpu"]].concat());
+    let larger = words("bench --dry-run --model llama-3.2-1b-shape --profile cpu");
     let lacks = "  llamacpp.cpu.f16: llama-3.2-1b-shape has no model-f16.gguf\n";
-    assert!(said.contains(lacks), "{said}");
+    says(&dry_run(&bare, &larger), &[lacks]);
     let said = refused(&bare, &["bench", "--dry-run", "--model", "phi-3-mini"]);
     let why =
         "no golden of phi-3-mini is committed, and pytorch.cpu.f32, which is needed to make one";
-    assert!(said.contains(why), "{said}");
+    says(&said, &[why]);
 }
 
 /// Return what a refused dry run prints: the whole description, and the reason, with exit status 2.
@@ -119,16 +109,12 @@ fn a_plan_that_no_model_can_hold_is_refused_before_anything_is_done() {
     let long = "[scenarios.long_context]\nprompt_tokens = [9000]\nnew_tokens = 8\nconcurrency = [1]\nrequests = 5\n";
     bare.write("data/profiles/smoke.toml", &format!("{head}{long}"));
     let smoke = ["bench", "--profile", "smoke", "--dry-run"];
-    let said = refused(&bare, &smoke);
     let why = "every case of profile smoke needs 9008 positions or more, and tiny-llama has 2048";
-    assert!(said.contains(why), "{said}");
+    says(&refused(&bare, &smoke), &[why]);
     let some = long.replace("[9000]", "[64, 9000]");
     bare.write("data/profiles/smoke.toml", &format!("{head}{some}"));
-    let said = dry_run(&bare, &smoke);
-    assert!(
-        said.contains("stay unverified and are not timed: long_context/p9000"),
-        "{said}"
-    );
+    let unverified = "stay unverified and are not timed: long_context/p9000";
+    says(&dry_run(&bare, &smoke), &[unverified]);
 }
 
 #[test]
@@ -139,11 +125,11 @@ fn a_dry_run_of_an_earlier_run_says_what_is_left_of_it() {
     let resumed = ["bench-all", "--resume", "latest", "--dry-run"];
     let said = dry_run(&bare, &resumed);
     says(&said, &["Run 20260101-000000-cpu-1a2b would be continued"]);
-    assert!(said.contains("Launches left to be measured: 0\n"), "{said}");
+    says(&said, &["Launches left to be measured: 0\n"]);
     let record = dir.join("candle.cpu.f32/single_request.i3.jsonl");
     std::fs::remove_file(record).expect("it was written");
     let said = dry_run(&bare, &resumed);
-    assert!(said.contains("Launches left to be measured: 1\n"), "{said}");
+    says(&said, &["Launches left to be measured: 1\n"]);
 }
 
 #[test]

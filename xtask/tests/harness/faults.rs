@@ -39,8 +39,7 @@ const IN_THE_GATE: [(&str, Status, &str); 21] = [
 fn a_fault_in_the_gate_is_recorded_and_the_others_are_measured() {
     let variants: Vec<&str> = IN_THE_GATE.iter().map(|(variant, _, _)| *variant).collect();
     let checkout = Checkout::with(&variants);
-    let (output, run) = checkout.bench(&[]);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let (_, run) = checkout.bench_ends(&[], 3);
     let cells = checkout.cells(&run);
     for (target, cell, status, reason, requests) in &cells {
         let variant = target
@@ -65,11 +64,8 @@ fn a_fault_in_the_gate_is_recorded_and_the_others_are_measured() {
     let after = recorded(&run, |_| true);
     for (variant, status, _) in IN_THE_GATE {
         let samples = Samples { before: 0, after };
-        row(
-            &format!("engine: {variant}, in the gate"),
-            status.id(),
-            &samples,
-        );
+        let fault = format!("engine: {variant}, in the gate");
+        row(&fault, status.id(), &samples);
     }
 }
 
@@ -111,11 +107,10 @@ fn a_fault_while_timed_costs_its_own_cells_only() {
     }
     let cells = checkout.cells(&run);
     for (variant, wanted) in WHILE_TIMED {
-        let of_target = run
-            .launches
-            .iter()
-            .filter(|log| log.launch.target == format!("fake+{variant}.cpu.f32"));
-        let struck_ns = of_target
+        let target = format!("fake+{variant}.cpu.f32");
+        let launches = run.launches.iter();
+        let struck_ns = launches
+            .filter(|log| log.launch.target == target)
             .filter(|log| log.end.as_ref().is_some_and(|end| end.status == wanted))
             .map(|log| log.launch.start_ns)
             .min()
@@ -124,28 +119,16 @@ fn a_fault_while_timed_costs_its_own_cells_only() {
             before: recorded(&run, |start_ns| start_ns < struck_ns),
             after: recorded(&run, |_| true),
         };
-        row(
-            &format!("engine: {variant}, while timed"),
-            wanted.id(),
-            &samples,
-        );
-        let of_variant: Vec<_> = cells
-            .iter()
-            .filter(|c| c.0 == format!("fake+{variant}.cpu.f32"))
-            .collect();
+        let fault = format!("engine: {variant}, while timed");
+        row(&fault, wanted.id(), &samples);
+        let of_variant: Vec<_> = cells.iter().filter(|c| c.0 == target).collect();
         assert!(!of_variant.is_empty());
-        if wanted == Status::Ok {
-            assert!(
-                of_variant.iter().all(|c| c.2 == Status::Ok),
-                "{of_variant:?}"
-            );
-        } else {
-            assert!(
-                of_variant.iter().any(|c| c.2 == wanted),
-                "{variant}: {of_variant:?}\n{}",
-                text(&output)
-            );
-        }
+        let mut statuses = of_variant.iter().map(|c| c.2);
+        let is_right = match wanted {
+            Status::Ok => statuses.all(|status| status == Status::Ok),
+            _ => statuses.any(|status| status == wanted),
+        };
+        assert!(is_right, "{variant}: {of_variant:?}\n{}", text(&output));
     }
     let plain: Vec<_> = cells.iter().filter(|c| c.0 == "fake.cpu.f32").collect();
     assert!(plain.iter().all(|c| c.2 == Status::Ok), "{plain:?}");
@@ -156,8 +139,7 @@ fn a_target_whose_cache_is_not_of_the_format_that_it_declares_is_not_timed() {
     let checkout = Checkout::with(&["forgets"]);
     let variant = "variant = \"forgets\"\n";
     checkout.registry(|all| all.replace(variant, &format!("{variant}kv = \"f16\"\n")));
-    let (output, run) = checkout.bench(&[]);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let (_, run) = checkout.bench_ends(&[], 3);
     let record = &run.verify["fake+forgets.cpu.f32"];
     assert_eq!(record.status, Status::WrongOutput, "{}", record.reason);
     let said = "1024 bytes of them per token, which is 4.0 bits each";
@@ -169,12 +151,9 @@ fn a_target_whose_cache_is_not_of_the_format_that_it_declares_is_not_timed() {
 #[test]
 fn a_judge_that_dies_among_many_questions_keeps_what_it_judged_and_another_go_ends_it() {
     let checkout = Checkout::with(&["crash"]);
-    let registry = std::fs::read_to_string(checkout.path("engines/engines.toml"));
-    let registry = registry.expect("it was written").replace(
-        "reference = \"fake.cpu.f32\"",
-        "reference = \"fake+crash.cpu.f32\"",
-    );
-    checkout.write("engines/engines.toml", &registry);
+    let (fake, crash) = ("fake.cpu.f32", "fake+crash.cpu.f32");
+    let reference = |target: &str| format!("reference = \"{target}\"");
+    checkout.registry(|text| text.replace(&reference(fake), &reference(crash)));
     // No launch has 205 batches. The judge is asked about 16 outputs of the closed loop, and then
     // about 200 of the serial scenario, so it fails in the middle.
     checkout.profile(&PROFILE.replace("requests = 6", "requests = 100"));

@@ -41,8 +41,7 @@ fn low(why: &str) -> IsaLimit {
 #[cfg(target_arch = "x86_64")]
 fn it_is_started_once_more_and_every_record_says_so() {
     let checkout = checkout(&["sigill", "sigill_always"]);
-    let (output, run) = checkout.bench(&[LIBTORCH]);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let (_, run) = checkout.bench_ends(&[LIBTORCH], 3);
     let once = low("it died of an illegal instruction without a limit");
 
     let judged = &run.verify["fake+sigill.cpu.f32"];

@@ -1,8 +1,8 @@
 //! Tests of `--shard` and `cargo xtask merge`: the parts make the whole, the inputs stay unchanged,
 //! and parts that don't fit are refused with both sides named.
 
-use crate::checkout::{Checkout, ended, says, text};
-use crate::compare::xtask;
+use crate::checkout::{Checkout, PROFILE, ended, says, text};
+use crate::compare::{runs, xtask};
 use crate::synthetic::{Synthetic, hash, reseeded};
 use runs::results::Results;
 use schema::budget::{Budget, OverBudget};
@@ -66,30 +66,24 @@ fn two_shards_merged_are_the_whole_plan() {
     };
     let (whole, _) = bench(&[]);
     let (one, said) = bench(&["--shard", "1/2"]);
-    assert!(said.contains("This is shard 1/2"), "{said}");
     let seed = one.header.plan.prompt_seed;
     assert!(seed.is_some() && seed != whole.header.plan.prompt_seed);
     let seed = seed.map(|seed| seed.to_string()).unwrap_or_default();
-    assert!(said.contains(&format!("--prompt-seed {seed}\n")), "{said}");
+    let option = format!("--prompt-seed {seed}\n");
+    says(&said, &["This is shard 1/2", &option]);
     let apart = checkout.xtask(&["bench", "--profile", "test", "--shard", "2/2"], &[]);
-    says(
-        &text(&apart),
-        &["give it the --prompt-seed that shard 1/2 prints"],
-    );
+    let seedless = "give it the --prompt-seed that shard 1/2 prints";
+    says(&text(&apart), &[seedless]);
     let (two, _) = bench(&["--shard", "2/2", "--prompt-seed", &seed]);
     let plan = reseeded(&whole.header.plan, one.header.plan.prompt_seed);
     assert_eq!(one.header.plan, plan);
     assert_eq!(one.header.plan_sha256, hash(&plan));
     let blocks = |run: &Run| -> BTreeSet<u32> {
-        run.launches
-            .iter()
-            .map(|log| log.launch.invocation)
-            .collect()
+        let launches = run.launches.iter();
+        launches.map(|log| log.launch.invocation).collect()
     };
-    assert_eq!(
-        (blocks(&one), blocks(&two)),
-        (BTreeSet::from([0]), BTreeSet::from([1]))
-    );
+    assert_eq!(blocks(&one), BTreeSet::from([0]));
+    assert_eq!(blocks(&two), BTreeSet::from([1]));
 
     let before = snapshot(&results);
     let merge = |runs: &[&str]| checkout.xtask(&[&["merge"], runs].concat(), &[]);
@@ -99,12 +93,9 @@ fn two_shards_merged_are_the_whole_plan() {
     let merged = checkout.latest().expect("it was made");
     assert_eq!(measured(&merged), measured(&whole));
     assert_eq!(merged.header.plan_sha256, hash(&plan));
-    let sources: Vec<_> = merged
-        .header
-        .origin
-        .sources
-        .iter()
-        .map(|s| (s.id.as_str(), s.blocks.clone()))
+    let sources = merged.header.origin.sources.iter();
+    let sources: Vec<_> = sources
+        .map(|part| (part.id.as_str(), part.blocks.clone()))
         .collect();
     assert_eq!(sources, [(one_id, vec![0]), (two_id, vec![1])]);
     checkout.all_ok(&merged, 12);
@@ -119,10 +110,6 @@ fn two_shards_merged_are_the_whole_plan() {
     let too_many = checkout.xtask(&["bench", "--profile", "test", "--shard", "1/3"], &[]);
     says(&text(&too_many), &["has 2 blocks"]);
     checkout.ended(&["bench", "--shard", "3/2"], &[], 2);
-}
-
-fn runs() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary directory can be made")
 }
 
 pub fn shard(id: &str, which: &str) -> Synthetic {
@@ -227,25 +214,16 @@ fn other_bytes_of_the_same_source_are_said_and_of_unknown_source_refused() {
         })
         .write(dir.path());
     let said = ended(&xtask(dir.path(), &["merge", "r-one", "r-two"]), 0);
-    assert!(
-        said.contains("note: r-one and r-two differ in program of y.cpu.f32: b → c"),
-        "{said}"
-    );
-    assert!(said.contains("differ in kernel: 6.1 → 6.2"), "{said}");
+    let differ = "note: r-one and r-two differ in program of y.cpu.f32: b → c";
+    says(&said, &[differ, "differ in kernel: 6.1 → 6.2"]);
     let run = Run::load(&merged(dir.path())).expect("it is valid");
+    // Programs hold of no part but their own.
     let provenance = &run.header.provenance;
-    assert!(
-        provenance.binaries.is_empty(),
-        "they hold of no part but their own"
-    );
+    assert!(provenance.binaries.is_empty());
     assert!(!provenance.facts.contains_key("kernel"));
     assert_eq!(provenance.facts["cpu_model"], "a CPU");
-    let kernels = run
-        .header
-        .origin
-        .sources
-        .iter()
-        .map(|s| s.provenance.facts["kernel"].clone());
+    let sources = run.header.origin.sources.iter();
+    let kernels = sources.map(|s| s.provenance.facts["kernel"].as_str());
     assert_eq!(kernels.collect::<Vec<_>>(), ["6.1", "6.2"]);
     let checks: Vec<u64> = run.checks.values().map(|check| check.equal).collect();
     assert_eq!(checks, [98, 98], "both parts' outputs");
@@ -281,12 +259,10 @@ fn every_block_must_be_there_once() {
     let output = xtask(dir.path(), &["merge"]);
     assert_eq!(output.status.code(), Some(2));
     // A record of a block that belongs to the other shard.
-    let two = shard("r-two", "2/2").write(dir.path()).join("x.cpu.f32");
-    std::fs::copy(
-        dir.path().join("r-one/x.cpu.f32/single_request.i0.jsonl"),
-        two.join("single_request.i0.jsonl"),
-    )
-    .expect("it is ours");
+    let two = shard("r-two", "2/2").write(dir.path());
+    let record = "x.cpu.f32/single_request.i0.jsonl";
+    let of_one = dir.path().join("r-one").join(record);
+    std::fs::copy(of_one, two.join(record)).expect("it is ours");
     let output = xtask(dir.path(), &["merge", "r-one", "r-two"]);
     says(&text(&output), &["is of block 1, which is not in r-two"]);
 }
@@ -311,11 +287,11 @@ fn a_cell_counts_where_every_shard_kept_it_and_nothing_measured_is_lost() {
     std::fs::write(two.join("budget.json"), text_of).expect("it is ours");
     std::fs::write(two.join("notes.bin"), b"\xff").expect("it is ours");
     let said = ended(&xtask(dir.path(), &["merge", "r-one", "r-two"]), 0);
-    assert!(said.contains("over_budget 1: in r-two (1)"), "{said}");
-    assert!(said.contains("Measured 1 of 2 cells"), "{said}");
+    says(&said, &["over_budget 1: in r-two (1)"]);
+    says(&said, &["Measured 1 of 2 cells"]);
     let merged = merged(dir.path());
     let decided = std::fs::read_to_string(merged.join("budget.json")).expect("it was merged");
-    assert!(decided.contains("in r-two: about 9 s"), "{decided}");
+    says(&decided, &["in r-two: about 9 s"]);
     for part in ["r-one", "r-two"] {
         let part_dir = dir.path().join(part);
         for (path, bytes) in snapshot(&part_dir) {
@@ -335,14 +311,14 @@ fn a_cell_counts_where_every_shard_kept_it_and_nothing_measured_is_lost() {
 #[test]
 fn a_shard_decides_as_another_did_where_it_is_told_to() {
     let checkout = Checkout::with(&[]);
-    let profile = crate::checkout::PROFILE.replace("seed = 1", "seed = 1\nbudget_s = 600");
+    let profile = PROFILE.replace("seed = 1", "seed = 1\nbudget_s = 600");
     checkout.profile(&profile);
     let bench = |arguments: &[&str]| {
         let output = checkout.xtask(&[&["bench", "--profile", "test"], arguments].concat(), &[]);
         (checkout.latest(), text(&output))
     };
     let (one, said) = bench(&["--shard", "1/2"]);
-    assert!(said.contains("Pilot: fake.cpu.f32"), "{said}");
+    says(&said, &["Pilot: fake.cpu.f32"]);
     let one = one.expect("it was recorded");
     let seed = one.header.plan.prompt_seed.map(|seed| seed.to_string());
     let seed = seed.expect("it was drawn");
@@ -354,7 +330,7 @@ fn a_shard_decides_as_another_did_where_it_is_told_to() {
     assert_eq!(two.budget, one.budget);
     let narrower = ["--scenarios", "concurrent", "--budget-from", &one.header.id];
     let (_, said) = bench(&narrower);
-    assert!(said.contains("it has another plan"), "{said}");
+    says(&said, &["it has another plan"]);
 }
 
 /// Replace a text in a file of a run.
@@ -381,10 +357,8 @@ fn what_one_shard_did_not_pass_or_have_judged_is_not_passed_or_judged() {
     let merged = merged(dir.path());
     let run = Run::load(&merged).expect("it is valid");
     let x = &run.verify["x.cpu.f32"];
-    assert_eq!(
-        (x.status, x.reason.as_str()),
-        (Status::WrongOutput, "in r-two: its argmax differs")
-    );
+    assert_eq!(x.status, Status::WrongOutput);
+    assert_eq!(x.reason, "in r-two: its argmax differs");
     assert_eq!(run.verify["y.cpu.f32"].status, Status::Ok);
     let check = &run.checks[&CellKey::new("y.cpu.f32", "single_request", "p10")];
     // Two blocks of 20 requests had no judge.
@@ -398,13 +372,9 @@ fn what_one_shard_did_not_pass_or_have_judged_is_not_passed_or_judged() {
     assert_eq!(ids.filter(|id| id.contains("merged")).count(), 2, "{said}");
     let (from, to) = (r#""tie_width_nats":0.5"#, r#""tie_width_nats":0.7"#);
     edit(&check, from, to);
-    let said = text(&merge());
-    assert!(
-        said.contains(
-            "r-one and r-two judged its outputs by different limits: a tie width of 0.5 and 0.7"
-        ),
-        "{said}"
-    );
+    let differ =
+        "r-one and r-two judged its outputs by different limits: a tie width of 0.5 and 0.7";
+    says(&text(&merge()), &[differ]);
 }
 
 /// Return the directory of the merged run.

@@ -2,7 +2,7 @@
 //! that are wrong, refuse or die fail with a reason and don't affect the others; and a run
 //! continues where it stopped.
 
-use crate::checkout::{Checkout, PROFILE, fake_micro, text};
+use crate::checkout::{Checkout, PROFILE, fake_micro, says, text, words};
 use crate::resume::files;
 use schema::record::Status;
 use stats::micro::SuiteAnalysis;
@@ -90,11 +90,8 @@ fn analysed(checkout: &Checkout) -> SuiteAnalysis {
 #[test]
 fn every_way_to_fail_is_a_status_and_the_rest_is_measured() {
     let checkout = checkout();
-    let output = checkout.xtask(
-        &["bench", "--profile", "test", "--scenarios", "micro/*"],
-        &[],
-    );
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let ask = words("bench --profile test --scenarios micro/*");
+    checkout.ended(&ask, &[], 3);
     let suite = analysed(&checkout);
     let blocks = checkout.latest().unwrap().header.plan.invocations;
     for (variant, status, reason) in [
@@ -137,15 +134,7 @@ fn every_way_to_fail_is_a_status_and_the_rest_is_measured() {
 #[test]
 fn a_run_goes_on_where_it_stopped_and_nothing_is_written_again() {
     let checkout = checkout();
-    let ask = [
-        "bench",
-        "--profile",
-        "test",
-        "--scenarios",
-        "micro/adding",
-        "--engines",
-        "ok,noisy",
-    ];
+    let ask = words("bench --profile test --scenarios micro/adding --engines ok,noisy");
     checkout.ended(&ask, &[], 0);
     let run = checkout.latest().expect("the run is there");
     let results = checkout.path("runs");
@@ -173,10 +162,8 @@ fn a_run_goes_on_where_it_stopped_and_nothing_is_written_again() {
 #[test]
 fn a_suite_that_is_not_there_is_refused_with_those_that_are() {
     let checkout = checkout();
-    let output = checkout.xtask(
-        &["bench", "--profile", "test", "--scenarios", "micro/nothing"],
-        &[],
-    );
+    let ask = words("bench --profile test --scenarios micro/nothing");
+    let output = checkout.xtask(&ask, &[]);
     assert!(!output.status.success());
-    assert!(text(&output).contains("micro/adding"), "{}", text(&output));
+    says(&text(&output), &["micro/adding"]);
 }

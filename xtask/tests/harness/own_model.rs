@@ -2,7 +2,7 @@
 //! shows it under its name; and of bad models, each refused in one line with exit status 2 and
 //! nothing kept. The engine is `fake`, so the golden that is made is fake's.
 
-use crate::checkout::{Checkout, NO_PYTHON, says, text};
+use crate::checkout::{Checkout, NO_PYTHON, says, text, words};
 use crate::hub::{FakeHub, File};
 use models::{Architecture, ModelFile, ModelSpec, Origin};
 use schema::model::Source;
@@ -25,6 +25,12 @@ fn write_model_of(dir: &Path, shards: usize, architecture: Architecture) {
     models::generate(&spec, Origin::Seed, dir, &mut |_, _| true).expect("it can be written");
 }
 
+/// The first page of a checkout's site.
+fn index(checkout: &Checkout) -> String {
+    let index = checkout.path("target/site/index.html");
+    std::fs::read_to_string(index).expect("it was rendered")
+}
+
 #[test]
 fn a_directory_is_measured_and_shown_under_its_name() {
     let checkout = Checkout::with(&[]);
@@ -36,15 +42,10 @@ fn a_directory_is_measured_and_shown_under_its_name() {
 
     let run = checkout.latest().expect("a run was recorded");
     let header = &run.header;
-    let model = header
-        .provenance
-        .model
-        .as_ref()
-        .expect("it says what it is");
-    assert_eq!(
-        (model.name.as_str(), &model.id),
-        ("My Model", &header.plan.model)
-    );
+    let model = header.provenance.model.as_ref();
+    let model = model.expect("it says what it is");
+    assert_eq!(model.name, "My Model");
+    assert_eq!(model.id, header.plan.model);
     assert!(matches!(model.source, Source::Directory { .. }));
     let hashed: Vec<&String> = header.provenance.model_files.keys().collect();
     let shards = hashed
@@ -64,9 +65,7 @@ fn a_directory_is_measured_and_shown_under_its_name() {
     assert!(!listed.contains(&model.id));
     std::fs::remove_dir_all(&models).expect("it is ours");
     checkout.ended(&["site", "latest"], &environment, 0);
-    let index = checkout.path("target/site/index.html");
-    let page = std::fs::read_to_string(index).expect("it was rendered");
-    assert!(page.contains("My Model"), "the site doesn't name it");
+    says(&index(&checkout), &["My Model"]);
 
     // To repeat the run, the model must be brought again, and is the same model.
     let again = checkout.ended(&["reproduce", "latest"], &environment, 2);
@@ -117,9 +116,7 @@ fn a_repository_of_a_hub_is_measured_by_engines_that_list_its_architecture() {
     let brought = run.header.provenance.model.as_ref();
     let model = brought.expect("it says what it is");
     assert_eq!(model.name, "owner/repo");
-    let index = checkout.path("target/site/index.html");
-    let page = std::fs::read_to_string(index).expect("it was rendered");
-    assert!(page.contains("owner/repo"), "the site doesn't name it");
+    says(&index(&checkout), &["owner/repo"]);
 
     list("llama");
     let output = checkout.xtask(&asked, &environment);
@@ -133,17 +130,9 @@ fn a_repository_of_a_hub_is_measured_by_engines_that_list_its_architecture() {
 fn a_dry_run_looks_at_a_directory_and_keeps_nothing() {
     let checkout = Checkout::with(&[]);
     write_model(&checkout.path("mine"), 1);
-    let asked = [
-        "bench-all",
-        "--profile",
-        "test",
-        "--dry-run",
-        "--model",
-        "./mine",
-    ];
+    let asked = words("bench-all --profile test --dry-run --model ./mine");
     let said = checkout.ended(&asked, &[], 0);
-    assert!(said.contains("Model mine-"), "{said}");
-    assert!(said.contains(": to be copied, about "), "{said}");
+    says(&said, &["Model mine-", ": to be copied, about "]);
     let kept = std::fs::read_dir(checkout.path("models")).expect("it is there");
     assert_eq!(kept.count(), 1, "something was kept beside tiny-llama");
 }
@@ -156,38 +145,25 @@ fn a_bad_model_is_one_line_and_status_2() {
     std::fs::remove_file(second).expect("it was written");
     write_model(&bare.path("other"), 1);
     let config = std::fs::read_to_string(bare.path("other/config.json")).expect("it was written");
-    bare.write(
-        "other/config.json",
-        &config.replace("\"llama\"", "\"mamba\""),
-    );
-    let cases = [
-        (
-            ["fetch", "./half"],
-            "lacks model-00002-of-00002.safetensors",
-        ),
-        (["fetch", "./other"], "architecture \"mamba\" is not known"),
-        (["fetch", "./nowhere"], "no such directory"),
-        (["fetch", "hf:nobody"], "hf:org/repo"),
-    ];
-    for (arguments, word) in cases {
-        let said = bare.ended(&arguments, &[NO_PYTHON], 2);
-        assert!(said.contains(word), "{said}");
+    let unknown = config.replace("\"llama\"", "\"mamba\"");
+    bare.write("other/config.json", &unknown);
+    let refused = |line: &str, word: &str| {
+        let said = bare.ended(&words(line), &[NO_PYTHON], 2);
+        says(&said, &[word]);
+        assert!(!bare.path("models").exists(), "{line} kept something");
+        said
+    };
+    for (name, word) in [
+        ("./half", "lacks model-00002-of-00002.safetensors"),
+        ("./other", "architecture \"mamba\" is not known"),
+        ("./nowhere", "no such directory"),
+        ("hf:nobody", "hf:org/repo"),
+    ] {
+        let said = refused(&format!("fetch {name}"), word);
         assert_eq!(said.trim_end().lines().count(), 1, "{said}");
-        assert!(
-            !bare.path("models").exists(),
-            "{arguments:?} kept something"
-        );
     }
-    let cases = [
-        ["bench-all", "--profile", "smoke", "--model", "./half"],
-        ["verify", "--profile", "smoke", "--model", "./half"],
-    ];
-    for arguments in cases {
-        let said = bare.ended(&arguments, &[NO_PYTHON], 2);
-        assert!(said.contains("lacks model-00002"), "{said}");
-        assert!(
-            !bare.path("models").exists(),
-            "{arguments:?} kept something"
-        );
+    for verb in ["bench-all", "verify"] {
+        let line = format!("{verb} --profile smoke --model ./half");
+        refused(&line, "lacks model-00002");
     }
 }

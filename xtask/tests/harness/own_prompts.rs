@@ -2,7 +2,7 @@
 //! refusals. The engine is `fake`, which is its own reference: a prompt that isn't recorded
 //! correctly is a wrong output.
 
-use crate::checkout::{Checkout, NO_PYTHON, PROFILE, says, text};
+use crate::checkout::{Checkout, NO_PYTHON, PROFILE, says, text, words};
 use crate::own_model::write_model;
 use schema::record::Status;
 use schema::run::Run;
@@ -50,15 +50,9 @@ fn read(path: &Path) -> String {
 #[test]
 fn a_file_is_measured_and_shown_and_is_not_needed_again() {
     let checkout = checkout();
-    let asked = [
-        "bench-all",
-        "--profile",
-        "test",
-        "--prompts",
-        "private/mine.jsonl",
-    ];
+    let asked = words("bench-all --profile test --prompts private/mine.jsonl");
     let said = checkout.ended(&asked, &[], 0);
-    assert!(said.contains("prompts come again"), "{said}");
+    says(&said, &["prompts come again"]);
 
     let run = checkout.latest().expect("a run was recorded");
     let plan = &run.header.plan;
@@ -66,35 +60,21 @@ fn a_file_is_measured_and_shown_and_is_not_needed_again() {
     assert_eq!(ids, ["own_prompts"], "nothing else was asked for");
     let prompts = plan.prompts.as_ref().expect("the plan holds them");
     let lengths = prompts.lengths();
-    assert_eq!(
-        (prompts.file.as_str(), prompts.tokens.len()),
-        ("mine.jsonl", 3)
-    );
+    assert_eq!(prompts.file, "mine.jsonl");
+    assert_eq!(prompts.tokens.len(), 3);
     let bos = prompts.tokens[0][0];
-    assert!(
-        prompts
-            .tokens
-            .iter()
-            .all(|ids| ids[0] == bos && ids.len() > 1)
-    );
+    let mut all = prompts.tokens.iter();
+    assert!(all.all(|ids| ids[0] == bos && ids.len() > 1));
     assert!(lengths.shortest < lengths.longest, "{lengths:?}");
-    let record = read(
-        &Path::new(&checkout.path("runs"))
-            .join(&run.header.id)
-            .join("run.json"),
-    );
-    assert!(
-        !record.contains("private"),
-        "where it lay is nobody's business"
-    );
+    // Where the file lay is nobody's business.
+    let record = read(&checkout.path("runs").join(&run.header.id).join("run.json"));
+    assert!(!record.contains("private"), "{record}");
 
     // Requests are whole passes over the file: 5 became 6, the same number of each prompt.
     let timed = timed(&run);
     assert_eq!(timed.len(), 4, "two cases in two blocks: {timed:?}");
-    assert!(
-        timed.values().all(|indices| indices.len() == 6),
-        "{timed:?}"
-    );
+    let mut counts = timed.values().map(Vec::len);
+    assert!(counts.all(|count| count == 6), "{timed:?}");
     for (target, cell, status, reason, requests) in checkout.cells(&run) {
         assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
         assert_eq!(requests, 12, "{target} {cell}");
@@ -110,20 +90,17 @@ fn a_file_is_measured_and_shown_and_is_not_needed_again() {
     );
 
     let page = read(&checkout.path("target/site/scenario/own_prompts.html"));
-    let words = format!(
+    let asked_for = format!(
         "3 prompts of mine.jsonl, {} to {} tokens long (median {}), each asked 4 times in each case",
         lengths.shortest, lengths.longest, lengths.median
     );
-    assert!(page.contains(&words), "no {words:?} in {page}");
+    says(&page, &[&asked_for]);
 
     // The record is enough: the file may be deleted.
     std::fs::remove_dir_all(checkout.path("private")).expect("it is ours");
     let output = checkout.xtask(&["reproduce", "latest"], &[]);
-    assert!(
-        matches!(output.status.code(), Some(0 | 1)),
-        "{}",
-        text(&output)
-    );
+    let status = output.status.code();
+    assert!(matches!(status, Some(0 | 1)), "{}", text(&output));
     let again = checkout.latest().expect("it was recorded");
     assert_ne!(again.header.id, run.header.id);
     assert_eq!(again.header.plan, run.header.plan);
@@ -132,15 +109,7 @@ fn a_file_is_measured_and_shown_and_is_not_needed_again() {
 #[test]
 fn a_run_that_was_stopped_goes_on_without_the_file() {
     let checkout = checkout();
-    let begin = [
-        "bench",
-        "--profile",
-        "test",
-        "--prompts",
-        "private/mine.jsonl",
-        "--stop-after",
-        "0",
-    ];
+    let begin = words("bench --profile test --prompts private/mine.jsonl --stop-after 0");
     checkout.ended(&begin, &[], 4);
     std::fs::remove_dir_all(checkout.path("private")).expect("it is ours");
     checkout.ended(&["bench", "--resume", "latest"], &[], 0);
@@ -166,8 +135,8 @@ fn runs_of_other_prompts_are_not_compared() {
         text(&checkout.xtask(&asked, &[]))
     };
     let said = compared(&first, &other);
-    assert!(said.contains("other prompts: mine.jsonl ("), "{said}");
-    assert!(said.contains("prompts of the user's"), "{said}");
+    says(&said, &["other prompts: mine.jsonl ("]);
+    says(&said, &["prompts of the user's"]);
     // The same prompts in a file of another name are the same prompts.
     let (_, copy) = measured(&checkout, "copy.jsonl");
     let said = compared(&first, &copy);
@@ -177,19 +146,17 @@ fn runs_of_other_prompts_are_not_compared() {
 #[test]
 fn named_scenarios_are_measured_beside_them_and_others_are_as_before() {
     let checkout = checkout();
-    let asked = |more: &[&str]| {
-        let asked = [&["bench", "--profile", "test", "--dry-run"][..], more].concat();
-        checkout.ended(&asked, &[], 0)
+    let asked = |more: &str| {
+        let line = format!("bench --profile test --dry-run{more}");
+        checkout.ended(&words(&line), &[], 0)
     };
-    let prompts = ["--prompts", "private/mine.jsonl"];
-    let said = asked(&prompts);
-    let lengths = "Prompts: 3 prompts of mine.jsonl, ";
-    says(&said, &[lengths, "(median "]);
-    assert!(said.contains("1 target × 1 scenario and"), "{said}");
-    let said = asked(&[&prompts[..], &["--scenarios", "single_request"]].concat());
-    assert!(said.contains("1 target × 2 scenarios"), "{said}");
-    let said = asked(&[]);
-    assert!(said.contains("1 target × 2 scenarios"), "{said}");
+    let said = asked(" --prompts private/mine.jsonl");
+    says(&said, &["Prompts: 3 prompts of mine.jsonl, ", "(median "]);
+    says(&said, &["1 target × 1 scenario and"]);
+    let said = asked(" --prompts private/mine.jsonl --scenarios single_request");
+    says(&said, &["1 target × 2 scenarios"]);
+    let said = asked("");
+    says(&said, &["1 target × 2 scenarios"]);
     assert!(!said.contains("Prompts:"), "{said}");
 }
 
@@ -205,42 +172,38 @@ fn what_cannot_be_asked_is_refused_in_a_line_and_leaves_nothing() {
     for (name, lines) in files {
         checkout.write(name, lines);
     }
-    let cases: [(&[&str], &str); 7] = [
+    let cases = [
         (
-            &["--scenarios", "own_prompts"],
+            "--profile test --scenarios own_prompts",
             "name their file with --prompts FILE",
         ),
         (
-            &["--prompts", "chat.jsonl"],
+            "--profile test --prompts chat.jsonl",
             "tiny-llama has no chat template",
         ),
         (
-            &["--prompts", "bad.jsonl"],
+            "--profile test --prompts bad.jsonl",
             "bad.jsonl:2: it is no JSON: EOF while parsing a value at column 8",
         ),
         (
-            &["--prompts", "long.jsonl"],
+            "--profile test --prompts long.jsonl",
             "and with 6 new ones that is more than the 2048 positions of tiny-llama: shorten it to 2042 tokens",
         ),
         (
-            &["--prompts", "none.jsonl"],
+            "--profile test --prompts none.jsonl",
             "--prompts none.jsonl: the file can't be read",
         ),
+        ("--prompts bad.jsonl --resume latest", "cannot be used with"),
         (
-            &["--prompts", "bad.jsonl", "--resume", "latest"],
-            "cannot be used with",
-        ),
-        (
-            &["--prompts", "private/mine.jsonl", "--engines", "fakee"],
+            "--profile test --prompts private/mine.jsonl --engines fakee",
             "did you mean fake",
         ),
     ];
-    for (arguments, why) in cases {
-        let resumes = arguments.contains(&"--resume");
-        let profile: &[&str] = if resumes { &[] } else { &["--profile", "test"] };
-        let said = checkout.ended(&[&["bench"][..], profile, arguments].concat(), &[], 2);
-        assert!(said.contains(why), "{arguments:?}: {said}");
-        assert!(!checkout.path("runs").exists(), "{arguments:?}");
+    for (options, why) in cases {
+        let line = format!("bench {options}");
+        let said = checkout.ended(&words(&line), &[], 2);
+        assert!(said.contains(why), "{line}: {said}");
+        assert!(!checkout.path("runs").exists(), "{line}");
     }
 }
 
@@ -249,14 +212,7 @@ fn a_dry_run_fetches_no_tokenizer() {
     let bare = Checkout::bare();
     bare.write("mine.jsonl", MINE);
     let before = bare.tree();
-    let asked = [
-        "bench",
-        "--profile",
-        "cpu",
-        "--prompts",
-        "mine.jsonl",
-        "--dry-run",
-    ];
+    let asked = words("bench --profile cpu --prompts mine.jsonl --dry-run");
     let said = bare.ended(&asked, &[NO_PYTHON], 2);
     says(&said, &["`cargo xtask fetch tiny-llama` first"]);
     assert_eq!(bare.tree(), before);
@@ -269,18 +225,14 @@ fn chats_are_rendered_by_the_template_of_a_model_that_was_brought() {
     checkout.write("mine/Chatty/chat_template.jinja", TEMPLATE);
     checkout.write("chat.jsonl", CHAT);
     let models = checkout.path("models");
-    let asked = |more: &[&str]| {
-        let asked = ["bench", "--profile", "test", "--model", "mine/Chatty"];
-        let prompts = ["--prompts", "chat.jsonl"];
-        let asked = [&asked[..], &prompts[..], more].concat();
-        checkout.ended(&asked, &[], 0)
-    };
-    let said = asked(&["--dry-run"]);
-    assert!(said.contains("Prompts: 1 prompt of chat.jsonl, "), "{said}");
+    let asked = "bench --profile test --model mine/Chatty --prompts chat.jsonl";
+    let dry_run = format!("{asked} --dry-run");
+    let said = checkout.ended(&words(&dry_run), &[], 0);
+    says(&said, &["Prompts: 1 prompt of chat.jsonl, "]);
     let kept = std::fs::read_dir(&models).expect("it is there");
     assert_eq!(kept.count(), 1, "a dry run keeps nothing beside tiny-llama");
 
-    asked(&[]);
+    checkout.ended(&words(asked), &[], 0);
     let run = checkout.latest().expect("a run was recorded");
     let plan = &run.header.plan;
     let tokenizer = models.join(&plan.model).join("tokenizer.json");

@@ -2,7 +2,7 @@
 //! ends no benchmark.
 
 use crate::checkout::{Checkout, ended, says, text};
-use crate::compare::{xtask, xtask_to};
+use crate::compare::{runs, xtask, xtask_to};
 use crate::synthetic::Synthetic;
 use schema::record::Status;
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn closed() -> Stdio {
 
 #[test]
 fn a_verb_that_prints_ends_quietly_where_nobody_reads() {
-    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let dir = runs();
     let results = dir.path();
     Synthetic::new("20260101-a", &["x.cpu.f32"]).write(results);
     Synthetic::new("20260102-b", &["x.cpu.f32"])
@@ -74,7 +74,7 @@ fn a_benchmark_goes_on_where_nobody_reads_and_its_engine_dies() {
 
 #[test]
 fn every_format_of_an_export_has_every_row() {
-    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let dir = runs();
     let results = dir.path();
     Synthetic::new("20260101-a", &["x.cpu.f32", "y.cpu.f32"]).write(results);
     let export = |format: &str| {

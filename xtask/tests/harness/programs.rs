@@ -1,7 +1,7 @@
 //! Tests of `cargo xtask build` in a checkout of tiny packages: each way of building a package
 //! gives a program of its own, and what can't be built is reported with the reason.
 
-use crate::checkout::{Checkout, ended, says, text};
+use crate::checkout::{Checkout, ended, says, text, words};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -24,6 +24,18 @@ fn package(root: &Path, id: &str, more: &str) {
         ("src/main.rs", MAIN),
     ] {
         std::fs::write(dir.join(name), text).expect("a file can be written");
+    }
+}
+
+/// Write the profile `cpu` as it is committed, and the files that the test names.
+fn files(root: &Path, named: &[(&str, &str)]) {
+    let profile = Checkout::real_repo().root.join("data/profiles/cpu.toml");
+    let profile = std::fs::read_to_string(profile).expect("there is one");
+    for (name, text) in [&[("data/profiles/cpu.toml", &*profile)], named].concat() {
+        let path = root.join(name);
+        let dir = path.parent().expect("it lies in the checkout");
+        std::fs::create_dir_all(dir).expect("a directory can be made");
+        std::fs::write(&path, text).expect("a file can be written");
     }
 }
 
@@ -72,27 +84,18 @@ fn each_way_of_being_built_is_a_program_of_its_own() {
             target("loud")
         ));
     }
-    std::fs::write(root.join("engines/engines.toml"), registry).expect("a file can be written");
     let workspace = "[workspace]\nresolver = \"3\"\nmembers = [\"engines/a\"]\nexclude = [\"engines/apart\", \"engines/lost\"]\n";
-    std::fs::write(root.join("Cargo.toml"), workspace).expect("a file can be written");
+    let named = [
+        ("engines/engines.toml", registry.as_str()),
+        ("Cargo.toml", workspace),
+    ];
+    files(root, &named);
     std::fs::copy(root.join("engines/a/Cargo.lock"), root.join("Cargo.lock"))
         .expect("there is one");
-    let profiles = root.join("data/profiles");
-    std::fs::create_dir_all(&profiles).expect("a directory can be made");
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/profiles/cpu.toml");
-    std::fs::copy(ours, profiles.join("cpu.toml")).expect("there is one");
 
-    let all = [
-        "build",
-        "a.cpu.f32",
-        "a.loud.f32",
-        "apart",
-        "apart.loud.f32",
-        "lost",
-    ];
+    let all = words("build a.cpu.f32 a.loud.f32 apart apart.loud.f32 lost");
     let said = ended(&xtask(root, &all), 3);
-    assert!(said.contains("lost: unavailable: `cargo build"), "{said}");
-    assert!(said.contains("`nope`"), "{said}");
+    says(&said, &["lost: unavailable: `cargo build", "`nope`"]);
     let run = |program: &str, bin: &str| {
         let file = root.join("target/programs").join(program).join(bin);
         let output = Command::new(&file).output();
@@ -148,20 +151,13 @@ fn an_engine_that_cannot_be_compiled_costs_no_other() {
              target = [{{ backend = \"cpu\", precision = \"f32\", weights = \"w\" }}]\n"
         ));
     }
-    let profiles = root.join("data/profiles");
-    for dir in [&profiles, &root.join("engines")] {
-        std::fs::create_dir_all(dir).expect("a directory can be made");
-    }
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/profiles/cpu.toml");
-    std::fs::copy(ours, profiles.join("cpu.toml")).expect("there is one");
     let cargo = root.join("cargo");
-    for (path, text) in [
-        (root.join("engines/engines.toml"), registry.as_str()),
-        (root.join("Cargo.toml"), "[workspace]\n"),
-        (cargo.clone(), CARGO),
-    ] {
-        std::fs::write(path, text).expect("a file can be written");
-    }
+    let named = [
+        ("engines/engines.toml", registry.as_str()),
+        ("Cargo.toml", "[workspace]\n"),
+        ("cargo", CARGO),
+    ];
+    files(root, &named);
     let executable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&cargo, executable).expect("it is ours");
     let built = command(root, &["build"])
@@ -174,15 +170,10 @@ fn an_engine_that_cannot_be_compiled_costs_no_other() {
         let line = said.lines().find(|line| line.contains(&begins));
         line.unwrap_or_else(|| panic!("nothing of {id}: {said}"))
     };
-    assert!(
-        line("full").contains("the disk is full: make room"),
-        "{said}"
-    );
-    assert!(line("wrong").contains("unresolved import"), "{said}");
-    assert!(
-        root.join("target/programs/right/right-bench").is_file(),
-        "{said}"
-    );
+    says(line("full"), &["the disk is full: make room"]);
+    says(line("wrong"), &["unresolved import"]);
+    let right = root.join("target/programs/right/right-bench");
+    assert!(right.is_file(), "{said}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //!
 //! With `--stop-after`, many short parts make one whole run.
 
-use crate::checkout::{Checkout, PROFILE, says, text};
+use crate::checkout::{Checkout, PROFILE, says, text, words};
 use crate::faults::{Samples, row};
 use runs::shard::plan_sha256;
 use schema::launch_log::timed;
@@ -68,10 +68,15 @@ pub fn started(checkout: &Checkout, environment: &[(&str, &str)]) -> Child {
 /// End a run with `signal` once it has recorded a few requests; return what is then on disk.
 fn interrupted_by(checkout: &Checkout, signal: libc::c_int) -> BTreeMap<PathBuf, Vec<u8>> {
     let child = started(checkout, &[("FAKE_DECODE_US", "20000")]);
+    end(child, signal);
+    files(&checkout.path("runs"))
+}
+
+/// Send a signal to a process, and wait until it has ended.
+pub fn end(child: Child, signal: libc::c_int) {
     // SAFETY: plain system call on our own child.
     unsafe { libc::kill(child.id() as libc::pid_t, signal) };
     child.wait_with_output().expect("it can be waited for");
-    files(&checkout.path("runs"))
 }
 
 /// Resume the newest run, of which `before` is on disk. Check that no byte of that changes, and
@@ -153,11 +158,8 @@ fn a_record_without_a_whole_first_line_keeps_its_name_and_the_launch_takes_the_n
     std::fs::write(&empty, "").expect("it is ours");
     std::fs::write(&cut, "{\"ev\":\"launch\",\"tar").expect("it is ours");
     let samples = goes_on(&checkout, &files(&results));
-    row(
-        "harness: disk full at a first line",
-        "interrupted, resumes",
-        &samples,
-    );
+    let fault = "harness: disk full at a first line";
+    row(fault, "interrupted, resumes", &samples);
     assert!(after_empty.is_file() && after_cut.is_file());
 }
 
@@ -187,23 +189,17 @@ fn what_is_measured_whole_is_judged_whatever_the_programs_are_now() {
 
 /// Have the registry name a binary that works the same and has other bytes.
 fn change_program(checkout: &Checkout) {
-    let registry =
-        std::fs::read_to_string(checkout.path("engines/engines.toml")).expect("it was written");
-    let binary = registry
-        .split("path = \"")
-        .nth(1)
-        .and_then(|rest| rest.split('"').next())
-        .expect("it names the binary");
-    let mut bytes = std::fs::read(binary).expect("it was built");
-    bytes.push(0);
     let other = checkout.path("other-fake");
-    std::fs::write(&other, bytes).expect("a file can be written");
+    checkout.registry(|registry| {
+        let (_, rest) = registry.split_once("path = \"").expect("it names a path");
+        let (binary, _) = rest.split_once('"').expect("the path ends");
+        let mut bytes = std::fs::read(binary).expect("it was built");
+        bytes.push(0);
+        std::fs::write(&other, bytes).expect("a file can be written");
+        registry.replace(binary, &other.display().to_string())
+    });
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&other, executable).expect("it is ours");
-    checkout.write(
-        "engines/engines.toml",
-        &registry.replace(binary, &other.display().to_string()),
-    );
 }
 
 /// Exit status of a run that can be resumed.
@@ -218,8 +214,8 @@ fn goes_of_no_time_at_all_finish_a_run() {
          new_tokens = 6\nconcurrency = [4]\nload_percent = [50]\nrequests = 8\n"
     ));
     let results = checkout.path("runs");
-    let begin = ["bench", "--profile", "test", "--stop-after", "0"];
-    let go_on = ["bench", "--resume", "latest", "--stop-after", "0"];
+    let begin = words("bench --profile test --stop-after 0");
+    let go_on = words("bench --resume latest --stop-after 0");
     let mut output = checkout.xtask(&begin, &[]);
     let (mut goes, mut before) = (1, files(&results));
     let first = before.clone();
@@ -251,16 +247,8 @@ fn goes_of_no_time_at_all_finish_a_run() {
 /// output.
 fn until(percent: &str) -> (Run, String) {
     let checkout = Checkout::with(&[]);
-    let options = [
-        "bench",
-        "--profile",
-        "test",
-        "--until",
-        percent,
-        "--at-most",
-        "4",
-    ];
-    let said = checkout.ended(&options, &[], 0);
+    let line = format!("bench --profile test --until {percent} --at-most 4");
+    let said = checkout.ended(&words(&line), &[], 0);
     let run = checkout.latest().expect("the run is there");
     checkout.all_ok(&run, 0);
     (run, said)

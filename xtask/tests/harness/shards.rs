@@ -8,6 +8,7 @@
 
 use crate::checkout::{Checkout, says, text};
 use crate::synthetic::Synthetic;
+use schema::run::RunHeader;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -109,18 +110,12 @@ fn every_scheduler_names_the_shard_in_its_own_way() {
         ("OUT", "records"),
         ("PROMPT_SEED", "7"),
     ];
-    assert_eq!(
-        said(&pod),
-        (
-            "--shard 3/5 --prompt-seed 7 --out records/3-of-5".into(),
-            Some(0)
-        )
-    );
+    let (words, status) = said(&pod);
+    assert_eq!(words, "--shard 3/5 --prompt-seed 7 --out records/3-of-5");
+    assert_eq!(status, Some(0));
     let minutes = [pod.as_slice(), &[("MINUTES", "9"), ("PROFILE", "gpu")]].concat();
-    assert_eq!(
-        said(&minutes).0,
-        "--shard 3/5 --prompt-seed 7 --profile gpu --stop-after 9 --out records/3-of-5"
-    );
+    let more = "--shard 3/5 --prompt-seed 7 --profile gpu --stop-after 9 --out records/3-of-5";
+    assert_eq!(said(&minutes).0, more);
     // Without a given seed, all that share a disk have the one that the first of them drew.
     let seed_of = |index: &str| {
         let (words, status) = said(&[("JOB_COMPLETION_INDEX", index), pod[1], ("OUT", "drawn")]);
@@ -140,10 +135,8 @@ fn every_scheduler_names_the_shard_in_its_own_way() {
     let begun = dir.path().join("records/3-of-5/a-run");
     std::fs::create_dir_all(&begun).expect("a directory can be made");
     std::fs::write(begun.join("run.json"), "{}").expect("a file can be written");
-    assert_eq!(
-        said(&minutes).0,
-        "--resume latest --stop-after 9 --out records/3-of-5"
-    );
+    let resumed = "--resume latest --stop-after 9 --out records/3-of-5";
+    assert_eq!(said(&minutes).0, resumed);
     // A target's failure is in the record, so the job succeeds; a run that isn't complete or broke
     // fails.
     for (status, expected) in [("3", 0), ("4", 4), ("1", 1)] {
@@ -151,7 +144,8 @@ fn every_scheduler_names_the_shard_in_its_own_way() {
         assert_eq!(said(&with).1, Some(expected), "{status}");
     }
     let nobody = run("shard.sh", dir.path(), &[("BENCH", bench)]);
-    assert!(!nobody.status.success() && text(&nobody).contains("SHARD_INDEX"));
+    assert!(!nobody.status.success());
+    says(&text(&nobody), &["SHARD_INDEX"]);
 }
 
 #[test]
@@ -160,10 +154,8 @@ fn the_job_says_what_the_script_relies_on() {
     let text = std::fs::read_to_string(file).expect("it is there");
     let job: serde_json::Value = serde_saphyr::from_str(&text).expect("it is YAML");
     let spec = &job["spec"];
-    assert_eq!(
-        (&job["kind"], &spec["completionMode"]),
-        (&"Job".into(), &"Indexed".into())
-    );
+    assert_eq!(job["kind"], "Job");
+    assert_eq!(spec["completionMode"], "Indexed");
     let pod = &spec["template"]["spec"];
     let container = &pod["containers"][0];
     let variables = container["env"].as_array().expect("it has variables");
@@ -171,24 +163,16 @@ fn the_job_says_what_the_script_relies_on() {
         let found = variables.iter().find(|v| v["name"] == name);
         found.and_then(|v| v["value"].as_str()).expect("it is set")
     };
-    let shards = spec["completions"].to_string();
-    assert_eq!(
-        (value("SHARDS"), spec["parallelism"].to_string()),
-        (shards.as_str(), shards.clone())
-    );
-    assert!(
-        value("MINUTES")
-            .parse::<u32>()
-            .is_ok_and(|minutes| minutes > 0)
-    );
+    assert_eq!(value("SHARDS"), spec["completions"].to_string());
+    assert_eq!(spec["parallelism"], spec["completions"]);
+    let minutes: u32 = value("MINUTES").parse().expect("it is a number");
+    assert!(minutes > 0);
     // Exit status "resume me" is no failure, and a pod that ends so is only replaced under
     // `restartPolicy: Never`.
     let rule = &spec["podFailurePolicy"]["rules"][0];
+    assert_eq!(rule["action"], "Ignore");
     let status = u64::from(bench::job::TIME_IS_UP);
-    assert_eq!(
-        (&rule["action"], &rule["onExitCodes"]["values"][0]),
-        (&"Ignore".into(), &status.into())
-    );
+    assert_eq!(rule["onExitCodes"]["values"][0], status);
     assert_eq!(rule["onExitCodes"]["containerName"], container["name"]);
     assert_eq!(pod["restartPolicy"], "Never");
     assert!(value("OUT").starts_with(container["volumeMounts"][0]["mountPath"].as_str().unwrap()));
@@ -227,12 +211,16 @@ fn judge(dir: &Path, runners: &str, shards: &str) -> (String, String) {
     (read("verdict.md"), verdict)
 }
 
-fn published(dir: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(dir.join("data/results")).expect("it is there");
-    let names = entries
-        .flatten()
-        .map(|e| e.file_name().to_string_lossy().into_owned());
-    names.collect()
+/// Count the runs that the script has published.
+fn published(dir: &Path) -> usize {
+    let entries = std::fs::read_dir(dir.join("data/results"));
+    entries.expect("it is there").flatten().count()
+}
+
+/// Let a run be one of this processor.
+fn on_cpu(header: &mut RunHeader, model: &str) {
+    let facts = &mut header.provenance.facts;
+    facts.insert("cpu_model".into(), model.into());
 }
 
 #[test]
@@ -251,11 +239,9 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
     let (said, verdict) = judge(dir, r#"["big", "gone"]"#, r#"["1/1"]"#);
     says(&said, &["## big\n\nThe first run of such a machine"]);
     let nothing = "## gone\n\nNothing was measured of shard 1/1.";
-    assert!(said.contains(nothing), "{said}");
-    assert_eq!(
-        (verdict.as_str(), published(dir).len()),
-        ("verdict=none", 1)
-    );
+    says(&said, &[nothing]);
+    assert_eq!(verdict, "verdict=none");
+    assert_eq!(published(dir), 1);
 
     // Two shards, one of them slower by a tenth, are merged, and the loss is reported.
     std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
@@ -266,34 +252,20 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
             .write(&dir.join(format!("shards/shard-big-{name}")));
     }
     let (said, verdict) = judge(dir, r#"["big"]"#, r#"["1/2", "2/2"]"#);
-    assert!(
-        said.contains(
-            "## big\n\n**B is slower in 1 of 2 cells.**\n\n- A: `20260101-000000-test-a "
-        ),
-        "{said}"
-    );
-    assert!(said.contains("| `y.cpu.f32` |"), "{said}");
-    assert_eq!(
-        (verdict.as_str(), published(dir).len()),
-        ("verdict=regression", 2)
-    );
+    let slower = "## big\n\n**B is slower in 1 of 2 cells.**\n\n- A: `20260101-000000-test-a ";
+    says(&said, &[slower, "| `y.cpu.f32` |"]);
+    assert_eq!(verdict, "verdict=regression");
+    assert_eq!(published(dir), 2);
 
     // A run of another machine is not compared.
     std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
     fast("20260103-000000-test-c")
-        .with(|header| {
-            header
-                .provenance
-                .facts
-                .insert("cpu_model".into(), "another CPU".into());
-        })
+        .with(|header| on_cpu(header, "another CPU"))
         .write(&dir.join("shards/shard-big-1of1"));
     let (said, verdict) = judge(dir, r#"["big"]"#, r#"["1/1"]"#);
-    assert!(said.contains("The first run of such a machine"), "{said}");
-    assert_eq!(
-        (verdict.as_str(), published(dir).len()),
-        ("verdict=none", 3)
-    );
+    says(&said, &["The first run of such a machine"]);
+    assert_eq!(verdict, "verdict=none");
+    assert_eq!(published(dir), 3);
 
     // A missing shard is named, and the others are judged all the same.
     std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
@@ -303,21 +275,14 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
     for (which, name) in [("1/2", "1of2"), ("2/2", "2of2")] {
         fast(&format!("20260104-000001-test-s{name}"))
             .shard(which)
-            .with(|header| {
-                header
-                    .provenance
-                    .facts
-                    .insert("cpu_model".into(), "a third CPU".into());
-            })
+            .with(|header| on_cpu(header, "a third CPU"))
             .write(&dir.join(format!("shards/shard-whole-{name}")));
     }
     let (said, verdict) = judge(dir, r#"["big", "whole"]"#, r#"["1/2", "2/2"]"#);
     let missing =
         "## big\n\nNothing was measured of shard 2/2.\n\nThe other shards alone are no whole run";
-    assert!(said.contains(missing), "{said}");
+    says(&said, &[missing]);
     says(&said, &["## whole\n\nThe first run of such a machine"]);
-    assert_eq!(
-        (verdict.as_str(), published(dir).len()),
-        ("verdict=none", 4)
-    );
+    assert_eq!(verdict, "verdict=none");
+    assert_eq!(published(dir), 4);
 }

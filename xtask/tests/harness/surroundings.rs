@@ -4,9 +4,9 @@
 //! Tests of the environment of engines: it has the variables that they need, and no token.
 
 use crate::blocks::children;
-use crate::checkout::{Checkout, PROFILE, ended, says, text};
+use crate::checkout::{Checkout, PROFILE, ended, says};
 use crate::faults::{Samples, row};
-use crate::resume::{files, goes_on, started, timed_requests};
+use crate::resume::{end, files, goes_on, started, timed_requests};
 use schema::record::Status;
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
@@ -20,21 +20,16 @@ fn samples(checkout: &Checkout) -> usize {
 #[test]
 fn a_second_run_waits_its_turn_whatever_it_builds_into() {
     let checkout = Checkout::with(&[]);
-    let (output, _) = checkout.bench(&[]);
-    assert!(output.status.success(), "{}", text(&output));
+    checkout.measured(&[]);
     let before = samples(&checkout);
     // The lock may belong to another user, so it is opened for reading only.
     let lock = std::fs::File::open(checkout.path("bench.lock")).expect("a run made it");
     lock.lock().expect("nobody else holds it");
     let elsewhere = checkout.path("other-target");
     let elsewhere = elsewhere.to_str().expect("it is UTF-8");
-    let output = checkout.xtask(
-        &["bench", "--profile", "test"],
-        &[("CARGO_TARGET_DIR", elsewhere)],
-    );
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output);
-    assert!(said.contains("another run is measuring"), "{said}");
+    let elsewhere = [("CARGO_TARGET_DIR", elsewhere)];
+    let said = checkout.ended(&["bench", "--profile", "test"], &elsewhere, 1);
+    says(&said, &["another run is measuring"]);
     let after = samples(&checkout);
     row("two runs at once", "refused", &Samples { before, after });
     assert_eq!(after, before);
@@ -51,9 +46,7 @@ fn a_run_is_gone_on_with_by_one_process() {
     says(&said, &["another process is writing this run"]);
     let by_itself = first.try_wait().expect("it can be waited for");
     assert!(by_itself.is_none(), "it was over before it was asked");
-    // SAFETY: plain system call on our own child.
-    unsafe { libc::kill(first.id() as libc::pid_t, libc::SIGKILL) };
-    first.wait_with_output().expect("it can be waited for");
+    end(first, libc::SIGKILL);
     let after = goes_on(&checkout, &files(&checkout.path("runs")));
     row("one run twice at once", "refused", &after);
 }
@@ -66,12 +59,14 @@ fn results_that_cannot_be_written_are_said_before_anything_is_measured() {
     let said = checkout.ended(&["bench", "--profile", "test", "--out", out], &[], 1);
     says(&said, &[out, "can't be made"]);
     assert!(!said.contains("Measuring"), "{said}");
-    let none = Samples {
-        before: 0,
-        after: 0,
-    };
-    row("read-only results", "refused", &none);
+    row("read-only results", "refused", &NOTHING);
 }
+
+/// Nothing was measured before the fault or after it.
+const NOTHING: Samples = Samples {
+    before: 0,
+    after: 0,
+};
 
 /// Largest size of a file (bytes): room for a run's header, and for part of the measurements.
 const FILE_BYTES_MAX: libc::rlim_t = 24 << 10;
@@ -101,24 +96,18 @@ fn a_header_that_has_no_room_leaves_no_run() {
     let output = with_file_limit(command, 2 << 10).output();
     let output = output.expect("the binary can be started");
     let said = ended(&output, 1);
-    assert!(said.contains("run.json can't be written"), "{said}");
+    says(&said, &["run.json can't be written"]);
     let left = files(&checkout.path("runs"));
     assert!(left.is_empty(), "{:?}", left.keys());
     assert!(checkout.latest().is_none());
-    let none = Samples {
-        before: 0,
-        after: 0,
-    };
-    row("disk full at the header", "refused", &none);
+    row("disk full at the header", "refused", &NOTHING);
 }
 
 #[test]
 fn a_log_that_cannot_be_written_ends_no_run() {
     let checkout = Checkout::with(&["crash"]);
-    let (output, run) = checkout.bench(&[("BENCH_ERROR_LOG", "/dev/full")]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("/dev/full can't be appended to"), "{said}");
+    let (said, run) = checkout.bench_ends(&[("BENCH_ERROR_LOG", "/dev/full")], 3);
+    says(&said, &["/dev/full can't be appended to"]);
     let mut cells = checkout.cells(&run).into_iter();
     assert!(cells.all(|c| (c.2 == Status::Ok) == (c.0 == "fake.cpu.f32")));
 }
@@ -147,10 +136,8 @@ fn a_model_that_goes_away_is_no_failure_of_the_engine() {
     std::fs::remove_file(&weights).expect("it is ours");
     let output = child.wait_with_output().expect("it can be waited for");
     let said = ended(&output, 1);
-    assert!(
-        said.contains("model.safetensors can't be read any more") && said.contains("--resume"),
-        "{said}"
-    );
+    says(&said, &["model.safetensors can't be read any more"]);
+    says(&said, &["--resume"]);
     let run = checkout.latest().expect("it was begun");
     let ends = run.launches.iter().filter_map(|log| log.end.as_ref());
     assert!(
@@ -202,9 +189,7 @@ fn an_engine_sees_what_it_needs_and_no_token() {
         assert!(Instant::now() < patience, "no engine was seen");
         std::thread::sleep(Duration::from_millis(1));
     };
-    // SAFETY: plain system call on our own child.
-    unsafe { libc::kill(harness.id() as libc::pid_t, libc::SIGTERM) };
-    harness.wait_with_output().expect("it can be waited for");
+    end(harness, libc::SIGTERM);
     for (name, value) in needed {
         assert!(
             seen.contains(&format!("{name}={value}")),

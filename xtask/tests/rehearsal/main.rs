@@ -13,7 +13,7 @@
 #[path = "../harness/checkout.rs"]
 mod checkout;
 
-use checkout::{Checkout, embedded, library, text};
+use checkout::{Checkout, embedded, library, text, words};
 use provision::build;
 use schema::record::{Status, Telemetry};
 use schema::registry::{Build, CargoBuild};
@@ -156,15 +156,10 @@ fn the_whole_gpu_profile_is_measured_merged_and_shown() {
     let whole = checkout.latest().expect("they were merged");
 
     // Every cell that the profile plans must have numbers.
-    let planned: usize = whole
-        .header
-        .plan
-        .scenarios
-        .iter()
-        .map(|s| s.cases.len())
-        .sum();
+    let plan = &whole.header.plan;
+    let planned: usize = plan.scenarios.iter().map(|s| s.cases.len()).sum();
     let cells = checkout.cells(&whole);
-    assert_eq!(cells.len(), planned * whole.header.plan.targets.len());
+    assert_eq!(cells.len(), planned * plan.targets.len());
     assert!(planned >= 26, "{planned}");
     for (target, cell, status, reason, requests) in &cells {
         assert_eq!(*status, Status::Ok, "{target} {cell}: {reason}");
@@ -233,12 +228,8 @@ fn the_whole_gpu_profile_is_measured_merged_and_shown() {
     for cell in memory {
         let peak = cell.metric(MetricId::PeakGpuMemoryBytes);
         let peak = peak.map(|metric| metric.value);
-        assert_eq!(
-            peak,
-            Some(f64::from(3 << 10) * f64::from(1 << 20)),
-            "{}",
-            cell.case
-        );
+        let scripted = f64::from(3 << 10) * f64::from(1 << 20);
+        assert_eq!(peak, Some(scripted), "{}", cell.case);
     }
 
     run(&["site"]);
@@ -252,13 +243,7 @@ fn the_whole_gpu_profile_is_measured_merged_and_shown() {
 fn a_card_that_lacks_counters_is_measured_without_them() {
     let machine = Machine::new();
     let checkout = &machine.checkout;
-    let arguments = [
-        "bench",
-        "--profile",
-        "test",
-        "--scenarios",
-        "single_request",
-    ];
+    let arguments = words("bench --profile test --scenarios single_request");
     machine.xtask(&arguments, "gpm energy ecc int8");
     let run = checkout.latest().expect("a run was recorded");
     for (target, cell, status, reason, _) in checkout.cells(&run) {
