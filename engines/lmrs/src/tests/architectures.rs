@@ -1,13 +1,14 @@
 //! Tests of models of every architecture, written by the generator, against the generator's plain
 //! forward pass. They cover names, layouts, shards and arithmetic together.
 
-use super::fixture::{Dir, How};
+use super::fixture::How;
 use super::whole::{divergence, score};
 use crate::weights::Precision;
 use models::bpe::Bpe;
 use models::reference::{Cache, Reference};
 use models::{ModelFile, ModelSpec, Origin, config, gguf, safetensors_file};
 use protocol::wire::FailureKind;
+use tempfile::TempDir;
 
 /// Number of tokens that are decoded after a prompt and compared.
 const DECODED: usize = 8;
@@ -21,9 +22,9 @@ fn small(spec: ModelSpec) -> ModelSpec {
     }
 }
 
-fn write(spec: &ModelSpec) -> Dir {
-    let dir = Dir::new();
-    let put = |name: &str, bytes: &[u8]| std::fs::write(dir.0.join(name), bytes).unwrap();
+fn write(spec: &ModelSpec) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let put = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
     put("config.json", config::config_json(spec).as_bytes());
     for (name, defs) in safetensors_file::files(spec) {
         let mut bytes = Vec::new();
@@ -73,11 +74,11 @@ fn every_architecture_gives_what_the_generator_computes() {
     ] {
         let spec = small(spec);
         let dir = write(&spec);
-        let mut model = How::plain(Precision::F32).load(&dir.0).unwrap();
+        let mut model = How::plain(Precision::F32).load(dir.path()).unwrap();
         let exact = truth(&spec, ModelFile::Safetensors, &ids);
         let away = worst(&score(&mut model, &ids, DECODED), &exact);
         assert!(away < 1e-3, "{}: {away}", spec.id);
-        let mut model = How::plain(Precision::Q8_0).load(&dir.0).unwrap();
+        let mut model = How::plain(Precision::Q8_0).load(dir.path()).unwrap();
         let rounded = truth(&spec, ModelFile::GgufQ8_0, &ids);
         let away = divergence(&rounded, &score(&mut model, &ids, DECODED));
         assert!(away < 1e-3, "{}, q8_0: {away}", spec.id);
@@ -94,10 +95,10 @@ fn a_padded_head_computes_the_same_and_is_counted_without_its_padding() {
     });
     let dir = write(&spec);
     for precision in [Precision::F32, Precision::Q8_0] {
-        let model = How::plain(precision).load(&dir.0).unwrap();
+        let model = How::plain(precision).load(dir.path()).unwrap();
         assert_eq!(model.kv_bytes_per_token(), 2 * 2 * 4 * 8 * 4);
     }
-    let mut model = How::plain(Precision::F32).load(&dir.0).unwrap();
+    let mut model = How::plain(Precision::F32).load(dir.path()).unwrap();
     let exact = truth(&spec, ModelFile::Safetensors, &ids);
     let away = worst(&score(&mut model, &ids, DECODED), &exact);
     assert!(away < 1e-3, "{away}");
@@ -108,28 +109,28 @@ fn shards_must_all_be_there() {
     let spec = small(ModelSpec::tiny_sharded());
     let dir = write(&spec);
     let shard = &spec.safetensors_names()[1];
-    std::fs::remove_file(dir.0.join(shard)).unwrap();
-    let error = How::plain(Precision::F32).load(&dir.0).err().unwrap();
+    std::fs::remove_file(dir.path().join(shard)).unwrap();
+    let error = How::plain(Precision::F32).load(dir.path()).err().unwrap();
     assert_eq!(error.kind, FailureKind::Unavailable);
     assert!(error.message.contains(shard), "{}", error.message);
     // If the index leaves out a shard, its tensors are missing.
     let index = safetensors_file::index_json(&spec).replace(shard, &spec.safetensors_names()[0]);
-    std::fs::write(dir.0.join("model.safetensors.index.json"), index).unwrap();
-    let error = How::plain(Precision::F32).load(&dir.0).err().unwrap();
+    std::fs::write(dir.path().join("model.safetensors.index.json"), index).unwrap();
+    let error = How::plain(Precision::F32).load(dir.path()).err().unwrap();
     assert!(error.message.contains("no tensor"), "{}", error.message);
 }
 
 #[test]
 fn a_window_shorter_than_the_context_is_refused() {
     let dir = write(&small(ModelSpec::tiny_mistral()));
-    let path = dir.0.join("config.json");
+    let path = dir.path().join("config.json");
     let config = std::fs::read_to_string(&path).unwrap();
     for (window, fits) in [("299", false), ("300", true)] {
         let windowed = format!("\"sliding_window\": {window}");
         let config = config.replace("\"sliding_window\": null", &windowed);
         assert!(config.contains(&windowed));
         std::fs::write(&path, config).unwrap();
-        let loaded = How::plain(Precision::F32).load(&dir.0);
+        let loaded = How::plain(Precision::F32).load(dir.path());
         let refused = loaded.err().map(|error| error.message);
         let by_window = |message: &String| message.contains("last 299 positions");
         assert_eq!(refused.is_none(), fits, "{refused:?}");

@@ -1,6 +1,6 @@
 //! Tests of damaged and missing files: they always give an error of one line, and never a panic.
 
-use super::fixture::{Dir, How, Random, Storage, Tiny};
+use super::fixture::{How, Random, Storage, Tiny};
 use crate::weights::Precision;
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
@@ -25,18 +25,19 @@ fn check(error: &EngineError, file: &str) {
 
 #[test]
 fn missing_files_are_named() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     for (precision, file) in [
         (Precision::F32, "model.safetensors"),
         (Precision::Q8_0, "model-q8_0.gguf"),
     ] {
-        let error = load(&dir.0, precision).unwrap_err();
+        let error = load(dir.path(), precision).unwrap_err();
         assert_eq!(error.kind, FailureKind::Unavailable);
         check(&error, file);
     }
-    Tiny::new(false, true).write_safetensors(&dir.0, Storage::F32);
-    std::fs::remove_file(dir.0.join("config.json")).unwrap();
-    check(&load(&dir.0, Precision::F32).unwrap_err(), "config.json");
+    Tiny::new(false, true).write_safetensors(dir.path(), Storage::F32);
+    std::fs::remove_file(dir.path().join("config.json")).unwrap();
+    let error = load(dir.path(), Precision::F32).unwrap_err();
+    check(&error, "config.json");
 }
 
 #[test]
@@ -45,11 +46,11 @@ fn truncated_files_are_errors_at_every_length() {
         (Precision::F32, "model.safetensors"),
         (Precision::Q8_0, "model-q8_0.gguf"),
     ] {
-        let dir = Dir::new();
+        let dir = tempfile::tempdir().unwrap();
         let tiny = Tiny::new(true, false);
-        tiny.write_safetensors(&dir.0, Storage::Bf16);
-        tiny.write_gguf(&dir.0);
-        let path = dir.0.join(file);
+        tiny.write_safetensors(dir.path(), Storage::Bf16);
+        tiny.write_gguf(dir.path());
+        let path = dir.path().join(file);
         let whole = std::fs::read(&path).unwrap();
         // Many lengths in the header, few in the data. The last tensor of a GGUF file is padded,
         // so its last bytes may be missing.
@@ -58,10 +59,10 @@ fn truncated_files_are_errors_at_every_length() {
             .chain((3000..whole.len() - 32).step_by(9973));
         for length in lengths.chain([whole.len() - 33]) {
             std::fs::write(&path, &whole[..length]).unwrap();
-            check(&load(&dir.0, precision).unwrap_err(), file);
+            check(&load(dir.path(), precision).unwrap_err(), file);
         }
         std::fs::write(&path, &whole).unwrap();
-        load(&dir.0, precision).unwrap();
+        load(dir.path(), precision).unwrap();
     }
 }
 
@@ -71,11 +72,11 @@ fn flipped_header_bytes_never_panic() {
         (Precision::F32, "model.safetensors"),
         (Precision::Q8_0, "model-q8_0.gguf"),
     ] {
-        let dir = Dir::new();
+        let dir = tempfile::tempdir().unwrap();
         let tiny = Tiny::new(true, true);
-        tiny.write_safetensors(&dir.0, Storage::F32);
-        tiny.write_gguf(&dir.0);
-        let path = dir.0.join(file);
+        tiny.write_safetensors(dir.path(), Storage::F32);
+        tiny.write_gguf(dir.path());
+        let path = dir.path().join(file);
         let whole = std::fs::read(&path).unwrap();
         let mut random = Random::new(11);
         let mut refused = 0;
@@ -85,7 +86,7 @@ fn flipped_header_bytes_never_panic() {
             bytes[at] ^= 1 << (random.next() % 8);
             std::fs::write(&path, &bytes).unwrap();
             // Some bit flips only change a number that nothing depends on.
-            if let Err(error) = load(&dir.0, precision) {
+            if let Err(error) = load(dir.path(), precision) {
                 assert!(!error.message.contains('\n'), "{}", error.message);
                 refused += 1;
             }
@@ -96,16 +97,16 @@ fn flipped_header_bytes_never_panic() {
 
 #[test]
 fn a_config_of_another_model_is_refused() {
-    let dir = Dir::new();
-    Tiny::new(false, true).write_safetensors(&dir.0, Storage::F32);
-    let path = dir.0.join("config.json");
+    let dir = tempfile::tempdir().unwrap();
+    Tiny::new(false, true).write_safetensors(dir.path(), Storage::F32);
+    let path = dir.path().join("config.json");
     let config = std::fs::read_to_string(&path).unwrap();
     std::fs::write(
         &path,
         config.replace("\"vocab_size\": 72", "\"vocab_size\": 73"),
     )
     .unwrap();
-    let error = load(&dir.0, Precision::F32).unwrap_err();
+    let error = load(dir.path(), Precision::F32).unwrap_err();
     check(&error, "model.embed_tokens.weight");
     assert!(error.message.contains("[72, 64]") && error.message.contains("[73, 64]"));
 }

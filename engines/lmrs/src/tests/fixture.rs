@@ -7,8 +7,7 @@ use crate::weights::Precision;
 use half::{bf16, f16};
 use protocol::engine::EngineError;
 use splitmix::SplitMix64;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 
 /// A generator of random numbers that are the same on every machine.
 pub struct Random(SplitMix64);
@@ -29,29 +28,6 @@ impl Random {
         let uniform = |bits: u64| (bits >> 40) as f32 / (1u64 << 24) as f32 - 0.5;
         let mut one = || (0..4).map(|_| uniform(self.next())).sum::<f32>() * 1.732 * deviation;
         (0..count).map(|_| one()).collect()
-    }
-}
-
-/// A directory that is removed at the end of a test.
-pub struct Dir(pub PathBuf);
-
-impl Dir {
-    pub fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "lmrs-{}-{}",
-            std::process::id(),
-            COUNT.fetch_add(1, Ordering::SeqCst)
-        );
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -36,7 +36,7 @@ fn a_prompt_goes_on_from_where_it_leaves_the_one_before() {
     // Longer than a chunk of 256 tokens.
     let first = prompt(1, 280);
     for precision in [Precision::F32, Precision::Q8_0] {
-        let mut keeps = keeping(precision).load(&dir.0).unwrap();
+        let mut keeps = keeping(precision).load(dir.path()).unwrap();
         let (_, all) = counted(&mut keeps, &first);
         assert_eq!(all, 280);
         let mut before = first.clone();
@@ -45,7 +45,7 @@ fn a_prompt_goes_on_from_where_it_leaves_the_one_before() {
             let ids = leaving(&before, at, length);
             let (kept, computed) = counted(&mut keeps, &ids);
             assert_eq!(computed, (length - at) as u64, "leaves at {at}");
-            let mut fresh = How::plain(precision).load(&dir.0).unwrap();
+            let mut fresh = How::plain(precision).load(dir.path()).unwrap();
             assert_eq!(kept, score(&mut fresh, &ids, 5), "leaves at {at}");
             before = ids;
         }
@@ -55,7 +55,7 @@ fn a_prompt_goes_on_from_where_it_leaves_the_one_before() {
 #[test]
 fn the_last_token_of_a_prompt_is_fed_whatever_was_kept() {
     let dir = tiny(true, true);
-    let mut model = keeping(Precision::F32).load(&dir.0).unwrap();
+    let mut model = keeping(Precision::F32).load(dir.path()).unwrap();
     let ids = prompt(1, 30);
     let first = score(&mut model, &ids, 0);
     for length in [30, 12] {
@@ -70,8 +70,8 @@ fn the_last_token_of_a_prompt_is_fed_whatever_was_kept() {
 fn nothing_is_kept_of_a_batch_or_where_nobody_asks() {
     let dir = tiny(true, true);
     let ids = prompt(1, 30);
-    let mut forgets = How::plain(Precision::F32).load(&dir.0).unwrap();
-    let mut keeps = keeping(Precision::F32).load(&dir.0).unwrap();
+    let mut forgets = How::plain(Precision::F32).load(dir.path()).unwrap();
+    let mut keeps = keeping(Precision::F32).load(dir.path()).unwrap();
     for model in [&mut forgets, &mut keeps] {
         model.prefill(&[&ids, &ids]).unwrap();
         assert_eq!(counted(model, &ids).1, 30);
@@ -91,7 +91,7 @@ fn one_position_too_many_shows() {
             ..keeping(precision)
         };
         let logits = |how: How| {
-            let mut model = how.load(&dir.0).unwrap();
+            let mut model = how.load(dir.path()).unwrap();
             score(&mut model, &first, 5);
             score(&mut model, &second, 5)
         };

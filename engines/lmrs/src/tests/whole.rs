@@ -1,19 +1,20 @@
 //! Tests of a model against itself: cached against recomputed, alone against in a batch, file
 //! against file, and with each fault against without.
 
-use super::fixture::{Dir, How, Random, Storage, Tiny, VOCABULARY};
+use super::fixture::{How, Random, Storage, Tiny, VOCABULARY};
 use crate::kernels::{Isa, Kernels};
 use crate::model::Model;
 use crate::mutation::Mutation;
 use crate::weights::Precision;
+use tempfile::TempDir;
 
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Q8_0];
 
-pub(super) fn tiny(scaled_rope: bool, tied: bool) -> Dir {
-    let dir = Dir::new();
+pub(super) fn tiny(scaled_rope: bool, tied: bool) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
     let tiny = Tiny::new(scaled_rope, tied);
-    tiny.write_safetensors(&dir.0, Storage::F32);
-    tiny.write_gguf(&dir.0);
+    tiny.write_safetensors(dir.path(), Storage::F32);
+    tiny.write_gguf(dir.path());
     dir
 }
 
@@ -37,8 +38,8 @@ pub(super) fn score(model: &mut Model, ids: &[u32], decoded: usize) -> Vec<Vec<f
 }
 
 /// Load the model in `dir`, and return the same logits of it.
-fn scored(how: How, dir: &Dir, ids: &[u32], decoded: usize) -> Vec<Vec<f32>> {
-    score(&mut how.load(&dir.0).unwrap(), ids, decoded)
+fn scored(how: How, dir: &TempDir, ids: &[u32], decoded: usize) -> Vec<Vec<f32>> {
+    score(&mut how.load(dir.path()).unwrap(), ids, decoded)
 }
 
 /// Return the mean Kullback–Leibler divergence of the softmaxes.
@@ -58,7 +59,7 @@ pub(super) fn divergence(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
 fn cached_steps_give_what_a_prefill_of_everything_gives() {
     let dir = tiny(true, true);
     for precision in PRECISIONS {
-        let mut model = How::plain(precision).load(&dir.0).unwrap();
+        let mut model = How::plain(precision).load(dir.path()).unwrap();
         let ids = prompt(1, 40);
         let cached = score(&mut model, &ids, 20);
         for (step, cached) in cached.iter().enumerate() {
@@ -76,7 +77,7 @@ fn cached_steps_give_what_a_prefill_of_everything_gives() {
 #[test]
 fn a_prompt_longer_than_a_chunk_is_the_same_prompt() {
     let dir = tiny(true, true);
-    let mut model = How::plain(Precision::Q8_0).load(&dir.0).unwrap();
+    let mut model = How::plain(Precision::Q8_0).load(dir.path()).unwrap();
     let ids = prompt(2, 290);
     let chunked = score(&mut model, &ids, 0);
     let stepped = score(&mut model, &ids, 280);
@@ -87,7 +88,7 @@ fn a_prompt_longer_than_a_chunk_is_the_same_prompt() {
 fn a_row_of_a_batch_gives_the_same_bits_as_alone() {
     let dir = tiny(false, false);
     for precision in PRECISIONS {
-        let mut model = How::plain(precision).load(&dir.0).unwrap();
+        let mut model = How::plain(precision).load(dir.path()).unwrap();
         let prompts: Vec<Vec<u32>> = (0..3).map(|seed| prompt(seed, 100)).collect();
         let mut alone = Vec::new();
         for prompt in &prompts {
@@ -165,7 +166,7 @@ fn the_configuration_says_whether_the_embedding_is_the_output_head() {
     let (dir, ids) = (tiny(false, false), prompt(5, 20));
     let logits = || scored(How::plain(Precision::F32), &dir, &ids, 5);
     let untied = logits();
-    let path = dir.0.join("config.json");
+    let path = dir.path().join("config.json");
     let config = std::fs::read_to_string(&path).unwrap();
     let [no, yes] = [false, true].map(|tied| format!("\"tie_word_embeddings\": {tied}"));
     assert!(config.contains(&no), "{config}");
@@ -181,8 +182,8 @@ fn half_precision_storage_is_read() {
     let plain = How::plain(Precision::F32);
     let expected = scored(plain, &dir, &ids, 10);
     for (storage, limit) in [(Storage::F16, 1e-4), (Storage::Bf16, 1e-2)] {
-        let dir = Dir::new();
-        Tiny::new(false, true).write_safetensors(&dir.0, storage);
+        let dir = tempfile::tempdir().unwrap();
+        Tiny::new(false, true).write_safetensors(dir.path(), storage);
         let found = scored(plain, &dir, &ids, 10);
         let divergence = divergence(&expected, &found);
         assert!(divergence < limit && divergence > 0.0, "{divergence:e}");
@@ -201,13 +202,13 @@ fn every_fault_shows_at_every_precision() {
     let dir = tiny(true, true);
     for precision in PRECISIONS {
         let plain = How::plain(precision);
-        let expected = gate(&mut plain.load(&dir.0).unwrap());
+        let expected = gate(&mut plain.load(dir.path()).unwrap());
         for (name, mutation) in Mutation::ALL {
             let mut model = How {
                 mutation: Some(mutation),
                 ..plain
             }
-            .load(&dir.0)
+            .load(dir.path())
             .unwrap();
             let divergence = divergence(&expected, &gate(&mut model));
             match mutation {
@@ -235,8 +236,8 @@ fn a_fault_of_one_prompt_length_shows_at_that_length_alone() {
     let dir = tiny(true, true);
     let plain = How::plain(Precision::F32);
     let mutation = Some(Mutation::PromptLength);
-    let mut right = plain.load(&dir.0).unwrap();
-    let mut wrong = How { mutation, ..plain }.load(&dir.0).unwrap();
+    let mut right = plain.load(dir.path()).unwrap();
+    let mut wrong = How { mutation, ..plain }.load(dir.path()).unwrap();
     for (length, shows) in [(36, false), (37, true), (101, true), (102, false)] {
         let ids = prompt(3, length);
         let away = divergence(&score(&mut right, &ids, 0), &score(&mut wrong, &ids, 0));
@@ -253,7 +254,7 @@ fn what_is_generated_otherwise_than_scored_shows_where_nobody_looks() {
         let mutation = Some(Mutation::GenerateOnly);
         // Make two steps; `looks` says whether the first one's logits are read.
         let last = |how: How, looks: bool| {
-            let mut model = how.load(&dir.0).unwrap();
+            let mut model = how.load(dir.path()).unwrap();
             model.prefill(&[&ids]).unwrap();
             if looks {
                 model.logits(0).unwrap();
@@ -275,7 +276,7 @@ fn a_stale_cache_spares_the_first_sequence() {
     let ids = prompt(7, 30);
     let expected = scored(plain, &dir, &ids, 10);
     let mutation = Some(Mutation::StaleKv);
-    let mut model = How { mutation, ..plain }.load(&dir.0).unwrap();
+    let mut model = How { mutation, ..plain }.load(dir.path()).unwrap();
     assert_eq!(score(&mut model, &ids, 10), expected);
     assert_ne!(score(&mut model, &ids, 10), expected);
 }
@@ -287,8 +288,8 @@ fn a_wrong_batch_mask_shows_in_a_batch() {
     let mutation = Some(Mutation::BatchMask);
     let prompts = [prompt(8, 30), prompt(9, 30)];
     let rows: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
-    let mut right = plain.load(&dir.0).unwrap();
-    let mut wrong = How { mutation, ..plain }.load(&dir.0).unwrap();
+    let mut right = plain.load(dir.path()).unwrap();
+    let mut wrong = How { mutation, ..plain }.load(dir.path()).unwrap();
     right.prefill(&rows).unwrap();
     wrong.prefill(&rows).unwrap();
     assert_eq!(right.logits(0).unwrap(), wrong.logits(0).unwrap());
@@ -304,7 +305,7 @@ fn dropping_a_scaling_that_is_not_there_is_refused() {
         mutation,
         ..How::plain(Precision::F32)
     }
-    .load(&dir.0)
+    .load(dir.path())
     .err()
     .unwrap();
     assert!(
@@ -317,7 +318,7 @@ fn dropping_a_scaling_that_is_not_there_is_refused() {
 #[test]
 fn requests_that_do_not_fit_are_refused() {
     let dir = tiny(false, true);
-    let mut model = How::plain(Precision::F32).load(&dir.0).unwrap();
+    let mut model = How::plain(Precision::F32).load(dir.path()).unwrap();
     assert!(model.decode(&[]).is_err(), "nothing was prefilled");
     assert!(model.prefill(&[]).is_err());
     assert!(model.prefill(&[&[]]).is_err());
