@@ -1,8 +1,8 @@
 //! Tests of the prefix cache: the positions that are reused from the previous sequence change no
 //! bit of the output, and are not computed again.
 
-use super::fixture::{How, VOCABULARY};
-use super::whole::{divergence, prompt, score, tiny};
+use super::fixture::{How, VOCABULARY, tiny};
+use super::whole::{divergence, prompt, score};
 use crate::model::Model;
 use crate::mutation::Mutation;
 use crate::weights::Precision;

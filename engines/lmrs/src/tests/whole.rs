@@ -1,22 +1,15 @@
 //! Tests of a model against itself: cached against recomputed, alone against in a batch, file
 //! against file, and with each fault against without.
 
-use super::fixture::{How, Random, Storage, Tiny, VOCABULARY};
+use super::fixture::{How, Random, VOCABULARY, tiny, tiny_stored_as};
 use crate::kernels::{Isa, Kernels};
 use crate::model::Model;
 use crate::mutation::Mutation;
 use crate::weights::Precision;
+use safetensors::Dtype;
 use tempfile::TempDir;
 
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Q8_0];
-
-pub(super) fn tiny(scaled_rope: bool, tied: bool) -> TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    let tiny = Tiny::new(scaled_rope, tied);
-    tiny.write_safetensors(dir.path(), Storage::F32);
-    tiny.write_gguf(dir.path());
-    dir
-}
 
 pub(super) fn prompt(seed: u64, length: usize) -> Vec<u32> {
     let mut random = Random::new(seed);
@@ -181,9 +174,8 @@ fn half_precision_storage_is_read() {
     let dir = tiny(false, true);
     let plain = How::plain(Precision::F32);
     let expected = scored(plain, &dir, &ids, 10);
-    for (storage, limit) in [(Storage::F16, 1e-4), (Storage::Bf16, 1e-2)] {
-        let dir = tempfile::tempdir().unwrap();
-        Tiny::new(false, true).write_safetensors(dir.path(), storage);
+    for (dtype, limit) in [(Dtype::F16, 1e-4), (Dtype::BF16, 1e-2)] {
+        let dir = tiny_stored_as(dtype, false, true);
         let found = scored(plain, &dir, &ids, 10);
         let divergence = divergence(&expected, &found);
         assert!(divergence < limit && divergence > 0.0, "{divergence:e}");
