@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Biases of projections are refused, because this engine doesn't add them.
-pub(crate) const COMPUTES: Computes = Computes {
+const COMPUTES: Computes = Computes {
     engine: "lmrs",
     biases: false,
 };
