@@ -196,15 +196,13 @@ impl Synthetic {
             case: "p10".into(),
             start_ns: first_ns,
             end_ns: now,
-            peak_rss_bytes: None,
-            witnessed: None,
             canary: self.canary.clone(),
+            ..CaseEnd::default()
         }));
         events.push(RecordEvent::End(End {
             status: Status::Ok,
-            reason: String::new(),
-            stderr_tail: String::new(),
             end_ns: now,
+            ..End::default()
         }));
         events
     }

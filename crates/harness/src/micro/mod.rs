@@ -323,9 +323,7 @@ warmup_ns = 1
             log.launch.invocation = 1;
             log.end = Some(End {
                 status,
-                reason: String::new(),
-                stderr_tail: String::new(),
-                end_ns: 2,
+                ..End::default()
             });
             expected_s(&plan, &[log], |_| true)
         };

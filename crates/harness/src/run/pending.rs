@@ -176,9 +176,7 @@ pub(crate) mod tests {
             case_ends: done.iter().map(ended).collect(),
             end: status.map(|status| End {
                 status,
-                reason: String::new(),
-                stderr_tail: String::new(),
-                end_ns: 1,
+                ..End::default()
             }),
             ..LaunchLog::default()
         }

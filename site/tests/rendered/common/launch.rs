@@ -177,9 +177,8 @@ pub fn launch(
     }
     log.end = Some(End {
         status: Status::Ok,
-        reason: String::new(),
-        stderr_tail: String::new(),
         end_ns: now,
+        ..End::default()
     });
     Some(log)
 }

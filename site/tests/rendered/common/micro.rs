@@ -128,9 +128,8 @@ fn log(name: &str, invocation: u32) -> MicroLog {
         failed: cases().iter().filter(|_| is_broken).map(failed).collect(),
         end: Some(End {
             status: Status::Ok,
-            reason: String::new(),
-            stderr_tail: String::new(),
             end_ns: 3,
+            ..End::default()
         }),
     }
 }
