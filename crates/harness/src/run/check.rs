@@ -90,31 +90,30 @@ pub fn check(
             model: &run.header.plan.model,
             own_weights: own,
         };
-        let model_dir = judge.map(|judge| own_weights::model_dir(judge.repo, subject));
-        let model_dir = match model_dir.transpose() {
-            Ok(model_dir) => model_dir,
+        let Some(judge) = judge else {
+            judgements.extend(judging.judge(&cells, None)?);
+            continue;
+        };
+        let model_dir = match (own_weights::model_dir(judge.repo, subject), own) {
+            (Ok(model_dir), _) => model_dir,
             // Outputs judged with other weights can still be judged; these can when the run is
             // resumed.
-            Err(error) if own.is_some() => {
+            (Err(error), Some(weights)) => {
                 base::interrupt::check()?;
-                let weights = own.unwrap_or_default();
                 watch::warn(format!(
                     "The outputs of targets that read {weights} stay unchecked: {error:#}; `cargo xtask bench --resume {}` checks them",
                     run.header.id
                 ));
                 continue;
             }
-            Err(error) => return Err(error),
+            (Err(error), None) => return Err(error),
         };
-        let asker = judge.zip(model_dir).map(|(judge, model_dir)| {
-            let name = match own {
-                Some(weights) => format!("{} with the weights of {weights}", judge.target.id),
-                None => judge.target.id.clone(),
-            };
-            Asker::open(run, judge, name, &model_dir, control)
-        });
-        let asker = asker.transpose()?;
-        judgements.extend(judging.judge(&cells, asker)?);
+        let name = match own {
+            Some(weights) => format!("{} with the weights of {weights}", judge.target.id),
+            None => judge.target.id.clone(),
+        };
+        let asker = Asker::open(run, judge, name, &model_dir, control)?;
+        judgements.extend(judging.judge(&cells, Some(asker))?);
     }
     judging.file.sync()?;
     let judgements = judgements.into_iter();
