@@ -319,6 +319,11 @@ impl ModelSpec {
         ]
     }
 
+    /// The ids of [all](Self::all) embedded models, in the same order.
+    pub fn ids() -> Vec<String> {
+        Self::all().into_iter().map(|spec| spec.id).collect()
+    }
+
     /// Names of the files that hold the weights in safetensors: one, or the shards in order.
     pub fn safetensors_names(&self) -> Vec<String> {
         let shards = self.shards;

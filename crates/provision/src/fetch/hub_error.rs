@@ -98,13 +98,9 @@ fn is_refused(error: &io::Error) -> bool {
 }
 
 fn no_network(endpoint: &str, what: &str, why: &dyn std::fmt::Display) -> anyhow::Error {
-    let embedded: Vec<_> = models::ModelSpec::all()
-        .into_iter()
-        .map(|spec| spec.id)
-        .collect();
     anyhow!(
         "can't reach {endpoint} for {what}: {why}; check the network and HF_ENDPOINT. Without a network, use an embedded model ({}), or copy the model's directory from a machine that has it: files that match data/models.lock are accepted",
-        embedded.join(", ")
+        models::ModelSpec::ids().join(", ")
     )
 }
 

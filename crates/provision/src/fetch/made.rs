@@ -171,10 +171,9 @@ pub(crate) fn file_names(id: &str) -> Result<Vec<String>> {
 
 fn spec(id: &str) -> Result<ModelSpec> {
     ModelSpec::named(id).with_context(|| {
-        let known: Vec<_> = ModelSpec::all().into_iter().map(|spec| spec.id).collect();
         format!(
             "data/models.toml calls {id:?} embedded, but the generator knows only {}",
-            known.join(", ")
+            ModelSpec::ids().join(", ")
         )
     })
 }

@@ -83,11 +83,10 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         None => begin(repo, &registry, options)?,
     };
     let spec = ModelSpec::named(&job.model).with_context(|| {
-        let all: Vec<String> = ModelSpec::all().into_iter().map(|spec| spec.id).collect();
         format!(
             "no embedded model {:?}: there are {}",
             job.model,
-            all.join(", ")
+            ModelSpec::ids().join(", ")
         )
     })?;
     ensure!(
@@ -133,7 +132,7 @@ fn begin(repo: &Repo, registry: &TrainRegistry, options: &Options) -> Result<(Ru
     let first = registry.backends.first().context(
         "engines/train.toml names no trainer: a bundle has none, a checkout of the repository has",
     )?;
-    let known: Vec<String> = ModelSpec::all().into_iter().map(|spec| spec.id).collect();
+    let known = ModelSpec::ids();
     names::check(Kind::Model, std::slice::from_ref(&options.model), &known)?;
     let seed = options
         .seed
