@@ -165,39 +165,36 @@ pub(super) fn items<'a>(
     let named = |s: &&PlannedScenario| {
         hypothesis.scenarios.is_empty() || hypothesis.scenarios.contains(&s.id)
     };
-    for scenario in plan.scenarios.iter().filter(named) {
+    let of_run = plan.scenarios.iter().filter(named);
+    let of_run = of_run.filter_map(|scenario| {
         let metric = match &hypothesis.metric {
             Some(name) => MetricId::from_id(name),
             None => leading_of(scenario, scenarios),
         };
-        let Some(metric) = metric else { continue };
-        let scope = Scope {
+        Some(Scope {
             hypothesis,
             place,
             targets: &plan.targets,
             analysis,
             scenario,
-            metric,
-        };
+            metric: metric?,
+        })
+    });
+    let by_name = hypothesis.metric.as_deref().and_then(MetricId::from_id);
+    let of_suites = suites.iter().map(|suite| Scope {
+        hypothesis,
+        place,
+        targets: &suite.targets,
+        analysis: &suite.analysis,
+        scenario: &suite.scenario,
+        metric: by_name.unwrap_or(LEADING),
+    });
+    for scope in of_run.chain(of_suites) {
         if let Claim::Linear { min } = hypothesis.claim {
             scope.growth(min, &mut found);
             continue;
         }
-        for case in cases(scenario, hypothesis.at) {
-            scope.case(case, &mut found);
-        }
-    }
-    for suite in suites {
-        let named = hypothesis.metric.as_deref().and_then(MetricId::from_id);
-        let scope = Scope {
-            hypothesis,
-            place,
-            targets: &suite.targets,
-            analysis: &suite.analysis,
-            scenario: &suite.scenario,
-            metric: named.unwrap_or(LEADING),
-        };
-        for case in cases(&suite.scenario, hypothesis.at) {
+        for case in cases(scope.scenario, hypothesis.at) {
             scope.case(case, &mut found);
         }
     }
