@@ -76,7 +76,8 @@ pub struct Places<'a> {
 }
 
 /// Tell whether a status means that something broke, in the engine or in the benchmark. The others
-/// mean that the machine lacks something, the engine can't do it, or there was no time.
+/// mean that the machine lacks something, the engine can't do it, or there was no time. A cell that
+/// wasn't run is a fault, though not the engine's: a run that is over has none.
 pub fn is_fault(status: Status) -> bool {
     !matches!(
         status,

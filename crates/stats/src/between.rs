@@ -212,7 +212,8 @@ fn disturbed(cell: Option<&Cell>) -> usize {
     cell.map_or(0, |cell| cell.disturbances.len())
 }
 
-/// Whether a status is the engine's own fault.
+/// Whether a status is the engine's own fault. Unlike in the summary of a run, a cell that wasn't
+/// run is none: nothing says that the engine would have failed.
 fn is_fault(status: Status) -> bool {
     match status {
         Status::Oom

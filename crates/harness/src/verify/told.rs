@@ -88,7 +88,8 @@ pub fn end(record: &VerifyRecord, was_said: bool) {
     emit(Event::End { mark, reason });
 }
 
-/// Whether a status is the target's fault, rather than something that this machine lacks.
+/// Whether a status is the target's fault, rather than something that this machine lacks. Unlike in
+/// the summary of a run, a target that can't be judged is one: nothing of it may be timed.
 pub fn is_failure(status: Status) -> bool {
     !matches!(
         status,
