@@ -129,7 +129,7 @@ pub struct Reproduced {
 }
 
 /// One of the runs that were merged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// Id of that run.
     pub id: String,

@@ -178,13 +178,8 @@ fn nothing_measured_is_still_a_site() {
     }
     check(&world, &bare);
     let nothing = Analysis {
-        cells: Vec::new(),
-        scalings: vec![],
-        noise: vec![],
-        exceeded: vec![],
-        unfelt: vec![],
         matters: 1.02,
-        comparisons: Vec::new(),
+        ..Analysis::default()
     };
     check(&world, &[nothing]);
 }

@@ -146,12 +146,10 @@ impl Synthetic {
                 target: launch.target.clone(),
                 scenario: launch.scenario.clone(),
                 invocation: launch.invocation,
-                attempt: 0,
                 cases: launch.cases.clone(),
-                argv: vec![],
                 isa_limit: self.isa_limit.clone(),
                 start_ns,
-                reused: false,
+                ..LaunchRecord::default()
             }),
             RecordEvent::Ready(Ready {
                 version: self.version.clone(),
@@ -179,7 +177,6 @@ impl Synthetic {
                 case: "p10".into(),
                 id,
                 prompt: u64::from(launch.invocation) * 1_000_000 + id,
-                warmup: false,
                 scheduled_ns: now,
                 sent_ns: now + 500,
                 received_ns: now + 600,
@@ -188,7 +185,7 @@ impl Synthetic {
                 answered_ns: at + 5000,
                 batch: 1,
                 output_ids: vec![1; NEW_TOKENS as usize],
-                output_text: None,
+                ..RequestRecord::default()
             }));
             now = at + 10_000;
         }

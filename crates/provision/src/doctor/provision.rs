@@ -51,6 +51,7 @@ fn own_libtorch(engine: &Engine) -> Option<(String, String)> {
     Some((engine.name.clone(), from.requirements.clone()))
 }
 
+#[derive(Default)]
 struct Found {
     shell: Option<NixShell>,
     /// Absent where a shell brings none made from this checkout's lock.
@@ -141,12 +142,8 @@ mod tests {
                 venvs: Vec::new(),
             }),
             venv: Some("/no/venv".into()),
-            libtorch: None,
-            own_libtorch: Vec::new(),
-            cuda: None,
             cmake: true,
-            libclang: false,
-            build_tools: false,
+            ..Found::default()
         }
     }
 

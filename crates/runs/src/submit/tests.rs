@@ -211,14 +211,11 @@ fn each_fault_fails_its_own_check_and_says_what_to_do() {
             |run, _| {
                 run.header.origin.sources = vec![Source {
                     id: "a-part".into(),
-                    started: String::new(),
-                    argv: vec![],
-                    blocks: vec![],
-                    run_json_sha256: String::new(),
                     provenance: Provenance {
                         git_dirty: None,
                         ..clean()
                     },
+                    ..Source::default()
                 }];
             },
             "checkout",

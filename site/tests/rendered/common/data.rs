@@ -16,13 +16,10 @@ use std::collections::BTreeMap;
 
 pub fn registry() -> Registry {
     let entry = |backend: &str, precision: &str| TargetEntry {
-        variant: String::new(),
         backend: backend.into(),
         precision: precision.into(),
         weights: "model.safetensors".into(),
-        kv: None,
-        architectures: Vec::new(),
-        hidden: false,
+        ..TargetEntry::default()
     };
     let mut engines: Vec<Engine> = Vec::new();
     for target in targets() {
@@ -55,13 +52,8 @@ pub fn registry() -> Registry {
         baseline: "pytorch.cpu.f32".into(),
         reference: "pytorch.cpu.f32".into(),
         cross_check: "candle.cpu.f32".into(),
-        instrument: None,
-        handicaps: vec![],
-        isa_ladders: vec![],
-        backends: Default::default(),
-        limits: Default::default(),
-        build_s: Default::default(),
         engines,
+        ..Registry::default()
     }
 }
 
@@ -154,7 +146,6 @@ pub fn scenarios() -> Vec<Scenario> {
     SHAPES
         .iter()
         .map(|shape| Scenario {
-            prompts: Default::default(),
             id: shape.id.into(),
             version: 1,
             title: shape.title.into(),
@@ -163,6 +154,7 @@ pub fn scenarios() -> Vec<Scenario> {
             axis: shape.axis,
             reports: shape.reports.iter().map(|r| (*r).into()).collect(),
             analysis: "What these numbers mean: **nothing**, they are synthetic.\n\n- `TTFT` is mostly the prefill,\n- *ITL* is one decode step.\n".into(),
+            ..Scenario::default()
         })
         .collect()
 }
