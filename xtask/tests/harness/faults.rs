@@ -189,6 +189,7 @@ fn a_judge_that_dies_among_many_questions_keeps_what_it_judged_and_another_go_en
 }
 
 /// Number of timed requests recorded before a fault and at the end.
+#[derive(Default)]
 pub struct Samples {
     /// Requests on disk when the fault occurred.
     pub before: usize,

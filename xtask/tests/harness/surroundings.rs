@@ -59,14 +59,8 @@ fn results_that_cannot_be_written_are_said_before_anything_is_measured() {
     let said = checkout.ended(&["bench", "--profile", "test", "--out", out], &[], 1);
     says(&said, &[out, "can't be made"]);
     assert!(!said.contains("Measuring"), "{said}");
-    row("read-only results", "refused", &NOTHING);
+    row("read-only results", "refused", &Samples::default());
 }
-
-/// Nothing was measured before the fault or after it.
-const NOTHING: Samples = Samples {
-    before: 0,
-    after: 0,
-};
 
 /// Largest size of a file (bytes): room for a run's header, and for part of the measurements.
 const FILE_BYTES_MAX: libc::rlim_t = 24 << 10;
@@ -100,7 +94,7 @@ fn a_header_that_has_no_room_leaves_no_run() {
     let left = files(&checkout.path("runs"));
     assert!(left.is_empty(), "{:?}", left.keys());
     assert!(checkout.latest().is_none());
-    row("disk full at the header", "refused", &NOTHING);
+    row("disk full at the header", "refused", &Samples::default());
 }
 
 #[test]

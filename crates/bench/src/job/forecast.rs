@@ -274,8 +274,7 @@ mod tests {
                 mixed: false,
                 round_s: 0.5,
             }],
-            planned_s: 0.0,
-            failure: String::new(),
+            ..Pilot::default()
         };
         let budget = Budget {
             pilots: vec![pilot],

@@ -56,9 +56,8 @@ fn a_part_of_a_run_can_be_loaded() {
     let pilot = |target: &str| Pilot {
         target: target.into(),
         load_s: 1.0,
-        rounds: vec![],
         planned_s: 1.0,
-        failure: String::new(),
+        ..Pilot::default()
     };
     let over = |target: &str, scenario: &str| OverBudget {
         target: target.into(),
