@@ -130,21 +130,14 @@ fn tool_findings(system: &System, tools: &Tools, wanted: &Wanted) -> Vec<Finding
         "records will not name the revision they were made with",
         get(&GIT),
     );
-    let browser = "`cargo xtask test` will leave out the checks in a browser";
-    miss(
-        tools.node.is_here(),
-        Severity::Partial,
-        "no node",
-        browser,
-        get(&NODE),
-    );
-    miss(
-        tools.chromium.is_here(),
-        Severity::Partial,
-        "no chromium",
-        browser,
-        get(&CHROMIUM),
-    );
+    for (tool, what, names) in [
+        (&tools.node, "no node", &NODE),
+        (&tools.chromium, "no chromium", &CHROMIUM),
+    ] {
+        let browser = "`cargo xtask test` will leave out the checks in a browser";
+        let here = tool.is_here();
+        miss(here, Severity::Partial, what, browser, get(names));
+    }
     all
 }
 
