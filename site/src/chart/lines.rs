@@ -54,6 +54,20 @@ pub struct Series {
     pub fit: Option<Fit>,
 }
 
+impl Series {
+    /// A series to which its cases are still to be added.
+    pub fn new(name: &str, style: Style, shown: bool) -> Self {
+        Self {
+            name: name.to_owned(),
+            style,
+            shown,
+            points: Vec::new(),
+            missing: Vec::new(),
+            fit: None,
+        }
+    }
+}
+
 /// A fitted law.
 pub struct Fit {
     /// Points of the curve, ascending in x.
@@ -305,9 +319,6 @@ mod tests {
 
     fn series(name: &str, engine: usize, values: &[f64]) -> Series {
         Series {
-            name: name.into(),
-            style: Style { engine, target: 0 },
-            shown: true,
             points: values
                 .iter()
                 .enumerate()
@@ -317,8 +328,7 @@ mod tests {
                     rests_on: "n = 110".into(),
                 })
                 .collect(),
-            missing: Vec::new(),
-            fit: None,
+            ..Series::new(name, Style { engine, target: 0 }, true)
         }
     }
 

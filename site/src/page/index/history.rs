@@ -47,14 +47,8 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
     let mut series = Vec::new();
     let targets = newest.targets().iter();
     for target in targets.filter(|target| target.id != newest.baseline()) {
-        let mut of = Series {
-            name: target.id.clone(),
-            style: newest.style(&target.id),
-            shown: chosen.contains(target.id.as_str()),
-            points: Vec::new(),
-            missing: Vec::new(),
-            fit: None,
-        };
+        let is_shown = chosen.contains(target.id.as_str());
+        let mut of = Series::new(&target.id, newest.style(&target.id), is_shown);
         for (x, run) in (1..).zip(&runs) {
             let key = scenario.cell_key(case, &target.id);
             let found = run.analysis.comparison(&key, Role::Baseline);

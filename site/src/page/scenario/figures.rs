@@ -35,25 +35,12 @@ pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Op
         .targets()
         .iter()
         .map(|target| {
-            let mut series = Series {
-                name: target.id.clone(),
-                style: shown.style(&target.id),
-                shown: chosen.contains(target.id.as_str()),
-                points: Vec::new(),
-                missing: Vec::new(),
-                fit: law.and_then(|law| fits::fit(shown, scenario, &target.id, id, law)),
-            };
+            let is_shown = chosen.contains(target.id.as_str());
+            let mut series = Series::new(&target.id, shown.style(&target.id), is_shown);
+            series.fit = law.and_then(|law| fits::fit(shown, scenario, &target.id, id, law));
             for case in &scenario.cases {
-                let x = case.axis_value(scenario.axis);
                 let cell = shown.cell(&scenario.cell_key(case, &target.id));
-                match cell.and_then(|cell| Some((cell, cell.metric(id)?))) {
-                    Some((cell, metric)) => series.points.push(Point {
-                        x,
-                        y: estimate(metric),
-                        rests_on: rests_on(cell, metric),
-                    }),
-                    None => series.missing.push((x, why(cell))),
-                }
+                add(&mut series, case.axis_value(scenario.axis), cell, id);
             }
             series.points.sort_by_key(|point| point.x);
             series
@@ -86,6 +73,18 @@ pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Op
         }
         .draw(),
     )
+}
+
+/// Add a cell's number at `x` to a series, or the reason why it has none.
+pub(super) fn add(series: &mut Series, x: u32, cell: Option<&Cell>, id: MetricId) {
+    match cell.and_then(|cell| Some((cell, cell.metric(id)?))) {
+        Some((cell, metric)) => series.points.push(Point {
+            x,
+            y: estimate(metric),
+            rests_on: rests_on(cell, metric),
+        }),
+        None => series.missing.push((x, why(cell))),
+    }
 }
 
 fn one_case(

@@ -1,10 +1,10 @@
 //! The chart of memory against the model's size: the peak of the same case in runs of several
 //! models on one machine.
 
-use crate::chart::lines::{Lines, Point, Series};
-use crate::chart::{Estimate, Figure};
+use super::figures::add;
+use crate::chart::Figure;
+use crate::chart::lines::{Lines, Series};
 use crate::fmt::Unit;
-use crate::view::cells::{rests_on, why};
 use crate::view::place::{machine, parameters, representative_runs};
 use crate::view::{Shown, case_label};
 use schema::plan::{Case, PlannedScenario};
@@ -25,24 +25,10 @@ pub fn memory(newest: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Opti
     }
     let (at, case) = common(first.1, rest)?;
     let series = newest.targets().iter().map(|target| {
-        let mut of = Series {
-            name: target.id.clone(),
-            style: newest.style(&target.id),
-            shown: true,
-            points: Vec::new(),
-            missing: Vec::new(),
-            fit: None,
-        };
+        let mut of = Series::new(&target.id, newest.style(&target.id), true);
         for (millions, run) in &runs {
             let cell = run.cell(&at.cell_key(case, &target.id));
-            match cell.and_then(|cell| Some((cell, cell.metric(PEAK)?))) {
-                Some((cell, peak)) => of.points.push(Point {
-                    x: *millions,
-                    y: Estimate::new(peak.value, peak.ci95),
-                    rests_on: rests_on(cell, peak),
-                }),
-                None => of.missing.push((*millions, why(cell))),
-            }
+            add(&mut of, *millions, cell, PEAK);
         }
         of
     });
