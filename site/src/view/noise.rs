@@ -93,16 +93,10 @@ pub fn enlarged(noise: &Noise) -> String {
     }
 }
 
-/// The suffix of a heading on a metric's error factor: ` · intervals widened × 1.2`; empty where it is 1 or
-/// unknown.
-pub fn suffix(shown: &Shown, metric: MetricId) -> String {
-    let noise = shown.analysis.noise(metric);
-    noise.map_or(String::new(), suffix_of)
-}
-
-/// Like [`suffix`], for noise that was already looked up.
-pub fn suffix_of(noise: &Noise) -> String {
-    match noise.inflation {
+/// The suffix of a heading on a metric's error factor: ` · intervals widened × 1.2`; empty where it
+/// is 1.
+pub fn suffix(inflation: f64) -> String {
+    match inflation {
         1.0 => String::new(),
         by => format!(" · intervals widened × {}", times(by)),
     }

@@ -79,7 +79,7 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
             shown.title(scenario),
             id.describe().title.to_lowercase(),
             case_label(scenario, case),
-            noise::suffix(shown, id)
+            noise::suffix(shown.analysis.inflation(id))
         );
         let band = noise::band(shown.analysis.matters);
         groups.push(Group::sorted(heading, band, rows));

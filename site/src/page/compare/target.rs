@@ -305,7 +305,7 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
             "{} – {}{}",
             case.label(shown),
             lower_first(case.metric.describe().title),
-            noise::suffix(shown, case.metric)
+            noise::suffix(shown.analysis.inflation(case.metric))
         );
         let band = noise::band(shown.analysis.matters);
         groups.push(Group::sorted(heading, band, rows));

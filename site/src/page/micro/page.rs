@@ -122,8 +122,7 @@ impl SuiteView<'_> {
                 };
                 (order, row)
             });
-            let noise = analysis.noise(MetricId::CallNs);
-            let suffix = noise.map_or(String::new(), noise::suffix_of);
+            let suffix = noise::suffix(analysis.inflation(MetricId::CallNs));
             let heading = format!("{}{suffix}", case.label);
             Group::sorted(heading, noise::band(analysis.matters), rows.collect())
         });

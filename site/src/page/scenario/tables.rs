@@ -113,7 +113,7 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
             title: shown.metric_title(scenario, id).into(),
             id: about.name,
             counts: counts(about.sample),
-            noise: noise::suffix(shown, id),
+            noise: noise::suffix(shown.analysis.inflation(id)),
             rows: measured
                 .into_iter()
                 .map(|(cell, metric)| {
