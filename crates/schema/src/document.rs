@@ -4,6 +4,8 @@
 //! This is no parser of Rust: it understands what the record types of this crate are made of
 //! (documented structs and enums with public fields), and a test checks that it does.
 
+use serde::Serialize;
+
 /// The source files of this crate that define formats on disk, each with its subject.
 pub const SOURCES: [(&str, &str); 10] = [
     ("run.json and what a run holds", include_str!("run.rs")),
@@ -28,7 +30,7 @@ pub const SOURCES: [(&str, &str); 10] = [
 ];
 
 /// A documented type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Type {
     /// Name of the type.
     pub name: String,
@@ -39,7 +41,7 @@ pub struct Type {
 }
 
 /// A field of a struct, or a variant of an enum.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
     /// Name as in the source; records spell variants in snake case.
     pub name: String,
@@ -121,7 +123,6 @@ fn joined(lines: &[&str]) -> String {
 mod tests {
     use super::*;
     use crate::record::{AuditResult, CanaryReading, CaseEnd, End, Ready, RequestRecord};
-    use serde::Serialize;
 
     fn fields_of(name: &str) -> Vec<String> {
         let found = SOURCES

@@ -11,7 +11,7 @@ use crate::view::paths::{self, run_path};
 use crate::view::place;
 use crate::words::plural;
 use anyhow::Result;
-use schema::document::{SOURCES, types};
+use schema::document::{SOURCES, Type, types};
 use schema::hash::sha256_hex;
 use schema::run::Run;
 use serde::Serialize;
@@ -164,15 +164,8 @@ struct RunRow {
 
 #[derive(Serialize)]
 struct Format {
-    title: String,
-    types: Vec<TypeView>,
-}
-
-#[derive(Serialize)]
-struct TypeView {
-    name: String,
-    about: String,
-    fields: Vec<[String; 3]>,
+    title: &'static str,
+    types: Vec<Type>,
 }
 
 /// Make the data page. `below` is the run whose micro suites the site shows; `downloads` holds the
@@ -237,24 +230,12 @@ fn run_row(run: &Run, shown: &Run, downloads: &[Download]) -> RunRow {
 }
 
 fn formats() -> Vec<Format> {
-    let described = |title: &str, source| Format {
-        title: title.to_owned(),
-        types: types(source)
-            .into_iter()
-            .map(|t| TypeView {
-                name: t.name,
-                about: t.about,
-                fields: t
-                    .fields
-                    .into_iter()
-                    .map(|f| [f.name, f.kind, f.about])
-                    .collect(),
-            })
-            .collect(),
-    };
     std::iter::once(("results.json", results::SOURCE))
         .chain(SOURCES)
-        .map(|(title, source)| described(title, source))
+        .map(|(title, source)| Format {
+            title,
+            types: types(source),
+        })
         .collect()
 }
 
