@@ -19,6 +19,7 @@ pub mod standing;
 
 use crate::Input;
 use crate::chart::style::Style;
+use crate::words::by_key;
 use frame::Frame;
 use schema::key::CellKey;
 use schema::plan::{Case, PlannedScenario};
@@ -253,14 +254,11 @@ pub fn axis_label(axis: Axis, value: u32) -> String {
 
 /// Number the engines and each engine's targets in plan order.
 fn styles(targets: &[Target]) -> BTreeMap<&str, Style> {
-    let mut next: BTreeMap<&str, Style> = BTreeMap::new();
+    let of_engine = targets.iter().map(|t| (t.engine.as_str(), t.id.as_str()));
     let mut styles = BTreeMap::new();
-    for target in targets {
-        let engine = next.len();
-        let first = Style { engine, target: 0 };
-        let style = next.entry(target.engine.as_str()).or_insert(first);
-        styles.insert(target.id.as_str(), *style);
-        style.target += 1;
+    for (engine, (_, ids)) in by_key(of_engine).into_iter().enumerate() {
+        let looks = (0..).map(|target| Style { engine, target });
+        styles.extend(ids.into_iter().zip(looks));
     }
     styles
 }
