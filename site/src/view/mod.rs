@@ -22,6 +22,7 @@ use crate::chart::style::Style;
 use crate::words::by_key;
 use frame::Frame;
 use schema::key::CellKey;
+use schema::launch_log::LaunchLog;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::registry::{Build, Engine, Target};
@@ -174,6 +175,12 @@ impl<'a> Shown<'a> {
     ) -> impl Iterator<Item = (&'a Cell, &'a Metric)> {
         let cells = self.cells_of(scenario, case);
         cells.filter_map(move |cell| Some((cell, cell.metric(id)?)))
+    }
+
+    /// The launches of a target.
+    pub fn logs(&self, target: &str) -> impl Iterator<Item = &'a LaunchLog> {
+        let launches = self.run.launches.iter();
+        launches.filter(move |log| log.launch.target == target)
     }
 
     /// Look up a cell.

@@ -84,9 +84,8 @@ pub fn verified_scope(record: &VerifyRecord) -> String {
 /// where it reports nothing or the model isn't known.
 fn reported_kv(shown: &Shown, target: &str) -> Option<f64> {
     let facts = &shown.run.header.provenance.facts;
-    let mut logs = shown.run.launches.iter();
-    let log = logs.find(|log| log.launch.target == target && log.ready.is_some())?;
-    kv_bits(facts, log.ready.as_ref()?.kv_bytes_per_token).filter(|bits| *bits > 0.0)
+    let ready = shown.logs(target).find_map(|log| log.ready.as_ref())?;
+    kv_bits(facts, ready.kv_bytes_per_token).filter(|bits| *bits > 0.0)
 }
 
 /// The bits per key or value that a target reports, as text; `None` where it reports nothing or the
@@ -131,10 +130,9 @@ pub fn other_kv(shown: &Shown, target: &Target) -> Option<String> {
 
 /// The instruction limits of a target's launches and verification, each once.
 pub fn instruction_limits_of(shown: &Shown, target: &str) -> Vec<String> {
-    let launches = shown.run.launches.iter();
-    let of_target = launches.filter(|log| log.launch.target == target);
     let judged = shown.run.verify.get(target);
-    let limits = of_target
+    let limits = shown
+        .logs(target)
         .filter_map(|log| log.launch.isa_limit.as_ref())
         .chain(judged.and_then(|record| record.isa_limit.as_ref()));
     let limits: BTreeSet<String> = limits.map(IsaLimit::to_string).collect();

@@ -191,9 +191,9 @@ fn by_pilot(shown: &Shown, case: &Case, target: &str, cell: Option<&analysis::Ce
 /// The last lines of standard error of a cell's launch: the first launch that has any.
 fn stderr(shown: &Shown, scenario: &PlannedScenario, case: &Case, target: &str) -> String {
     let (scenario, case) = shown.run.header.plan.measured(scenario, case);
-    let launches = shown.run.launches.iter();
-    launches
-        .filter(|log| log.launch.target == target && log.launch.scenario == scenario.id)
+    shown
+        .logs(target)
+        .filter(|log| log.launch.scenario == scenario.id)
         .filter(|log| log.launch.cases.contains(&case.id))
         .filter_map(|log| log.end.as_ref())
         .map(|end| end.stderr_tail.trim())

@@ -1,7 +1,7 @@
 //! What a reader must know before taking a target: how it was measured, which defects were mended,
 //! how far it was verified, and whether its engine is still released.
 
-use super::setup::{batching, logs};
+use super::setup::batching;
 use crate::view::Shown;
 use crate::view::maturity::of_date;
 use schema::registry::Target;
@@ -35,7 +35,7 @@ pub(super) fn stale(shown: &Shown, target: &str) -> Option<String> {
 /// Say which defects of a target's engine its adapter mended, as the adapter declares them:
 /// `a fix of ours, which <engine> lacks: …`; empty where it declares none.
 pub(super) fn mended(shown: &Shown, target: &str) -> String {
-    let ready = logs(shown, target).flat_map(|log| log.ready.iter());
+    let ready = shown.logs(target).flat_map(|log| log.ready.iter());
     let declared: BTreeSet<&str> = ready.flat_map(|ready| ready.mended()).collect();
     if declared.is_empty() {
         return String::new();

@@ -10,7 +10,6 @@ use crate::view::reported::{batching_words, build_facts, other_kv, verified_scop
 use crate::view::{Shown, case_label, maturity};
 use crate::words::{by_key, plural};
 use schema::adoption::Adoption;
-use schema::launch_log::LaunchLog;
 use schema::plan::{Case, PlannedScenario};
 use schema::prices::{Kind, Offer};
 use schema::record::{Ready, Status};
@@ -78,7 +77,7 @@ pub fn commands(shown: &Shown, target: &Target) -> Vec<(String, String)> {
 pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, String)> {
     let plan = &shown.run.header.plan;
     let own = |key: &str, value: String| (key.to_owned(), value);
-    let version = maturity::of_launches(shown, &target.engine, logs(shown, &target.id));
+    let version = maturity::of_launches(shown, &target.engine, shown.logs(&target.id));
     let mut all = vec![
         own("Version", version.unwrap_or_default()),
         own("Backend", target.backend.clone()),
@@ -98,7 +97,7 @@ pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, Str
             ),
         ),
     ];
-    let facts = build_facts(logs(shown, &target.id)).into_iter();
+    let facts = build_facts(shown.logs(&target.id)).into_iter();
     all.extend(facts.map(|(key, value)| (format!("Build: {key}"), value)));
     all.retain(|(_, value)| !value.is_empty());
     all
@@ -106,7 +105,7 @@ pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, Str
 
 /// How a target's adapter batches, in words; where launches report different ways, each of them.
 pub fn batching(shown: &Shown, target: &Target) -> String {
-    let ready = logs(shown, &target.id).flat_map(|log| log.ready.iter());
+    let ready = shown.logs(&target.id).flat_map(|log| log.ready.iter());
     let said: BTreeSet<&str> = ready.map(|ready| batching_words(&ready.batching)).collect();
     let said: Vec<&str> = said.into_iter().filter(|text| !text.is_empty()).collect();
     said.join(" | ")
@@ -222,7 +221,8 @@ pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> Option<TokenCo
 /// List what to watch for: gaps that the adapter declares, the verified scope, disturbances,
 /// launches that differ, and cells that failed.
 pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<String> {
-    let notes: BTreeSet<&String> = logs(shown, &target.id)
+    let notes: BTreeSet<&String> = shown
+        .logs(&target.id)
         .filter(|log| log.launch.scenario == measured_in(shown, cell))
         .flat_map(|log| log.ready.iter())
         .flat_map(|ready| ready.notes.iter())
@@ -276,10 +276,4 @@ fn failures(shown: &Shown, target: &str) -> Vec<String> {
         .into_iter()
         .map(|(status, labels)| format!("{} ({})", labels.join(", "), status_words(status)))
         .collect()
-}
-
-/// The launches of a target.
-pub fn logs<'a>(shown: &Shown<'a>, target: &str) -> impl Iterator<Item = &'a LaunchLog> {
-    let launches = shown.run.launches.iter();
-    launches.filter(move |log| log.launch.target == target)
 }

@@ -324,8 +324,7 @@ fn reproduce(revision: Option<&str>, command: &str) -> String {
 /// The command line of every target's first launch, with the instruction limit that was set for it.
 fn commands(shown: &Shown) -> Vec<(String, String)> {
     let rows = shown.targets().iter().filter_map(|target| {
-        let mut launches = shown.run.launches.iter();
-        let log = launches.find(|log| log.launch.target == target.id)?;
+        let log = shown.logs(&target.id).next()?;
         let limit = log.launch.isa_limit.as_ref();
         let set = limit.map_or(String::new(), |limit| {
             format!("{}={} ", limit.variable, quote(&limit.value))

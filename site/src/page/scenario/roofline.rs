@@ -158,7 +158,6 @@ fn decode_flops(work: &Work, positions: f64) -> f64 {
 
 /// Bytes that the target's weights take, as the target reports it; `None` where it doesn't.
 fn weight_bytes(shown: &Shown, target: &str) -> Option<f64> {
-    let mut logs = shown.run.launches.iter();
-    let ready = logs.find_map(|log| log.ready.as_ref().filter(|_| log.launch.target == target))?;
+    let ready = shown.logs(target).find_map(|log| log.ready.as_ref())?;
     (ready.weight_bytes > 0).then_some(ready.weight_bytes as f64)
 }
