@@ -183,6 +183,12 @@ impl<'a> Shown<'a> {
         launches.filter(move |log| log.launch.target == target)
     }
 
+    /// Whether a target has a measured cell.
+    pub fn has_numbers(&self, target: &str) -> bool {
+        let mut cells = self.analysis.cells.iter();
+        cells.any(|cell| cell.target == target && cell.status == Status::Ok)
+    }
+
     /// Look up a cell.
     pub fn cell(&self, key: &CellKey) -> Option<&'a Cell> {
         self.cells.get(key).copied()

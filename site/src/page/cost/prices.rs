@@ -10,7 +10,6 @@ use crate::fmt::Unit;
 use crate::markdown::safe_href;
 use crate::view::Shown;
 use schema::prices::{Dated, Kind, Offer, Prices, Source};
-use schema::record::Status;
 use serde::Serialize;
 use stats::cost::Range;
 
@@ -25,12 +24,8 @@ pub struct Machine {
 impl Machine {
     /// Read the machine of a run from its record.
     pub fn new(shown: &Shown) -> Self {
-        let measured = |id: &str| {
-            let mut cells = shown.analysis.cells.iter();
-            cells.any(|cell| cell.target == id && cell.status == Status::Ok)
-        };
         let targets = &mut shown.targets().iter();
-        let gpu = targets.any(|target| on_gpu(target) && measured(&target.id));
+        let gpu = targets.any(|target| on_gpu(target) && shown.has_numbers(&target.id));
         let facts = &shown.run.header.provenance.facts;
         let fact = |key: &str| facts.get(key).cloned().unwrap_or_default();
         Self {

@@ -1,7 +1,7 @@
 //! What another run found about an engine for which the run shown has no number: how it stands
 //! there, and its values at the size that stands for each scenario.
 
-use super::{has_numbers, standing};
+use super::standing;
 use crate::chart::Table;
 use crate::fmt::NONE;
 use crate::view::cells::view;
@@ -39,7 +39,7 @@ const HEAD: [&str; 8] = [
 pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Elsewhere> {
     let measured = |run: &Shown| {
         let targets = run.targets().iter().filter(|t| t.engine == engine);
-        targets.filter(|t| has_numbers(run, &t.id)).count()
+        targets.filter(|t| run.has_numbers(&t.id)).count()
     };
     let others = publishable(all).into_iter();
     let others = others.filter(|run| run.run.header.id != shown.run.header.id);

@@ -107,7 +107,7 @@ pub fn page(
         .filter(|target| target.engine == id)
         .collect();
     let ids: BTreeSet<&str> = planned.iter().map(|target| target.id.as_str()).collect();
-    let measured = ids.iter().any(|id| has_numbers(shown, id));
+    let measured = ids.iter().any(|id| shown.has_numbers(id));
     let reporting = reporting_run(shown, all, id);
     let said = |what: &dyn Fn(&Ready) -> Vec<String>| {
         let logs = reporting.into_iter().flat_map(|run| logs_of(run, id));
@@ -191,17 +191,11 @@ fn other_runs(shown: &Shown, all: &[Shown], engine: &str) -> Vec<RunLine> {
     let others = runs.filter(|run| run.run.header.id != shown.run.header.id);
     let line = |run: &Shown| {
         let targets = run.targets().iter().filter(|t| t.engine == engine);
-        let measured = targets.filter(|target| has_numbers(run, &target.id));
+        let measured = targets.filter(|target| run.has_numbers(&target.id));
         let names: Vec<String> = measured.map(|target| target.id.clone()).collect();
         (!names.is_empty()).then(|| RunLine::new(run, join(&names)))
     };
     others.filter_map(line).collect()
-}
-
-/// Whether a target has a measured cell in a run.
-fn has_numbers(run: &Shown, target: &str) -> bool {
-    let mut cells = run.analysis.cells.iter();
-    cells.any(|cell| cell.target == target && cell.status == Status::Ok)
 }
 
 fn target_view(shown: &Shown, target: &Target) -> TargetView {

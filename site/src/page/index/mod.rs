@@ -211,13 +211,10 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
 /// Whether no publishable run has a number of a backend that needs a device beside the processor.
 fn lacks_gpu(all: &[Shown]) -> bool {
     let has_one = |run: &Shown| {
-        let on_gpu = run.targets().iter().filter(|target| {
-            let needed = &run.input.registry.backends;
-            needed.contains_key(&target.backend)
-        });
-        let ids: BTreeSet<&str> = on_gpu.map(|target| target.id.as_str()).collect();
-        let mut cells = run.analysis.cells.iter();
-        cells.any(|cell| cell.status == Status::Ok && ids.contains(cell.target.as_str()))
+        let needed = &run.input.registry.backends;
+        let targets = run.targets().iter();
+        let mut on_gpu = targets.filter(|target| needed.contains_key(&target.backend));
+        on_gpu.any(|target| run.has_numbers(&target.id))
     };
     !publishable(all).into_iter().any(has_one)
 }
