@@ -149,6 +149,12 @@ impl<'a> Shown<'a> {
             .max_by_key(|case| (Reverse(had_no_time(case)), case.axis_value(scenario.axis)))
     }
 
+    /// The case that stands for each scenario, with the metric that the scenario is ranked by.
+    pub fn headlines(&self) -> impl Iterator<Item = (&'a PlannedScenario, &'a Case, MetricId)> {
+        let scenarios = self.scenarios().iter();
+        scenarios.filter_map(move |s| Some((s, self.headline(s)?, self.leading(s)?)))
+    }
+
     /// All planned cases, each with its scenario, in plan order.
     pub fn cases(&self) -> impl Iterator<Item = (&'a PlannedScenario, &'a Case)> {
         let scenarios = self.scenarios().iter();

@@ -31,10 +31,7 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
     let baseline = shown.baseline();
     let mut groups = Vec::new();
     let mut best: Option<(f64, String)> = None;
-    for scenario in shown.scenarios().iter().filter(|s| !s.has_own_loads()) {
-        let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
-            continue;
-        };
+    for (scenario, case, id) in shown.headlines().filter(|(s, ..)| !s.has_own_loads()) {
         let at = scenario.case_key(case);
         let mut comparisons = shown.analysis.comparisons_of(&at, Role::Baseline);
         // Where the baseline keeps no prompts, targets aren't compared with it.

@@ -60,10 +60,7 @@ pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Elsewhere
 
 fn rows(run: &Shown, engine: &str) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for scenario in run.scenarios() {
-        let (Some(case), Some(id)) = (run.headline(scenario), run.leading(scenario)) else {
-            continue;
-        };
+    for (scenario, case, id) in run.headlines() {
         for target in run.targets().iter().filter(|t| t.engine == engine) {
             let cell = view(run, &scenario.cell_key(case, &target.id), id);
             if !cell.ok {

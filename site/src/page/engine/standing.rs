@@ -11,10 +11,7 @@ pub fn of_engine(shown: &Shown, engine: &str, named: &str) -> String {
     let targets = || shown.targets().iter().filter(|t| t.engine == engine);
     let mut best: Vec<(&str, &Comparison)> = Vec::new();
     let (mut led, mut ranked) = (0, 0);
-    for scenario in shown.scenarios().iter().filter(|s| !s.has_own_loads()) {
-        let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
-            continue;
-        };
+    for (scenario, case, id) in shown.headlines().filter(|(s, ..)| !s.has_own_loads()) {
         if shown.analysis.undecided(&scenario.case_key(case)) {
             continue;
         }

@@ -152,7 +152,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         (false, false) => (lead, sentence(shown, &answers)),
     };
     let model = input.models.get(&plan.model);
-    let headlines = headlines(shown);
+    let headlines: Vec<Headline> = shown.headlines().collect();
     let targets = shown.targets().iter();
     let baseline_precision = shown
         .target(shown.baseline())
@@ -290,14 +290,8 @@ fn own_engine(shown: &Shown, answers: &[Answer]) -> String {
     join(&Vec::from_iter(own))
 }
 
-/// The case that stands for each scenario, with the metric that the scenario is ranked by.
+/// The case that stands for a scenario, with the metric that the scenario is ranked by.
 type Headline<'a> = (&'a PlannedScenario, &'a Case, MetricId);
-
-fn headlines<'a>(shown: &Shown<'a>) -> Vec<Headline<'a>> {
-    let scenarios = shown.scenarios().iter();
-    let found = scenarios.filter_map(|s| Some((s, shown.headline(s)?, shown.leading(s)?)));
-    found.collect()
-}
 
 fn column(shown: &Shown, &(scenario, case, metric): &Headline) -> Column {
     let about = metric.describe();
