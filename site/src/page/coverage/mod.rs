@@ -42,14 +42,9 @@ pub struct CoveragePage {
 /// The matrix of targets × cases.
 #[derive(Serialize)]
 struct Matrix {
-    groups: Vec<MatrixGroup>,
+    /// The title of each scenario, with its cases.
+    groups: Vec<(String, Vec<String>)>,
     rows: Vec<MatrixRow>,
-}
-
-#[derive(Serialize)]
-struct MatrixGroup {
-    title: String,
-    cases: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -79,15 +74,16 @@ struct Reason {
     stderr: String,
 }
 
+/// The title of each scenario, with the ids of its cases.
+fn groups(shown: &Shown) -> Vec<(String, Vec<String>)> {
+    let groups = shown.scenarios().iter().map(|scenario| {
+        let cases = scenario.cases.iter().map(|case| case.id.clone());
+        (shown.title(scenario).to_owned(), cases.collect())
+    });
+    groups.collect()
+}
+
 fn matrix(shown: &Shown) -> Matrix {
-    let groups = shown
-        .scenarios()
-        .iter()
-        .map(|scenario| MatrixGroup {
-            title: shown.title(scenario).into(),
-            cases: scenario.cases.iter().map(|case| case.id.clone()).collect(),
-        })
-        .collect();
     let rows = shown
         .targets()
         .iter()
@@ -100,7 +96,10 @@ fn matrix(shown: &Shown) -> Matrix {
                 .collect(),
         })
         .collect();
-    Matrix { groups, rows }
+    Matrix {
+        groups: groups(shown),
+        rows,
+    }
 }
 
 fn matrix_cell(shown: &Shown, key: &CellKey) -> MatrixCell {
@@ -283,14 +282,7 @@ pub fn map(shown: &Shown) -> Figure {
         reading: format!(
             "● measured, {FULL} requests or more; ○ measured with fewer; – left out: no time, not verified that far, unsupported or unavailable; ✕ failed; empty: not planned. The reasons stand below."
         ),
-        groups: shown
-            .scenarios()
-            .iter()
-            .map(|scenario| {
-                let cases = scenario.cases.iter().map(|case| case.id.clone());
-                (shown.title(scenario).to_owned(), cases.collect())
-            })
-            .collect(),
+        groups: groups(shown),
         rows,
     }
     .draw()
