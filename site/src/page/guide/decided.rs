@@ -50,9 +50,6 @@ pub(super) fn why(asked: &Asked, decision: &Decision) -> String {
     let value = value_of(asked, &decision.choice);
     let others = join(&decision.tied[1..]);
     match decision.broken_by {
-        _ if decision.measured == 1 => {
-            format!("The only target with a number: {value}. That is no comparison.")
-        }
         BrokenBy::NoTie => format!(
             "The {most} {name} of {} targets, and detectably so: {value}.",
             decision.measured

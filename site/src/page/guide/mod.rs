@@ -41,6 +41,9 @@ use std::collections::BTreeSet;
 use suggestions::{Suggestion, suggestions};
 use workload::{WORKLOADS, Workload};
 
+/// Fewest candidates with a number in a case that a choice may rest on: one alone is no choice.
+const CANDIDATES_MIN: u32 = 2;
+
 /// The deployment guide.
 #[derive(Serialize)]
 pub struct GuidePage {
@@ -299,6 +302,9 @@ fn workload_view(input: &Input, runs: &[&Shown], workload: &Workload) -> Workloa
 fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Recommendation> {
     let asked = workload.asked(shown)?;
     let (decision, own) = without_our_own(shown, &asked)?;
+    if decision.measured < CANDIDATES_MIN {
+        return None;
+    }
     let target = shown.target(&decision.choice)?;
     let cell = asked.cell(&decision.choice)?;
     let label = case_label(asked.scenario, asked.case);

@@ -17,9 +17,8 @@ pub fn certainty_word(
 ) -> (&'static str, String) {
     let next = decision.ahead_of.as_ref();
     let detected = next.is_some_and(|c| c.verdict == Verdict::Better);
-    let is_sure = detected && decision.tied.len() == 1 && decision.measured > 1;
+    let is_sure = detected && decision.tied.len() == 1;
     let word = match decision.tied.len() {
-        _ if decision.measured == 1 => "no comparison",
         _ if is_sure && is_beaten => "sure within its run",
         _ if is_sure => "sure",
         1 => "not sure",
