@@ -71,8 +71,7 @@ pub(crate) fn parse_json<T: serde::de::DeserializeOwned>(
     path: &Path,
     text: &str,
 ) -> Result<T, DataError> {
-    serde_json::from_str(text)
-        .map_err(|error| DataError::at(path, error.line(), error.to_string()))
+    serde_json::from_str(text).map_err(|error| DataError::at(path, error.line(), error.to_string()))
 }
 
 pub(crate) fn read_text(path: &Path) -> Result<String, DataError> {

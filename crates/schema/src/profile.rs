@@ -275,7 +275,9 @@ impl Profile {
         }
         if self.publishable && self.invocations < INVOCATIONS_MIN {
             let least = INVOCATIONS_MIN;
-            return Err(format!("a publishable profile has at least {least} invocations"));
+            return Err(format!(
+                "a publishable profile has at least {least} invocations"
+            ));
         }
         Ok(())
     }

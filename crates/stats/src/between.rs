@@ -274,7 +274,8 @@ fn test(
         ));
     }
     let quotient = about.better.quotient(&after, &before);
-    let (over, under) = quotient.ok_or_else(|| format!("{} has no better direction", about.name))?;
+    let (over, under) =
+        quotient.ok_or_else(|| format!("{} has no better direction", about.name))?;
     let ratio = unpaired_ratio(over, under, inflation);
     ratio.ok_or_else(|| format!("a {} of 0 has no ratio", about.name))
 }

@@ -87,7 +87,8 @@ impl Suite for Attention {
         let output = self.output.as_ref();
         let output = output.ok_or_else(|| EngineError::internal("nothing was called"))?;
         let flat = output.to_dtype(DType::F64).and_then(|o| o.flatten_all());
-        flat.and_then(|o| o.to_vec1()).map_err(EngineError::internal)
+        flat.and_then(|o| o.to_vec1())
+            .map_err(EngineError::internal)
     }
 }
 

@@ -46,12 +46,15 @@ impl Config {
                 Ok(Self::Llama(config.into_config(flash)))
             }
             "mistral" => {
-                let mut config: mistral::Config = from_value(json).map_err(EngineError::internal)?;
+                let mut config: mistral::Config =
+                    from_value(json).map_err(EngineError::internal)?;
                 config.use_flash_attn = flash;
                 Ok(Self::Mistral(config))
             }
             "phi3" => Ok(Self::Phi3(from_value(json).map_err(EngineError::internal)?)),
-            "qwen3" => Ok(Self::Qwen3(from_value(json).map_err(EngineError::internal)?)),
+            "qwen3" => Ok(Self::Qwen3(
+                from_value(json).map_err(EngineError::internal)?,
+            )),
             other => Err(EngineError::unsupported(format!(
                 "no model_type {other:?} here; there are llama, mistral, phi3, qwen3"
             ))),

@@ -344,9 +344,8 @@ fn unreachable(error: HttpError) -> EngineError {
 
 fn first_model(list: &Value) -> Result<String, EngineError> {
     let id = list["data"][0]["id"].as_str();
-    id.map(str::to_owned).ok_or_else(|| {
-        EngineError::unavailable("GET /models lists no model: set OPENAI_MODEL")
-    })
+    id.map(str::to_owned)
+        .ok_or_else(|| EngineError::unavailable("GET /models lists no model: set OPENAI_MODEL"))
 }
 
 fn miscounted(asked: u64, counted: Option<u64>) -> EngineError {

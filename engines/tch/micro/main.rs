@@ -75,6 +75,7 @@ impl Suite for Attention {
         let flat = output
             .f_to_kind(Kind::Double)
             .and_then(|o| o.f_flatten(0, -1));
-        flat.and_then(|o| Vec::try_from(&o)).map_err(EngineError::internal)
+        flat.and_then(|o| Vec::try_from(&o))
+            .map_err(EngineError::internal)
     }
 }

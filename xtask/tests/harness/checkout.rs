@@ -178,8 +178,7 @@ impl Checkout {
     fn golden(&self) -> &'static str {
         static GOLDEN_TEXT: OnceLock<String> = OnceLock::new();
         GOLDEN_TEXT.get_or_init(|| {
-            let bless =
-                "verify --model tiny-llama --engines fake.cpu.f32 --profile test --bless";
+            let bless = "verify --model tiny-llama --engines fake.cpu.f32 --profile test --bless";
             self.ended(&words(bless), &[], 0);
             std::fs::read_to_string(self.path(GOLDEN)).expect("it was made")
         })

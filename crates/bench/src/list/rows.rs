@@ -208,7 +208,10 @@ pub(super) fn scenarios(repo: &Repo) -> Result<Listing> {
     let scenarios = scenarios.map(|s| row(s.id, s.version, s.title, s.question, false));
     let suites = repo.suites()?.into_iter();
     let suites = suites.map(|s| row(scenario_id(&s.id), s.version, s.title, s.question, true));
-    Ok(Listing::new(["scenario", "question"], scenarios.chain(suites)))
+    Ok(Listing::new(
+        ["scenario", "question"],
+        scenarios.chain(suites),
+    ))
 }
 
 pub(super) fn profiles(repo: &Repo) -> Result<Listing> {
