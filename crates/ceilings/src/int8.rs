@@ -61,9 +61,12 @@ mod x86 {
         Some(Measured::new(operations, &seconds, threads, kernel))
     }
 
-    /// The kernel for this CPU: its name, the number of bytes of its vectors, and the function that
-    /// runs a number of dot products of ones in every chain and returns the sum of all lanes.
-    pub(crate) fn kernel() -> Option<(&'static str, usize, fn(usize) -> i64)> {
+    /// A kernel: its name, the number of bytes of its vectors, and the function that runs a number
+    /// of dot products of ones in every chain and returns the sum of all lanes.
+    type Kernel = (&'static str, usize, fn(usize) -> i64);
+
+    /// The kernel for this CPU.
+    pub(crate) fn kernel() -> Option<Kernel> {
         if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512f") {
             // SAFETY: both features were just detected.
             let run = |steps| unsafe { avx512_vnni(steps) };

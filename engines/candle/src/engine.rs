@@ -32,7 +32,7 @@ impl Candle {
                 self.model.positions()
             )));
         }
-        let forward = || {
+        let forward = || -> candle_core::Result<_> {
             let ids = Tensor::from_vec(ids, (rows, tokens), &self.device)?;
             let logits = self.model.forward(&ids, self.position)?;
             // Copying to the host waits for the GPU to finish.
