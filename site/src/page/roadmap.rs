@@ -25,6 +25,9 @@ use stats::utilization::Limits;
 const LISTED: usize = 40;
 /// Why decode and prefill have no limit where none of the device was measured.
 const NO_LIMIT: &str = "No limit of the device that computes was measured.";
+/// Why they have none where a target did more than the limit allows.
+const EXCEEDED: &str =
+    "A target exceeded this limit, which was therefore measured too low: no share of it is shown.";
 /// All kinds of gaps, in the order of the page.
 const KINDS: [Kind; 5] = [
     Kind::Decode,
@@ -336,6 +339,13 @@ fn why_not(shown: &Shown, kind: Kind) -> String {
         let mut cells = shown.analysis.cells.iter();
         cells.any(|cell| cell.metric(id).is_some())
     };
+    let exceeded = |id| {
+        shown
+            .analysis
+            .exceeded
+            .iter()
+            .any(|limit| limit.metric == id)
+    };
     let none = format!("No gap of {GAIN_MIN}× or more.");
     match kind {
         Kind::Decode | Kind::Prefill
@@ -345,11 +355,13 @@ fn why_not(shown: &Shown, kind: Kind) -> String {
             NO_LIMIT.into()
         }
         Kind::Decode if has(MetricId::DecodeMbuPercent) => none,
+        Kind::Decode if exceeded(MetricId::DecodeMbuPercent) => EXCEEDED.into(),
         Kind::Decode if limits(shown).any(|limits| limits.bandwidth_bytes_per_s.is_some()) => {
             "The weights fit in four times the last-level cache, or the machine’s cache is not known: then memory bandwidth bounds nothing.".into()
         }
         Kind::Decode => "This run recorded no memory bandwidth of its machine.".into(),
         Kind::Prefill if has(MetricId::PrefillMfuPercent) => none,
+        Kind::Prefill if exceeded(MetricId::PrefillMfuPercent) => EXCEEDED.into(),
         Kind::Prefill if limits(shown).any(|limits| has_limit(&limits)) => {
             "No target computes in a format whose arithmetic was measured (engines multiply quantised weights in different formats, so these are held against none), or the model’s work is not known.".into()
         }

@@ -2,7 +2,6 @@
 
 use crate::fmt;
 use crate::view::Shown;
-use crate::words::plural;
 use stats::analysis::{Cell, Comparison, Role};
 
 /// Write how an engine stands in a run, named as `named`: its best target in every scenario against
@@ -33,10 +32,11 @@ pub fn of_engine(shown: &Shown, engine: &str, named: &str) -> String {
     if ranked == 0 {
         return format!("Nothing of it can be ranked in {named}.");
     }
-    let of = plural(ranked, "scenario", "scenarios");
-    let leads = match led {
-        0 => format!("In {named} it leads none of {of}"),
-        led => format!("In {named} it leads {led} of {of}, alone or tied"),
+    let leads = match (led, ranked) {
+        (0, 1) => format!("In {named} it does not lead the only scenario"),
+        (_, 1) => format!("In {named} it leads the only scenario, alone or tied"),
+        (0, _) => format!("In {named} it leads none of {ranked} scenarios"),
+        _ => format!("In {named} it leads {led} of {ranked} scenarios, alone or tied"),
     };
     best.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
     let words = |(title, c): &(&str, &Comparison)| {
@@ -48,8 +48,12 @@ pub fn of_engine(shown: &Shown, engine: &str, named: &str) -> String {
         format!("{ratio} ({} in {}{tie})", c.target, title.to_lowercase())
     };
     match best.as_slice() {
+        [] if targets().any(|target| target.id == shown.baseline()) => {
+            format!("{leads}; it is what the others are compared with.")
+        }
         [] => format!(
-            "{leads}; it is what the others are compared with, or the baseline was not measured."
+            "{leads}; the baseline {} has no number there.",
+            shown.baseline()
         ),
         [one] => format!(
             "{leads}; its best target is {} as good as the baseline {}, by the scenario’s leading metric at the size shown.",
