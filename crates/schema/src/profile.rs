@@ -104,19 +104,28 @@ pub struct MicroSizes {
     pub suites: BTreeMap<String, Vec<String>>,
 }
 
+/// Check that a publishable profile takes enough samples: `each` of `what` in every invocation.
+fn at_least_the_floor(
+    publishable: bool,
+    each: u32,
+    what: &str,
+    invocations: u32,
+) -> Result<(), String> {
+    if publishable && each * invocations < SAMPLES_MIN {
+        return Err(format!(
+            "{each} {what} × {invocations} invocations is under the {SAMPLES_MIN}-sample floor of a publishable profile"
+        ));
+    }
+    Ok(())
+}
+
 impl MicroSizes {
     fn check(&self, publishable: bool, invocations: u32) -> Result<(), String> {
         let times = [self.sample_ms, self.warmup_ms, self.cell_s];
         if self.samples == 0 || !times.iter().all(|t| t.is_finite() && *t >= 0.0) {
             return Err("samples must be at least 1, and all times 0 or more".into());
         }
-        if publishable && self.samples * invocations < SAMPLES_MIN {
-            return Err(format!(
-                "{} samples × {invocations} invocations is under the {SAMPLES_MIN}-sample floor of a publishable profile",
-                self.samples
-            ));
-        }
-        Ok(())
+        at_least_the_floor(publishable, self.samples, "samples", invocations)
     }
 }
 
@@ -209,13 +218,7 @@ impl Sizes {
         if !self.duration_s.is_finite() || self.duration_s < 0.0 {
             return Err("duration_s must be a number of seconds, 0 or more".into());
         }
-        if publishable && self.requests * invocations < SAMPLES_MIN {
-            return Err(format!(
-                "{} requests × {invocations} invocations is under the {SAMPLES_MIN}-sample floor of a publishable profile",
-                self.requests
-            ));
-        }
-        Ok(())
+        at_least_the_floor(publishable, self.requests, "requests", invocations)
     }
 }
 

@@ -93,8 +93,7 @@ pub fn run(
     for (at, round) in rounds.iter().enumerate() {
         let mut contexts = Vec::new();
         for &item in round {
-            let of = (item.launch.target.as_str(), item.launch.scenario.as_str());
-            if let Some(status) = lost.get(&of) {
+            if let Some(status) = lost.get(&of_launch(&item.launch)) {
                 told::dropped(&item.launch, *status);
                 continue;
             }
@@ -128,8 +127,7 @@ pub fn run(
             let (done, rest) = left.split_at(ends.len());
             for ((_, item), ended) in done.iter().zip(&ends) {
                 if ended.end.status != Status::Ok {
-                    let of = (item.launch.target.as_str(), item.launch.scenario.as_str());
-                    lost.insert(of, ended.end.status);
+                    lost.insert(of_launch(&item.launch), ended.end.status);
                 }
             }
             let stopped = |ended: &&Ended| ended.end.status == Status::NotRun && !ended.skipped;
@@ -221,6 +219,11 @@ fn rounds<'a>(plan: &Plan, pending: &'a [Pending]) -> Vec<Vec<&'a Pending>> {
         }
     }
     rounds
+}
+
+/// The target and the scenario of a launch.
+fn of_launch(launch: &Launch) -> (&str, &str) {
+    (&launch.target, &launch.scenario)
 }
 
 /// The shortest time that the cases of a launch can take, by their own durations.

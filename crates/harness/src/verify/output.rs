@@ -287,6 +287,7 @@ mod tests {
         assert!(ids(&[7, 3, 7]).unwrap_err().contains("1.00 nats or more"));
         let found = judge(&golden, &Output::Ids(vec![7, 8, 9]), 0.3, &tokenizer()).unwrap();
         assert_eq!(found.decisive, 1);
+        assert_eq!((gap_nats(&golden, 1, 8) * 10.0).round(), 1.0);
     }
 
     #[test]

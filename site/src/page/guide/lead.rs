@@ -128,10 +128,10 @@ pub(super) fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> S
 }
 
 /// A kind of work, and what is taken for it in a place.
-type Taken<'w> = (&'w WorkloadView, &'w Recommendation);
+pub(super) type Taken<'w> = (&'w WorkloadView, &'w Recommendation);
 
 /// All recommendations by place, in the page's order.
-fn by_place(workloads: &[WorkloadView]) -> Vec<(&str, Vec<Taken<'_>>)> {
+pub(super) fn by_place(workloads: &[WorkloadView]) -> Vec<(&str, Vec<Taken<'_>>)> {
     by_key(workloads.iter().flat_map(|work| {
         let all = work.recommendations.iter();
         all.map(move |r| (r.place.as_str(), (work, r)))

@@ -229,13 +229,9 @@ impl GuidePage {
 
     /// The place of all recommendations; empty if there are several, or none.
     pub fn one_place(&self) -> &str {
-        let all = self.workloads.iter().flat_map(|w| &w.recommendations);
-        let mut places = all.map(|r| r.place.as_str());
-        let first = places.next().unwrap_or_default();
-        if places.all(|place| place == first) {
-            first
-        } else {
-            ""
+        match lead::by_place(&self.workloads).as_slice() {
+            [(place, _)] => place,
+            _ => "",
         }
     }
 
