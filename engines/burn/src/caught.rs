@@ -6,14 +6,14 @@ use protocol::panicked;
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// Largest number of characters of an error, which is shown in a table: a loader's message lists
 /// every file it looked for.
 const CHARS_MAX: usize = 300;
 
-/// The message of the last panic on a thread that was not inside `caught`.
-static PANIC_MESSAGE: Mutex<Option<String>> = Mutex::new(None);
+/// How many panics there were on threads that were not inside `caught`, and the last one's message.
+static PANICS: Mutex<(u64, String)> = Mutex::new((0, String::new()));
 
 thread_local! {
     /// Whether this thread is inside `caught`.
@@ -23,7 +23,7 @@ thread_local! {
 /// Call `call`; if it panics, return the first line of the panic's message as the error.
 pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     listen();
-    drop(take_panic_message());
+    let before = panics().0;
     let was_caught = IS_CAUGHT.replace(true);
     let result = catch_unwind(AssertUnwindSafe(call));
     IS_CAUGHT.set(was_caught);
@@ -31,19 +31,16 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
         let own = line(payload.as_ref());
         // The channel was closed because the thread at its other end panicked.
         let is_gone = ["RecvError", "SendError"].iter().any(|e| own.contains(e));
-        match is_gone {
-            true => take_panic_message().unwrap_or(own),
+        let panics = panics();
+        match is_gone && panics.0 > before {
+            true => panics.1.clone(),
             false => own,
         }
     })
 }
 
-/// Take the message that another thread's panic left, if any.
-fn take_panic_message() -> Option<String> {
-    PANIC_MESSAGE
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take()
+fn panics() -> MutexGuard<'static, (u64, String)> {
+    PANICS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Install a panic hook that records the messages of other threads' panics and then reports them
@@ -55,7 +52,8 @@ fn listen() {
         set_hook(Box::new(move |panic| {
             if !IS_CAUGHT.get() {
                 let line = line(panic.payload());
-                *PANIC_MESSAGE.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+                let mut panics = panics();
+                *panics = (panics.0 + 1, line);
             }
             previous(panic);
         }));
