@@ -243,9 +243,9 @@ fn unfelt(unfelt: &canary::Unfelt) -> Unfelt<'_> {
 
 fn pair(pair: &analysis::TwinPair) -> TwinPair<'_> {
     TwinPair {
-        target: &pair.target,
-        scenario: &pair.scenario,
-        case: &pair.case,
+        target: &pair.key.target,
+        scenario: &pair.key.scenario,
+        case: &pair.key.case,
         ratio: pair.ratio,
         ci95: pair.ci95,
         different: pair.is_different,

@@ -235,6 +235,7 @@ fn as_json(findings: &[Finding], themselves: &[&TwinPair]) -> serde_json::Value 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schema::key::CellKey;
 
     fn finding(verdict: Verdict) -> Finding {
         Finding {
@@ -324,9 +325,7 @@ mod tests {
 
     fn twin(is_different: bool) -> TwinPair {
         TwinPair {
-            target: "a".into(),
-            scenario: SCENARIO.into(),
-            case: "p10".into(),
+            key: CellKey::new("a", SCENARIO, "p10"),
             ratio: 1.001,
             ci95: Some((0.99, 1.01)),
             is_different,

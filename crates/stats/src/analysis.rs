@@ -127,19 +127,15 @@ impl Noise {
     /// Return the pairs of one case.
     pub fn of_case(&self, at: &CaseKey) -> impl Iterator<Item = &TwinPair> {
         let pairs = self.pairs.iter();
-        pairs.filter(move |pair| pair.case == at.case && pair.scenario == at.scenario)
+        pairs.filter(move |pair| pair.key.case == at.case && pair.key.scenario == at.scenario)
     }
 }
 
 /// An A/A pair: a target compared with itself under its second name, in one case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TwinPair {
-    /// Target id.
-    pub target: String,
-    /// Scenario id.
-    pub scenario: String,
-    /// Case id.
-    pub case: String,
+    /// The target's cell.
+    pub key: CellKey,
     /// Geometric mean over blocks of target ÷ twin.
     pub ratio: f64,
     /// 95 % t interval of the ratio, with the error that the pair's own blocks show.

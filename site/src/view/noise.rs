@@ -68,7 +68,7 @@ pub fn pairs(here: &[&TwinPair]) -> String {
                 }
                 false => "",
             };
-            format!("{} {ratio}{mark}", pair.target)
+            format!("{} {ratio}{mark}", pair.key.target)
         })
         .collect();
     format!(
