@@ -86,8 +86,8 @@ struct Recommendation {
     metric: String,
     /// The target to take of engines written in Rust, where the choice is none of them.
     in_rust: Narrower,
-    /// The target to take of engines that come as a crate; empty if the choice's engine does, or if
-    /// `in_rust` names the same target.
+    /// The target to take of engines that come as a crate, where the choice's engine doesn't and
+    /// `in_rust` names another.
     of_crates: Narrower,
     /// The best of the targets that this run left out and other runs of the place measured beside
     /// the choice.
@@ -100,9 +100,6 @@ struct Recommendation {
     longer: Longer,
     /// What the choice's engine and the runner-up's offer beyond speed.
     beyond: Vec<Offer>,
-    /// Whether the choice is written in Rust, and whether it comes as a crate.
-    is_in_rust: bool,
-    is_crate: bool,
     /// How far the choice was verified, where that is less than the run asked for; else empty.
     limit: String,
     /// The defects of the choice's engine that its adapter mended, in words; empty where none.
@@ -311,8 +308,8 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
     let chosen = Chosen::new(shown, &asked, workload, choice, runs);
     let in_rust = narrower(&chosen, |run, target| run.is_in_rust(target));
     let mut of_crates = narrower(&chosen, |run, target| run.is_crate(target));
-    if of_crates.choice == in_rust.choice {
-        of_crates = Narrower::default();
+    if !in_rust.choice.is_empty() && of_crates.choice == in_rust.choice {
+        of_crates = Narrower::none("the one in Rust");
     }
     let left_out = elsewhere(&chosen, |_, _| true);
     let (certain, certain_by) = sure::certainty_word(&asked, &decision, chosen.is_beaten());
@@ -342,8 +339,6 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         own,
         comes_as: shown.comes_as(&target.id).unwrap_or_default(),
         metric: metric_name(&asked),
-        is_in_rust: shown.is_in_rust(choice),
-        is_crate: shown.is_crate(choice),
         in_rust,
         of_crates,
         elsewhere: left_out,

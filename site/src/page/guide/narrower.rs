@@ -13,7 +13,7 @@ use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::decide::Decision;
 
-/// The target to take among engines of one kind; empty where the choice is of that kind or none is.
+/// The target to take among engines of one kind; all but `instead` is empty where none is named.
 #[derive(Clone, Default, Serialize)]
 pub(super) struct Narrower {
     /// Id of the target.
@@ -21,8 +21,6 @@ pub(super) struct Narrower {
     /// The target, with the form in which its engine comes unless that is a crate, and with the
     /// words `in another run` if only another run has it.
     pub(super) name: String,
-    /// Whether its engine comes as a crate.
-    is_crate: bool,
     /// The target with its value, and who is tied with it.
     short: String,
     /// Its lead, what limits it, what was mended, its speed where memory decides, and whether its
@@ -36,9 +34,19 @@ pub(super) struct Narrower {
     /// The best target of the kind that the choice's run left out and another run measured beside
     /// the choice. If `run` names a run, only the estimate is set.
     pub(super) elsewhere: Elsewhere,
+    /// What to say where no target is named, such as `none measured`; empty where one is.
+    instead: &'static str,
 }
 
 impl Narrower {
+    /// Name no target.
+    pub(super) fn none(instead: &'static str) -> Self {
+        Self {
+            instead,
+            ..Self::default()
+        }
+    }
+
     /// The target, where the run of the choice has it.
     pub(super) fn here(&self) -> Option<&str> {
         let is_here = !self.choice.is_empty() && self.run.is_empty();
@@ -52,7 +60,7 @@ impl Narrower {
 pub(super) fn narrower(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> bool) -> Narrower {
     let (shown, choice) = (chosen.shown, chosen.target);
     if is_of_kind(shown, choice) {
-        return Narrower::default();
+        return Narrower::none("the same");
     }
     let of = |target: &str| is_of_kind(shown, target) && !shown.is_ours(target);
     if let Some(found) = decision(shown, chosen.asked, of) {
@@ -62,7 +70,7 @@ pub(super) fn narrower(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> boo
         };
     }
     let Some(there) = chosen.best_there(is_of_kind) else {
-        return Narrower::default();
+        return Narrower::none("none measured");
     };
     let mut found = view(chosen, there.run, there.asked, &there.found);
     found.elsewhere.estimate =
@@ -77,7 +85,6 @@ pub(super) fn narrower(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> boo
 /// Describe a decision of `run`, which measured the choice too.
 fn view(chosen: &Chosen, run: &Shown, asked: &Asked, found: &Decision) -> Narrower {
     let target = found.choice.clone();
-    let is_crate = run.is_crate(&target);
     let only = (found.measured == 1).then(|| "the only one with a number".to_owned());
     let said = |text: String| (!text.is_empty()).then_some(text);
     let limit = said(limit(run, &target).to_owned());
@@ -89,10 +96,9 @@ fn view(chosen: &Chosen, run: &Shown, asked: &Asked, found: &Decision) -> Narrow
             Some("in Rust, as a Python package") => {
                 format!("{target} (a Python package; this version’s Rust form was not measured)")
             }
-            Some(form) if !is_crate => format!("{target} ({form})"),
+            Some(form) if !run.is_crate(&target) => format!("{target} ({form})"),
             _ => target.clone(),
         },
-        is_crate,
         short: format!("{}{}", value_of(asked, &target), tied_with(found)),
         more: [ahead(found), only, limit, mended, speed, stale]
             .into_iter()
