@@ -6,11 +6,21 @@ use super::workload::Asked;
 use crate::fmt;
 use crate::view::Shown;
 use crate::words::join;
+use serde::Serialize;
 use stats::decide::{BrokenBy, Decision, decide};
 use stats::metrics::Better;
 
 /// Precisions that count as unquantised: the weights stay as they were trained, or are halved.
 const UNQUANTISED: [&str; 3] = ["f32", "bf16", "f16"];
+
+/// The target of a decision; empty where there is none.
+#[derive(Clone, Default, Serialize)]
+pub(super) struct Decided {
+    /// Id of the target.
+    pub(super) target: String,
+    /// The target with its value, who is tied with it, and its lead over the next.
+    pub(super) words: String,
+}
 
 /// Decide among the targets of a case for which `of` holds; `None` if [`decide`] returns none.
 pub(super) fn decision(
@@ -84,19 +94,19 @@ pub(super) fn unquantised(shown: &Shown, asked: &Asked, precision: &str) -> Stri
 }
 
 /// Decide among the engines that others maintain, since this project's own was written to be
-/// measured and not to be deployed; where nothing else was measured, among all. Also return which of
-/// our own targets is ahead of the choice, and by how much, in a few words.
-pub(super) fn without_our_own(
-    shown: &Shown,
-    asked: &Asked,
-) -> Option<(Decision, Option<(String, String)>)> {
+/// measured and not to be deployed; where nothing else was measured, among all. Also return the one
+/// of our own targets that is ahead of the choice.
+pub(super) fn without_our_own(shown: &Shown, asked: &Asked) -> Option<(Decision, Decided)> {
     let all = decision(shown, asked, |_| true)?;
     let Some(of_others) = decision(shown, asked, |target| !shown.is_ours(target)) else {
-        return Some((all, None));
+        return Some((all, Decided::default()));
     };
     // One that is tied with the choice isn't ahead of it.
     let is_ahead = shown.is_ours(&all.choice) && !all.tied.contains(&of_others.choice);
-    let own = is_ahead.then(|| in_words(asked, all));
+    let own = match is_ahead {
+        true => in_words(asked, all),
+        false => Decided::default(),
+    };
     Some((of_others, own))
 }
 
@@ -105,15 +115,18 @@ pub(super) fn metric_name(asked: &Asked) -> String {
     asked.metric.describe().title.to_lowercase()
 }
 
-/// Return a decision's target, with its value, who is tied with it, and its lead over the next.
-pub(super) fn in_words(asked: &Asked, found: Decision) -> (String, String) {
+/// Put a decision into words.
+pub(super) fn in_words(asked: &Asked, found: Decision) -> Decided {
     let ahead = ahead(&found).map_or(String::new(), |ahead| format!(", {ahead}"));
     let words = format!(
         "{}{}{ahead}",
         value_of(asked, &found.choice),
         tied_with(&found)
     );
-    (found.choice, words)
+    Decided {
+        target: found.choice,
+        words,
+    }
 }
 
 /// Name who is tied with the choice: `, tied with candle.cpu.q8_0`; empty where it leads alone.

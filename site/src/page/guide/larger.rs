@@ -71,7 +71,7 @@ pub(super) fn larger(chosen: &Chosen, backend: &str) -> Larger {
     });
     let next = next.iter().take(NEXT_MAX);
     let next: Vec<String> = next.map(|(_, target)| value_of(&there, target)).collect();
-    let (_, mut words) = in_words(&there, decision);
+    let mut words = in_words(&there, decision).words;
     if !next.is_empty() {
         words.push_str(&format!("; then {}", join(&next)));
     }

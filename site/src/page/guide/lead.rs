@@ -57,7 +57,7 @@ pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
             ),
             sentence(
                 "This project’s own engine, which has no server, tokeniser or sampling, is ahead",
-                of(|r| &r.own_choice),
+                of(|r| &r.own.target),
             ),
         ]
     });

@@ -28,7 +28,7 @@ use crate::view::{Shown, case_label};
 use beyond::{Offer, beyond, runner_up};
 use candidates::{Candidate, candidates};
 use caveats::{as_measured, limit, mended};
-use decided::{ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own};
+use decided::{Decided, ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own};
 use elsewhere::{Chosen, Elsewhere, elsewhere};
 use estimate::{Longer, longer};
 use fewer_bits::{FewerBits, fewer_bits};
@@ -76,10 +76,8 @@ struct Recommendation {
     why: String,
     sure: String,
     unquantised: String,
-    /// The target of this project's own engine that is ahead of the choice, else empty; `own` says
-    /// by how much.
-    own_choice: String,
-    own: String,
+    /// The target of this project's own engine that is ahead of the choice.
+    own: Decided,
     /// How the choice's engine came into the measurement, in a few words; empty where unknown.
     comes_as: &'static str,
     /// What decides, such as `end-to-end latency`.
@@ -303,7 +301,6 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
     let label = case_label(asked.scenario, asked.case);
     let title = shown.title(asked.scenario);
     let engine = shown.input.registry.engine(&target.engine);
-    let (own_choice, own) = own.unwrap_or_default();
     let choice = decision.choice.as_str();
     let chosen = Chosen::new(shown, &asked, workload, choice, runs);
     let in_rust = narrower(&chosen, |run, target| run.is_in_rust(target));
@@ -335,7 +332,6 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         certain_by,
         token_cost: setup::token_cost(shown, target, cell),
         unquantised: unquantised(shown, &asked, &target.precision),
-        own_choice,
         own,
         comes_as: shown.comes_as(&target.id).unwrap_or_default(),
         metric: metric_name(&asked),
