@@ -28,7 +28,9 @@ use crate::view::{Shown, case_label};
 use beyond::{Offer, beyond, runner_up};
 use candidates::{Candidate, candidates};
 use caveats::{as_measured, limit, mended};
-use decided::{Decided, ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own};
+use decided::{
+    Decided, ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own,
+};
 use elsewhere::{Chosen, Elsewhere, elsewhere};
 use estimate::{Longer, longer};
 use fewer_bits::{FewerBits, fewer_bits};
