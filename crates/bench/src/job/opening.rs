@@ -326,22 +326,23 @@ fn tell_prompts(plan: &Plan) {
     }
 }
 
-/// Return the command line as records hold it. Of a file of prompts only the name is kept, because
-/// its directory is private.
+/// Return the command line as records hold it. Of a file of prompts and of the directory of runs
+/// only the name is kept, because where they lie is private.
 fn recorded(args: impl Iterator<Item = String>) -> Vec<String> {
-    const OPTION: &str = "--prompts";
+    const OPTIONS: [&str; 2] = ["--prompts", "--out"];
     let name = |path: &str| {
         let name = Path::new(path).file_name();
         name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     };
     let mut is_path = false;
     args.map(|arg| {
-        let was_path = std::mem::replace(&mut is_path, arg == OPTION);
-        let value = arg.strip_prefix(OPTION).and_then(|v| v.strip_prefix('='));
-        match (was_path, value) {
+        let was_path = std::mem::replace(&mut is_path, OPTIONS.contains(&arg.as_str()));
+        match (was_path, arg.split_once('=')) {
             (true, _) => name(&arg),
-            (false, Some(path)) => format!("{OPTION}={}", name(path)),
-            (false, None) => arg,
+            (false, Some((option, path))) if OPTIONS.contains(&option) => {
+                format!("{option}={}", name(path))
+            }
+            (false, _) => arg,
         }
     })
     .collect()
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_file_of_prompts_lies_is_not_recorded() {
+    fn where_prompts_and_runs_lie_is_not_recorded() {
         let of = |words: &str| {
             let words = words.split(' ').map(str::to_owned);
             recorded(words).join(" ")
@@ -413,6 +414,10 @@ mod tests {
         assert_eq!(
             of("bench --prompts=../mine.jsonl"),
             "bench --prompts=mine.jsonl"
+        );
+        assert_eq!(
+            of("bench --out /home/me/runs --out=/mnt/lent --yes"),
+            "bench --out runs --out=lent --yes"
         );
         assert_eq!(of("bench --model path/to/dir"), "bench --model path/to/dir");
     }
