@@ -236,7 +236,7 @@ impl Cli {
             Verb::Calibrate(options) if options.verdicts => handicap::command(&repo, &options),
             Verb::Calibrate(options) if options.load => beside::command(&repo, &options),
             Verb::Calibrate(options) if options.watching => {
-                watching::command(&repo, options.processes, options.json)
+                watching::command(&repo, options.processes, options.quick, options.json)
             }
             Verb::Calibrate(options) => calibrate::instrument(&repo, options.quick, options.json),
             Verb::Verify(options) => watch::session(options.tui, |control| {

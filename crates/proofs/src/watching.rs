@@ -37,6 +37,8 @@ const CORE_PERCENT_MAX: f64 = 0.2;
 const MODEL: &str = "tiny-llama";
 /// Pairs of turns in a process; one turn of each pair is watched.
 const TURNS: u64 = 20;
+/// Pairs of turns with `--quick`.
+const QUICK_TURNS: u64 = 4;
 /// Requests in a turn.
 const REQUESTS: usize = 20;
 /// Number of commits that are timed.
@@ -45,7 +47,8 @@ const PROMPT_TOKENS: usize = 50;
 const NEW_TOKENS: u32 = 16;
 
 /// Measure and print the result. Exit status 3 where watching certainly costs more than it may.
-pub fn command(repo: &Repo, processes: u32, json: bool) -> Result<ExitCode> {
+pub fn command(repo: &Repo, processes: u32, quick: bool, json: bool) -> Result<ExitCode> {
+    let turns = if quick { QUICK_TURNS } else { TURNS };
     let registry = repo.registry()?;
     let Some(handicap) = registry.handicaps.first() else {
         bail!("engines/engines.toml has no [[handicap]], whose `of` is the target that is watched");
@@ -61,7 +64,7 @@ pub fn command(repo: &Repo, processes: u32, json: bool) -> Result<ExitCode> {
     let mut measured = Vec::new();
     for n in 0..processes {
         base::interrupt::check()?;
-        measured.push(asked.measure(u64::from(n))?);
+        measured.push(asked.measure(u64::from(n), turns)?);
     }
     let all = |of: fn(&Measured) -> f64| -> Vec<f64> { measured.iter().map(of).collect() };
     let interval = mean_interval(&all(|m| m.log_ratio)).context("the ratios are no numbers")?;
@@ -92,7 +95,7 @@ pub fn command(repo: &Repo, processes: u32, json: bool) -> Result<ExitCode> {
              The thread that looks takes {:.3} % [{:.3}, {:.3}] of a core while it watches (it may \
              take {CORE_PERCENT_MAX} %)",
             target.id,
-            2 * TURNS * REQUESTS as u64,
+            2 * turns * REQUESTS as u64,
             core.mean,
             core.low,
             core.high
@@ -151,8 +154,8 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Start a process, and watch it in every other turn.
-    fn measure(&self, seed: u64) -> Result<Measured> {
+    /// Start a process, and watch one turn of each of `turns` pairs.
+    fn measure(&self, seed: u64, turns: u64) -> Result<Measured> {
         let timeouts = Timeouts::outside_a_run(Duration::from_secs(60), Duration::from_secs(60));
         let mut session = Session::open_watched(self.program, &self.load, &timeouts)?;
         if session.ring().is_none() {
@@ -161,7 +164,7 @@ impl<'a> Asked<'a> {
         let mut audit = Audit::new(&session, seed);
         let (mut logs, mut total_ns, mut core_percents) = (Vec::new(), 0.0, Vec::new());
         // The first pair is not counted, because it warms up the process.
-        for turn in 0..=TURNS {
+        for turn in 0..=turns {
             let mut audited_turn = |session: &mut Session| -> Result<f64> {
                 audit.begin();
                 audit.watch();
@@ -187,7 +190,7 @@ impl<'a> Asked<'a> {
         session.close()?;
         Ok(Measured {
             log_ratio: median(&logs).context("the requests took no time")?,
-            request_ns: total_ns / TURNS as f64,
+            request_ns: total_ns / turns as f64,
             core_percent: mean(&core_percents).context("nothing was watched")?,
         })
     }

@@ -146,7 +146,7 @@ fn as_tested(command: &str) -> Option<String> {
         // Only that it measures is tested; the result depends on the machine's present load.
         let short = match command.rsplit(' ').next() {
             Some("--verdicts" | "--load") => "--profile smoke",
-            Some("--watching") => "--processes 2",
+            Some("--watching") => "--processes 2 --quick",
             _ => "--quick",
         };
         return Some(format!("{command} {short} || test $? -eq 3"));

@@ -49,7 +49,8 @@ const FULL: Effort = Effort {
 /// What the command line says.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Take the few seconds that the calibration in every run takes.
+    /// Take the few seconds that the calibration in every run takes. With --watching: a fifth of
+    /// the requests.
     #[arg(long)]
     pub quick: bool,
     /// Check the verdicts: measure a target beside a copy of it that is slower by a known share,
@@ -62,7 +63,7 @@ pub struct Options {
     pub load: bool,
     /// Measure what it costs an engine that its tokens are watched: one process answers the same
     /// requests watched and unwatched, in turns.
-    #[arg(long, conflicts_with_all = ["quick", "measured"])]
+    #[arg(long, conflicts_with = "measured")]
     pub watching: bool,
     /// With --watching: number of processes.
     #[arg(long, value_name = "N", default_value_t = 20, requires = "watching",
