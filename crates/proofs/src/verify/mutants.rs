@@ -194,7 +194,7 @@ fn seen(
 ) -> Result<Option<(&'static str, String)>> {
     let shown_by = shown_by(&mutant.variant);
     let mut models = ModelSpec::SMALL;
-    // The far context comes last: it takes longer than all others.
+    // The far context comes last where another model shows the mutation: it takes the longest.
     models.sort_by_key(|model| (Some(*model) != shown_by, *model == FAR.0));
     for model in models {
         let context = (model == FAR.0).then_some(FAR.1);
