@@ -5,7 +5,48 @@ use super::setup::batching;
 use crate::view::Shown;
 use crate::view::maturity::of_date;
 use schema::registry::Target;
+use serde::Serialize;
 use std::collections::BTreeSet;
+
+/// A caveat in two parts, of which a table shows the first alone.
+#[derive(Clone, Serialize)]
+pub(super) struct Caveat {
+    /// What it is, in a few words.
+    brief: String,
+    /// The particulars; empty where there are none.
+    rest: String,
+}
+
+impl Caveat {
+    /// A caveat without particulars.
+    pub(super) fn new(brief: impl Into<String>) -> Self {
+        Self {
+            brief: brief.into(),
+            rest: String::new(),
+        }
+    }
+
+    /// Whether it has particulars.
+    pub(super) fn has_rest(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    /// Put words before it.
+    pub(super) fn after(self, words: &str) -> Self {
+        Self {
+            brief: format!("{words}{}", self.brief),
+            ..self
+        }
+    }
+
+    /// Both parts as one text.
+    pub(super) fn whole(&self) -> String {
+        match self.rest.as_str() {
+            "" => self.brief.clone(),
+            rest => format!("{}: {rest}", self.brief),
+        }
+    }
+}
 
 /// Say that a target was not measured as it is deployed; empty if its engine is a client, which
 /// measures a server.
@@ -23,34 +64,45 @@ pub(super) fn as_measured(shown: &Shown, target: &Target) -> String {
 
 /// Say that a target's engine had no release in the year before it was read about; `None` where it
 /// had one, or nothing was read.
-pub(super) fn stale(shown: &Shown, target: &str) -> Option<String> {
+pub(super) fn stale(shown: &Shown, target: &str) -> Option<Caveat> {
     let all = shown.input.maturity?;
     let dossier = all.dossier(&shown.target(target)?.engine)?;
     let newest = of_date(dossier.latest()?);
     let read = all.read_of(dossier);
-    let said = || format!("no stable release in the year before {read}: the newest is {newest}");
+    let said = || Caveat {
+        brief: format!("no stable release in the year before {read}"),
+        rest: format!("the newest is {newest}"),
+    };
     (dossier.releases_last_year == 0).then(said)
 }
 
 /// Say which defects of a target's engine its adapter mended, as the adapter declares them:
-/// `a fix of ours, which <engine> lacks: …`; empty where it declares none.
-pub(super) fn mended(shown: &Shown, target: &str) -> String {
+/// `a fix of ours, which <engine> lacks`, and which; `None` where it declares none.
+pub(super) fn mended(shown: &Shown, target: &str) -> Option<Caveat> {
     let ready = shown.logs(target).flat_map(|log| log.ready.iter());
     let declared: BTreeSet<&str> = ready.flat_map(|ready| ready.mended()).collect();
     if declared.is_empty() {
-        return String::new();
+        return None;
     }
     let id = shown.target(target).map(|target| target.engine.as_str());
     let engine = id.and_then(|id| shown.input.registry.engine(id));
     let name = engine.map_or("the engine", |engine| engine.name.as_str());
     let declared: Vec<&str> = declared.into_iter().collect();
-    format!("a fix of ours, which {name} lacks: {}", declared.join("; "))
+    Some(Caveat {
+        brief: format!("a fix of ours, which {name} lacks"),
+        rest: declared.join("; "),
+    })
 }
 
-/// How far a target was verified, if that is less than the run asked for; else empty. The rest of
-/// the record's reason names the prompt and the position, which the run's page shows.
-pub(super) fn limit<'a>(shown: &Shown<'a>, target: &str) -> &'a str {
-    let record = shown.run.verify.get(target);
-    let reason = record.and_then(|record| record.reason.split("; ").next());
-    reason.unwrap_or_default()
+/// How far a target was verified and why not further; `None` if that is as far as the run asked
+/// for. The rest of the record's reason names the prompt and the position, which the run's page
+/// shows.
+pub(super) fn limit(shown: &Shown, target: &str) -> Option<Caveat> {
+    let record = shown.run.verify.get(target)?;
+    let reason = record.reason.split("; ").next()?;
+    let (brief, rest) = reason.split_once(": ").unwrap_or((reason, ""));
+    (!brief.is_empty()).then(|| Caveat {
+        brief: brief.into(),
+        rest: rest.into(),
+    })
 }

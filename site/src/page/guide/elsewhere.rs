@@ -129,10 +129,8 @@ pub(super) fn elsewhere(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> bo
     };
     let (workload, choice) = (chosen.workload, chosen.target);
     let target = &there.found.choice;
-    let fix = match mended(there.run, target) {
-        fix if fix.is_empty() => fix,
-        fix => format!(", measured with {fix}"),
-    };
+    let fix = mended(there.run, target);
+    let fix = fix.map_or(String::new(), |fix| format!(", measured with {}", fix.whole()));
     Elsewhere {
         ahead: match there.compared.verdict {
             Verdict::Better => target.clone(),

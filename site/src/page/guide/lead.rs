@@ -44,7 +44,7 @@ pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
         [
             sentence(
                 "Measured with a fix of ours, which the engine itself lacks",
-                of(|r| if r.mended.is_empty() { "" } else { &r.choice }),
+                of(|r| r.mended.as_ref().map_or("", |_| &r.choice)),
             ),
             sentence("Of engines in Rust", of(|r| &r.in_rust.name)),
             sentence(

@@ -27,7 +27,7 @@ use crate::view::place::{self, RunLine, case_path};
 use crate::view::{Shown, case_label};
 use beyond::{Offer, beyond, runner_up};
 use candidates::{Candidate, candidates};
-use caveats::{as_measured, limit, mended};
+use caveats::{Caveat, as_measured, limit, mended};
 use decided::{
     Decided, ahead, metric_name, tied_with, unquantised, value_of, why, without_our_own,
 };
@@ -100,10 +100,10 @@ struct Recommendation {
     longer: Longer,
     /// What the choice's engine and the runner-up's offer beyond speed.
     beyond: Vec<Offer>,
-    /// How far the choice was verified, where that is less than the run asked for; else empty.
-    limit: String,
-    /// The defects of the choice's engine that its adapter mended, in words; empty where none.
-    mended: String,
+    /// How far the choice was verified, where that is less than the run asked for.
+    limit: Option<Caveat>,
+    /// The defects of the choice's engine that its adapter mended, if any.
+    mended: Option<Caveat>,
     /// A sentence or two saying that the choice was not measured as it is deployed; else empty.
     as_measured: String,
     candidates: Vec<Candidate>,
@@ -344,7 +344,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         fewer_bits: fewer_bits(&chosen),
         longer,
         beyond: beyond(shown, &asked, &decision.choice),
-        limit: limit(shown, &target.id).to_owned(),
+        limit: limit(shown, &target.id),
         mended: mended(shown, &target.id),
         as_measured: as_measured(shown, target),
         candidates: candidates(shown, &asked, workload, &decision),

@@ -1,7 +1,7 @@
 //! What to take among engines of one kind alone (written in Rust, or available as a crate), to
 //! stand beside a choice of another kind.
 
-use super::caveats::{limit, mended, stale};
+use super::caveats::{Caveat, limit, mended, stale};
 use super::decided::{ahead, decision, tied_with, value_of};
 use super::elsewhere::{Chosen, Elsewhere, against, elsewhere};
 use super::estimate;
@@ -25,7 +25,9 @@ pub(super) struct Narrower {
     short: String,
     /// Its lead, what limits it, what was mended, its speed where memory decides, and whether its
     /// engine is still released, each in a few words.
-    more: Vec<String>,
+    more: Vec<Caveat>,
+    /// Whether one of these has particulars.
+    has_rest: bool,
     /// The estimate for a usual answer, with its heading; empty where the work has none.
     longer: String,
     /// Id and path of the run that has it; empty where that is the run of the choice.
@@ -76,7 +78,8 @@ pub(super) fn narrower(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> boo
     found.elsewhere.estimate =
         estimate::beside(chosen.workload, there.asked, &there.found.choice, choice);
     found.name.push_str(" in another run");
-    found.more.insert(0, against(&there.compared, choice));
+    let compared = against(&there.compared, choice);
+    found.more.insert(0, Caveat::new(compared));
     found.run = there.run.run.header.id.clone();
     found.run_path = paths::run_path(&found.run);
     found
@@ -85,12 +88,17 @@ pub(super) fn narrower(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> boo
 /// Describe a decision of `run`, which measured the choice too.
 fn view(chosen: &Chosen, run: &Shown, asked: &Asked, found: &Decision) -> Narrower {
     let target = found.choice.clone();
-    let only = (found.measured == 1).then(|| "the only one with a number".to_owned());
-    let said = |text: String| (!text.is_empty()).then_some(text);
-    let limit = said(limit(run, &target).to_owned());
-    let mended = said(mended(run, &target)).map(|fix| format!("measured with {fix}"));
-    let speed = speed(asked, &target, chosen.target);
-    let stale = stale(run, &target);
+    let only = (found.measured == 1).then(|| Caveat::new("the only one with a number"));
+    let mended = mended(run, &target).map(|fix| fix.after("measured with "));
+    let more = [
+        ahead(found).map(Caveat::new),
+        only,
+        limit(run, &target),
+        mended,
+        speed(asked, &target, chosen.target).map(Caveat::new),
+        stale(run, &target),
+    ];
+    let more: Vec<Caveat> = more.into_iter().flatten().collect();
     Narrower {
         name: match run.comes_as(&target) {
             Some("in Rust, as a Python package") => {
@@ -100,10 +108,8 @@ fn view(chosen: &Chosen, run: &Shown, asked: &Asked, found: &Decision) -> Narrow
             _ => target.clone(),
         },
         short: format!("{}{}", value_of(asked, &target), tied_with(found)),
-        more: [ahead(found), only, limit, mended, speed, stale]
-            .into_iter()
-            .flatten()
-            .collect(),
+        has_rest: more.iter().any(Caveat::has_rest),
+        more,
         longer: estimate::headed(chosen.workload, asked, &target),
         choice: target,
         ..Narrower::default()
