@@ -80,15 +80,19 @@ impl<'s, 'a> Chosen<'s, 'a> {
         }
     }
 
-    /// Whether a target of another run is one that others maintain and that the chosen run left
-    /// out: none was planned, or there was no time for it. One that failed there is not left out:
-    /// its failure is what the run found.
-    fn is_new(&self, run: &Shown, target: &str) -> bool {
+    /// Whether the chosen run left a target out of the case that decides: none was planned, or
+    /// there was no time for it. One that failed there is not left out: its failure is what the run
+    /// found.
+    pub(super) fn left_out(&self, target: &str) -> bool {
         let key = self.asked.scenario.cell_key(self.asked.case, target);
         let cell = self.shown.cell(&key);
-        let is_left_out =
-            cell.is_none_or(|cell| matches!(cell.status, Status::OverBudget | Status::NotRun));
-        is_left_out && !run.is_ours(target)
+        cell.is_none_or(|cell| matches!(cell.status, Status::OverBudget | Status::NotRun))
+    }
+
+    /// Whether a target of another run is one that others maintain and that the chosen run left
+    /// out.
+    fn is_new(&self, run: &Shown, target: &str) -> bool {
+        self.left_out(target) && !run.is_ours(target)
     }
 
     /// Look for targets of a kind that the chosen run left out, measured beside the choice with the
@@ -130,7 +134,9 @@ pub(super) fn elsewhere(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> bo
     let (workload, choice) = (chosen.workload, chosen.target);
     let target = &there.found.choice;
     let fix = mended(there.run, target);
-    let fix = fix.map_or(String::new(), |fix| format!(", measured with {}", fix.whole()));
+    let fix = fix.map_or(String::new(), |fix| {
+        format!(", measured with {}", fix.whole())
+    });
     Elsewhere {
         ahead: match there.compared.verdict {
             Verdict::Better => target.clone(),
@@ -155,9 +161,9 @@ fn is_same(a: &Asked, b: &Asked) -> bool {
         && load(a) == load(b)
 }
 
-/// Compare each new target with the choice; p is adjusted over all pairs of these targets and the
-/// choice.
-fn compare(
+/// Compare each target for which `is_new` holds with the choice; p is adjusted over all pairs of
+/// these targets and the choice.
+pub(super) fn compare(
     run: &Shown,
     asked: &Asked,
     choice: &str,

@@ -3,12 +3,12 @@
 
 use super::caveats::{Caveat, limit, mended, stale};
 use super::decided::{ahead, decision, tied_with, value_of};
-use super::elsewhere::{Chosen, Elsewhere, against, elsewhere};
+use super::elsewhere::{Chosen, Elsewhere, against, compare, elsewhere};
 use super::estimate;
 use super::fewer_bits::is_memory;
 use super::workload::Asked;
 use crate::fmt;
-use crate::view::{Shown, paths};
+use crate::view::{Shown, case_label, paths};
 use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::decide::Decision;
@@ -18,8 +18,9 @@ use stats::decide::Decision;
 pub(super) struct Narrower {
     /// Id of the target.
     pub(super) choice: String,
-    /// The target, with the form in which its engine comes unless that is a crate, and with the
-    /// words `in another run` if only another run has it.
+    /// The target, with the form in which its engine comes unless that is a crate, with the words
+    /// `in another run` if only another run has it, and with the size if none has a number at the
+    /// size that decides.
     pub(super) name: String,
     /// The target with its value, and who is tied with it.
     short: String,
@@ -36,6 +37,8 @@ pub(super) struct Narrower {
     /// The best target of the kind that the choice's run left out and another run measured beside
     /// the choice. If `run` names a run, only the estimate is set.
     pub(super) elsewhere: Elsewhere,
+    /// Whether it was chosen at another size than the one that decides.
+    is_at_another_size: bool,
     /// What to say where no target is named, such as `none measured`; empty where one is.
     instead: &'static str,
 }
@@ -49,16 +52,16 @@ impl Narrower {
         }
     }
 
-    /// The target, where the run of the choice has it.
+    /// The target, where the run of the choice has it at the size that decides.
     pub(super) fn here(&self) -> Option<&str> {
-        let is_here = !self.choice.is_empty() && self.run.is_empty();
+        let is_here = !self.choice.is_empty() && self.run.is_empty() && !self.is_at_another_size;
         is_here.then_some(self.choice.as_str())
     }
 }
 
 /// Decide among the engines of one kind that others maintain, if the choice is not of that kind.
 /// Also name the best target of the kind that the run left out and another measured beside the
-/// choice; if the run has no number of the kind, take that target.
+/// choice; if the run has no number of the kind, take that target, or else the best at another size.
 pub(super) fn narrower(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> bool) -> Narrower {
     let (shown, choice) = (chosen.shown, chosen.target);
     if is_of_kind(shown, choice) {
@@ -71,8 +74,8 @@ pub(super) fn narrower(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> boo
             ..view(chosen, shown, chosen.asked, &found)
         };
     }
-    let Some(there) = chosen.best_there(is_of_kind) else {
-        return Narrower::none("none measured");
+    let Some(there) = chosen.best_there(&is_of_kind) else {
+        return at_another_size(chosen, of).unwrap_or(Narrower::none("none measured"));
     };
     let mut found = view(chosen, there.run, there.asked, &there.found);
     found.elsewhere.estimate =
@@ -83,6 +86,34 @@ pub(super) fn narrower(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> boo
     found.run = there.run.run.header.id.clone();
     found.run_path = paths::run_path(&found.run);
     found
+}
+
+/// Decide among the targets of a kind that the run had no time for at the size that decides, at the
+/// nearest size at which any of them has a number.
+fn at_another_size(chosen: &Chosen, of: impl Fn(&str) -> bool) -> Option<Narrower> {
+    let is_left_out = |target: &str| of(target) && chosen.left_out(target);
+    let sizes = chosen.asked.at_other_sizes(chosen.shown).into_iter();
+    let mut found = sizes.filter_map(|asked| {
+        let found = decision(chosen.shown, &asked, is_left_out)?;
+        Some((asked, found))
+    });
+    let (asked, found) = found.next()?;
+    let size = case_label(asked.scenario, asked.case);
+    let wanted = case_label(chosen.asked.scenario, chosen.asked.case);
+    let mut view = view(chosen, chosen.shown, &asked, &found);
+    let all = compare(chosen.shown, &asked, chosen.target, is_left_out);
+    let compared = all.iter().find(|(id, _)| *id == found.choice);
+    let compared = compared.map(|(_, compared)| Caveat::new(against(compared, chosen.target)));
+    let size_first = Caveat::new(format!("at {size}, because there was no time for {wanted}"));
+    view.more = [Some(size_first), compared]
+        .into_iter()
+        .flatten()
+        .chain(view.more)
+        .collect();
+    view.name.push_str(&format!(" at {size}"));
+    view.longer.clear();
+    view.is_at_another_size = true;
+    Some(view)
 }
 
 /// Describe a decision of `run`, which measured the choice too.

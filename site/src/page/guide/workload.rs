@@ -99,6 +99,22 @@ impl<'a> Asked<'a> {
         let mut cells = self.cells.iter().copied();
         cells.find(|cell| cell.target == target)
     }
+
+    /// The same metric at each other size of the scenario, the nearest size first.
+    pub fn at_other_sizes(&self, shown: &Shown<'a>) -> Vec<Asked<'a>> {
+        let (scenario, metric) = (self.scenario, self.metric);
+        let size = |case: &Case| case.axis_value(scenario.axis);
+        let others = scenario.cases.iter().filter(|case| *case != self.case);
+        let mut others: Vec<&Case> = others.collect();
+        others.sort_by_key(|case| size(case).abs_diff(size(self.case)));
+        let asked = others.into_iter().map(|case| Asked {
+            scenario,
+            case,
+            metric,
+            cells: measured(shown, scenario, case, metric),
+        });
+        asked.collect()
+    }
 }
 
 impl Workload {
@@ -109,15 +125,12 @@ impl Workload {
     pub fn asked<'a>(&self, shown: &Shown<'a>) -> Option<Asked<'a>> {
         let scenario = shown.scenario(self.scenario)?;
         self.metrics.iter().find_map(|&metric| {
-            let measured = |case: &Case| -> Vec<&'a Cell> {
-                let cells = shown.measured(scenario, case, metric).map(|(cell, _)| cell);
-                cells.filter(|cell| cell.status == Status::Ok).collect()
-            };
             let size = |case: &Case| {
                 let value = i64::from(case.axis_value(scenario.axis));
                 if self.largest { value } else { -value }
             };
-            let all = scenario.cases.iter().map(|case| (case, measured(case)));
+            let cases = scenario.cases.iter();
+            let all = cases.map(|case| (case, measured(shown, scenario, case, metric)));
             let all: Vec<(&Case, Vec<&Cell>)> = all.collect();
             let most = all.iter().map(|(_, cells)| cells.len()).max()?;
             let enough = all.into_iter().filter(|(_, cells)| 2 * cells.len() >= most);
@@ -130,4 +143,15 @@ impl Workload {
             })
         })
     }
+}
+
+/// The cells of a case that are valid and have a metric, in plan order.
+fn measured<'a>(
+    shown: &Shown<'a>,
+    scenario: &PlannedScenario,
+    case: &Case,
+    metric: MetricId,
+) -> Vec<&'a Cell> {
+    let cells = shown.measured(scenario, case, metric).map(|(cell, _)| cell);
+    cells.filter(|cell| cell.status == Status::Ok).collect()
 }
