@@ -181,7 +181,8 @@ def notes(precision: str, reader: str) -> list[str]:
         )
     if precision == "q8_0" and not reader:
         said.append(
-            "a new inference request wherever the number of rows changes, because one that is used "
+            "a new inference request, made within the prefill that is timed, wherever the number of "
+            "rows changes, because one that is used "
             "again with more rows may give logits that are no numbers where keys and values have "
             "8 bits (OpenVINO 2026.4.1)"
         )

@@ -383,13 +383,17 @@ class Gathering(unittest.TestCase):
     def ids(self, batch: list[Generate]) -> list[int]:
         return [request.id for request in batch]
 
+    def test_a_long_batch_is_waited_for_longer(self) -> None:
+        waits = [waiting.gather_ns(ms * 10**6) / 10**6 for ms in (0, 50, 100, 3400)]
+        self.assertEqual(waits, [1, 1, 2, 68])
+
     def test_the_wait_ends_when_as_many_came_as_were_answered(self) -> None:
         queue, inbox = self.queue()
         self.put(inbox, 9)  # came in during the batch
         queue.finished(2)
         self.put(inbox, 1)
         self.put(inbox, 2)
-        with patch.object(waiting, "GATHER_NS", 60 * 10**9):
+        with patch.object(waiting, "GATHER_MIN_NS", 60 * 10**9):
             self.assertEqual(self.ids(queue.next()), [9, 1, 2])
 
     def test_a_batch_waits_for_all_that_are_sent_at_once(self) -> None:
@@ -398,7 +402,7 @@ class Gathering(unittest.TestCase):
 
         def late() -> None:  # the engine is idle and asks before the other two are there
             for id in (2, 3):
-                time.sleep(2 * waiting.GATHER_NS / 1e9)
+                time.sleep(2 * waiting.GATHER_MIN_NS / 1e9)
                 self.put(inbox, id, together=3)
 
         thread = threading.Thread(target=late)
@@ -431,14 +435,14 @@ class Gathering(unittest.TestCase):
         queue.finished(2)
         start_ns = now_ns()
         self.assertEqual(self.ids(queue.next()), [9])
-        self.assertGreaterEqual(now_ns() - start_ns, waiting.GATHER_NS)
+        self.assertGreaterEqual(now_ns() - start_ns, waiting.GATHER_MIN_NS)
 
     def test_after_a_single_row_it_never_waits(self) -> None:
         queue, inbox = self.queue()
         queue.finished(1)
         self.put(inbox, 1)
         start_ns = now_ns()
-        with patch.object(waiting, "GATHER_NS", 60 * 10**9):
+        with patch.object(waiting, "GATHER_MIN_NS", 60 * 10**9):
             self.assertEqual(self.ids(queue.next()), [1])
         self.assertLess(now_ns() - start_ns, 10**9)
 

@@ -21,9 +21,15 @@ COPIED_TOKENS_MAX = 16384
 
 # Requests that are sent at once say so, and a batch waits for all of them. The clients of a closed
 # loop are independent: after a batch of several rows, or while others wait, those just answered are
-# given this long to come back before the next batch is formed. It is long enough for a process to
-# read its answer and reply, and short against a step.
-GATHER_NS = 1_000_000
+# given time to come back before the next batch is formed. This is the least, enough for a process
+# that isn't kept from running to read its answer and reply.
+GATHER_MIN_NS = 1_000_000
+
+
+def gather_ns(took_ns: int) -> int:
+    """How long a batch waits for the clients that were just answered, after a batch that took
+    `took_ns`: 1/50 of that, since a client that is late loses another whole batch."""
+    return max(GATHER_MIN_NS, took_ns // 50)
 
 
 def fits(scores: list[Score]) -> bool:
@@ -63,6 +69,8 @@ class Queue:
         self._parallel_score = parallel_score
         self._closed = False
         self._answered = 0  # rows of the batch that finished last; 0 after anything else
+        self._handed_out_ns = now_ns()  # when the work that is running was handed out
+        self._took_ns = 0  # how long the work that finished last took
         self._left_over = 0  # requests that waited when that batch finished
         self._arrived = 0  # requests to generate that came in since
         self._to_come = 0  # requests still to come of those that were sent at once
@@ -70,7 +78,7 @@ class Queue:
     def next(self) -> list[Generate] | list[Score] | Reject | None:
         """Wait for something to do; `None` when everything is answered and the input has ended.
         Must be called as soon as the last answer is written."""
-        deadline_ns = now_ns() + GATHER_NS
+        deadline_ns = now_ns() + gather_ns(self._took_ns)
         while self._early:
             self._admit(self._early.popleft())
         self._arrived = 0
@@ -81,12 +89,14 @@ class Queue:
             self._admit(self._inbox.get())
         self._complete()
         self._gather(deadline_ns)
+        self._handed_out_ns = now_ns()
         first = self._waiting.popleft()
         return first if isinstance(first, Reject) else self._join(first)
 
     def finished(self, rows: int) -> None:
         """Record that a batch of `rows` (0: other work) is finished. Must be called before it is
         answered, so that a request that came earlier is not taken for a reply; `next` parses it."""
+        self._took_ns = now_ns() - self._handed_out_ns
         self._answered = rows
         while not self._inbox.empty():
             self._early.append(self._inbox.get())

@@ -8,16 +8,24 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How long a batch may wait for the clients that were just answered.
+/// Return how long a batch may wait for the clients that were just answered: 1/50 of the time that
+/// their batch `took`, and 1 ms or more.
 ///
 /// Requests that are sent at once say so ([`Generate::together`]), and a batch waits for all of
 /// them. The clients of a closed loop are independent: they reply to a finished batch within
-/// microseconds, one after the other. Without a wait, the first of them would run alone and the
+/// microseconds, or some milliseconds where the machine is busy, one after the other. Without a wait, the first of them would run alone and the
 /// other n − 1 after it, again and again. So the next batch waits for as many requests as were
 /// just answered, if that batch had several rows or other requests are still waiting: a single
-/// user never waits, and two users that got out of step are batched together again. An open loop
-/// loses at most this much time per batch.
-const GATHER: Duration = Duration::from_millis(1);
+/// user never waits, and two users that got out of step are batched together again. The wait grows
+/// with the batch because so does what a late client would lose: another whole batch. An open loop
+/// loses at most 2 % of its time by it, where a batch takes 50 ms or more.
+fn gather(took: Duration) -> Duration {
+    GATHER_MIN.max(took / 50)
+}
+
+/// Shortest wait for the clients that were just answered, enough for a process that isn't kept from
+/// running.
+const GATHER_MIN: Duration = Duration::from_millis(1);
 
 /// A request to generate, with the time when its line was read.
 #[derive(Debug)]
@@ -65,6 +73,10 @@ pub struct Queue {
     bounds: Bounds,
     /// Rows of the batch that finished last; 0 if the last work was not a batch.
     answered: usize,
+    /// When the work that is running, or ran last, was handed out.
+    handed_out: Instant,
+    /// How long the work that finished last took.
+    took: Duration,
     /// Number of requests that were waiting when that batch finished.
     left_over: usize,
     /// Number of generate requests that arrived since.
@@ -82,6 +94,8 @@ impl Queue {
             max_batch,
             bounds: Bounds { max_context },
             answered: 0,
+            handed_out: Instant::now(),
+            took: Duration::ZERO,
             left_over: 0,
             arrived: 0,
             to_come: 0,
@@ -91,7 +105,7 @@ impl Queue {
     /// Wait for the next piece of work; `None` when everything is answered and the input has
     /// ended. Must be called as soon as the last answer is written.
     pub fn next(&mut self) -> Option<Work> {
-        let deadline = Instant::now() + GATHER;
+        let deadline = Instant::now() + gather(self.took);
         self.drain();
         if self.waiting.is_empty() {
             let message = self.inbox.recv().ok()?;
@@ -99,6 +113,7 @@ impl Queue {
         }
         self.complete();
         self.gather(deadline);
+        self.handed_out = Instant::now();
         Some(match self.waiting.pop_front()? {
             Item::Generate(first) => Work::Batch(self.join(first)),
             Item::Score(score) => Work::Score(score),
@@ -109,6 +124,7 @@ impl Queue {
     /// Record that a batch of `rows` (0: other work) is finished. Must be called before it is
     /// answered, so that a request that arrived earlier is not taken for a reply to that answer.
     pub fn finished(&mut self, rows: usize) {
+        self.took = self.handed_out.elapsed();
         self.drain();
         self.answered = rows;
         self.left_over = self.waiting.len();
@@ -286,6 +302,12 @@ mod tests {
     }
 
     #[test]
+    fn a_long_batch_is_waited_for_longer() {
+        let wait = |ms| gather(Duration::from_millis(ms)).as_millis();
+        assert_eq!([0, 50, 100, 3_400].map(wait), [1, 1, 2, 68]);
+    }
+
+    #[test]
     fn the_wait_ends_when_as_many_came_as_were_answered() {
         let (sender, mut queue) = queue(8);
         queue.finished(0);
@@ -305,7 +327,7 @@ mod tests {
         // The engine is idle and asks before the other three are there.
         let late = std::thread::spawn(move || {
             for id in 2..=4 {
-                std::thread::sleep(2 * GATHER);
+                std::thread::sleep(2 * GATHER_MIN);
                 sender.send(one_of(4, id, 4, 8)).unwrap();
             }
             sender
