@@ -28,8 +28,8 @@ GATHER_MIN_NS = 1_000_000
 
 def gather_ns(took_ns: int) -> int:
     """How long a batch waits for the clients that were just answered, after a batch that took
-    `took_ns`: 1/50 of that, since a client that is late loses another whole batch."""
-    return max(GATHER_MIN_NS, took_ns // 50)
+    `took_ns`: 1/25 of that, since a client that is late loses another whole batch."""
+    return max(GATHER_MIN_NS, took_ns // 25)
 
 
 def fits(scores: list[Score]) -> bool:

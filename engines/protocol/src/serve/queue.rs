@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Return how long a batch may wait for the clients that were just answered: 1/50 of the time that
+/// Return how long a batch may wait for the clients that were just answered: 1/25 of the time that
 /// their batch `took`, and 1 ms or more.
 ///
 /// Requests that are sent at once say so ([`Generate::together`]), and a batch waits for all of
@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 /// just answered, if that batch had several rows or other requests are still waiting: a single
 /// user never waits, and two users that got out of step are batched together again. The wait grows
 /// with the batch because so does what a late client would lose: another whole batch. An open loop
-/// loses at most 2 % of its time by it, where a batch takes 50 ms or more.
+/// loses at most 4 % of its time by it, where a batch takes 25 ms or more.
 fn gather(took: Duration) -> Duration {
-    GATHER_MIN.max(took / 50)
+    GATHER_MIN.max(took / 25)
 }
 
 /// Shortest wait for the clients that were just answered, enough for a process that isn't kept from
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_long_batch_is_waited_for_longer() {
         let wait = |ms| gather(Duration::from_millis(ms)).as_millis();
-        assert_eq!([0, 50, 100, 3_400].map(wait), [1, 1, 2, 68]);
+        assert_eq!([0, 25, 50, 3_400].map(wait), [1, 1, 2, 136]);
     }
 
     #[test]
