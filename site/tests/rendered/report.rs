@@ -215,7 +215,7 @@ fn a_load_that_two_scenarios_show_counts_once() {
     let after = render(&world);
     let compare = text_of(&after, "compare.html");
     says(&compare, &["Of 392 pairs of cells, "]);
-    says(&compare, &["was measured once, and counts once"]);
+    says(&compare, &["was measured once. It counts once where"]);
     let cost = text_of(&after, "cost.html");
     lacks(&cost, &[borrowed]);
     says(&cost, &[own]);

@@ -17,7 +17,7 @@ use schema::registry::Target;
 use serde::Serialize;
 use stats::analysis::{MetricId, Verdict};
 use stats::pairs::{Compared, NotComparable, Pair, pairs};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Maximum number of targets with a page of their own and a place in the overview. The overview's
 /// matrix has two cells per pair, so for about a hundred targets it would take a megabyte. The
@@ -40,7 +40,7 @@ pub struct CasePairs<'a> {
     /// Whether the case stands for its scenario in charts.
     pub headline: bool,
     /// Whether the case counts in totals. A case that another of these cases measures doesn't
-    /// count, because its cells count there.
+    /// count if both are compared by the same metric, because its cells count there.
     pub counted: bool,
     by_targets: BTreeMap<(String, String), Result<Compared, NotComparable>>,
 }
@@ -145,11 +145,12 @@ impl<'a> AllPairs<'a> {
                 });
             }
         }
-        let key = |pairs: &CasePairs| pairs.scenario.case_key(pairs.case);
-        let keys: BTreeSet<CaseKey> = cases.iter().map(key).collect();
+        let key = |pairs: &CasePairs| (pairs.scenario.case_key(pairs.case), pairs.metric);
+        let keys: BTreeMap<CaseKey, MetricId> = cases.iter().map(key).collect();
         for pairs in &mut cases {
             let measuring = pairs.case.measured_by.as_ref();
-            pairs.counted = measuring.is_none_or(|other| !keys.contains(other));
+            let metric_there = measuring.and_then(|other| keys.get(other));
+            pairs.counted = metric_there != Some(&pairs.metric);
         }
         Self {
             cases,
@@ -162,19 +163,10 @@ impl<'a> AllPairs<'a> {
         &self.targets[..self.targets.len().min(PAGES_MAX)]
     }
 
-    /// Count the verdicts on a pair over all cases that are listed.
-    pub fn listed(&self, target: &str, other: &str) -> Tally {
-        self.tally(target, other, |_| true)
-    }
-
-    /// Count the verdicts on a pair, each measured cell once.
+    /// Count the verdicts on a pair, each measured cell once by each metric.
     pub fn counted(&self, target: &str, other: &str) -> Tally {
-        self.tally(target, other, |case| case.counted)
-    }
-
-    fn tally(&self, target: &str, other: &str, is_wanted: fn(&CasePairs) -> bool) -> Tally {
         let mut tally = Tally::default();
-        for case in self.cases.iter().filter(|case| is_wanted(case)) {
+        for case in self.cases.iter().filter(|case| case.counted) {
             if let Some(outcome) = case.seen_from(target, other) {
                 tally.add(&outcome);
             }
@@ -263,7 +255,7 @@ fn row(shown: &Shown, pairs: &AllPairs, target: &Target) -> Row {
                     0 => "✕".into(),
                     _ => format!("{}/{}/{}", tally.better, tally.worse, tally.even),
                 },
-                tone: tone(pairs.listed(&target.id, &other.id)),
+                tone: tone(tally),
                 path: match is_linked {
                     true => format!("{}#{}", target_page_path(&target.id), slug(&other.id)),
                     false => String::new(),
@@ -280,9 +272,9 @@ fn row(shown: &Shown, pairs: &AllPairs, target: &Target) -> Row {
     }
 }
 
-/// The class of a pair on which all cases agree, whatever scenario measured them.
-fn tone(listed: Tally) -> &'static str {
-    match listed {
+/// The class of a pair on which all cases agree.
+fn tone(counted: Tally) -> &'static str {
+    match counted {
         t if t.all_better() => "good",
         t if t.worse > 0 && t.worse == t.judged() => "bad",
         _ => "even",
@@ -380,8 +372,8 @@ pub fn counted_once(pairs: &AllPairs) -> &'static str {
     match pairs.cases.iter().all(|case| case.counted) {
         true => "",
         false => {
-            " A load that several scenarios list was measured once, and counts once, in the \
-             scenario that measured it."
+            " A load that several scenarios list was measured once. It counts once where they \
+             compare it by the same metric, in the scenario that measured it."
         }
     }
 }

@@ -236,7 +236,7 @@ fn reason(why: &NotComparable) -> String {
 /// compares with the baseline.
 fn sentence(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -> String {
     let id = &target.id;
-    let tallies: Vec<_> = others.iter().map(|o| pairs.listed(id, &o.id)).collect();
+    let tallies: Vec<_> = others.iter().map(|o| pairs.counted(id, &o.id)).collect();
     let compared = tallies.iter().filter(|t| t.judged() > 0).count();
     if compared == 0 {
         return format!("{id} can’t be compared with any other target of this run.");
