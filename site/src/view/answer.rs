@@ -9,6 +9,7 @@ use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use serde::Serialize;
 use stats::analysis::{MetricId, Role, Verdict};
+use stats::metrics::Better;
 use std::collections::BTreeSet;
 
 /// The answer for one scenario.
@@ -31,6 +32,9 @@ pub struct Answer {
     /// The target with the best end-to-end latency and that of the first leader; empty where the
     /// leaders have the best, or where it isn't the first token that decides.
     pub whole_answer: String,
+    /// The best of the targets that others maintain with its value, where this project's own engine
+    /// leads alone; else empty.
+    pub best_of_others: String,
     /// The first leader's ratio to the best target that is detectably worse, in words.
     pub lead: String,
     /// The first leader's ratio to the baseline, in words.
@@ -92,6 +96,9 @@ pub fn answer(shown: &Shown, scenario: &PlannedScenario) -> Option<Answer> {
         answer.value = value;
         answer.interval = interval.unwrap_or_default();
     }
+    if leaders.iter().all(|cell| shown.is_ours(&cell.target)) {
+        answer.best_of_others = best_of_others(shown, scenario, case, id).unwrap_or_default();
+    }
     answer.lead = match cells()
         .filter_map(|cell| against(&cell.target, Role::Leader))
         .filter(|c| c.verdict == Verdict::Worse && c.ratio > 0.0)
@@ -116,6 +123,27 @@ pub fn answer(shown: &Shown, scenario: &PlannedScenario) -> Option<Answer> {
     answer.rests_on = rests_on(shown, &at, first.invocations);
     answer.disturbed = disturbed(shown, &at, &first.target);
     Some(answer)
+}
+
+/// The target with the best mean of those that others maintain, with its value.
+fn best_of_others(
+    shown: &Shown,
+    scenario: &PlannedScenario,
+    case: &Case,
+    id: MetricId,
+) -> Option<String> {
+    let all = shown.measured(scenario, case, id);
+    let others = all.filter(|(cell, _)| !shown.is_ours(&cell.target));
+    let is_higher_better = id.describe().better == Better::Higher;
+    let (best, metric) = others.max_by(|(_, a), (_, b)| match is_higher_better {
+        true => a.value.total_cmp(&b.value),
+        false => b.value.total_cmp(&a.value),
+    })?;
+    Some(format!(
+        "{} {}",
+        best.target,
+        fmt::joined(fmt::metric(metric))
+    ))
 }
 
 /// Compare the target with the best end-to-end latency with the first of `leaders`, in words;

@@ -54,7 +54,7 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
             {
                 let (ratio, interval) = fmt::ratio(found.value, found.ci);
                 let finding = format!(
-                    "Largest advantage over {baseline}: {} in {}, {ratio} {}",
+                    "Largest advantage over {baseline} in the cases drawn: {} in {}, {ratio} {}",
                     target.id,
                     shown.title(scenario).to_lowercase(),
                     interval.unwrap_or_else(|| NO_INTERVAL.into())

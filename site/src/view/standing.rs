@@ -99,7 +99,14 @@ fn lead(shown: &Shown, answer: &Answer) -> String {
             answer.baseline
         ));
     }
-    format!("{text}. {}", answer.rests_on)
+    text.push_str(". ");
+    if !answer.best_of_others.is_empty() {
+        text.push_str(&format!(
+            "Its engine is this project’s own and can’t be deployed; of the others the best is {}. ",
+            answer.best_of_others
+        ));
+    }
+    text + &answer.rests_on
 }
 
 /// Put a metric's name into a sentence: `a time to first token of`.

@@ -2,6 +2,8 @@
 //! numbers by the rule that the page prints. It reads `results.json` and has a t distribution of
 //! its own, so that it doesn't repeat a mistake of the guide or of the decision behind it.
 
+mod take;
+
 use schema::model::Models;
 use schema::registry::{Build, Registry};
 use schema::run::Run;
@@ -10,9 +12,9 @@ use schema::scenario::Scenario;
 use serde_json::Value;
 use site::page::guide;
 use site::view::{Shown, paths, place};
-use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use take::{cheapest, tied};
 
 /// A kind of work, with the rule that the page states for it.
 struct Rule {
@@ -142,6 +144,7 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
     };
 
     let (mut advised, mut besides, mut narrow) = (0, 0, 0);
+    let other_sizes = std::cell::Cell::new(0);
     for rule in &RULES {
         let said = of_anchor(&page, rule.anchor);
         let mut answerable = BTreeSet::new();
@@ -183,7 +186,11 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
                 }
                 let here = take(read, rule, &asked.cells, &of);
                 let here = here.map(|target| (target, String::new()));
-                here.or_else(|| beside(is_of_kind))
+                here.or_else(|| beside(is_of_kind)).or_else(|| {
+                    let smaller = at_another_size(read, rule, &asked, &of);
+                    other_sizes.set(other_sizes.get() + usize::from(smaller.is_some()));
+                    smaller.map(|target| (target, String::new()))
+                })
             };
             let in_rust = narrower(&is_in_rust);
             let of_crates = narrower(&is_crate);
@@ -219,6 +226,8 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
     assert!(advised > 0, "no published run carries advice");
     assert!(besides > 0, "no published run adds a target to another's");
     assert!(narrow > 0, "no published run adds a target of a kind");
+    let found = other_sizes.get();
+    assert!(found > 0, "no published run has a target at another size");
 }
 
 /// The target that a field of a part of the advice begins with, and the path of the part's run.
@@ -255,20 +264,7 @@ pub(crate) fn of_anchor<'v>(page: &'v Value, anchor: &str) -> Vec<&'v Value> {
 /// one at any size do; `None` where no case decides.
 fn deciding(results: &Value, rule: &Rule) -> Option<Deciding> {
     for &metric in rule.metrics {
-        let mut sizes: BTreeMap<i64, Vec<Measured>> = BTreeMap::new();
-        for cell in results["cells"].as_array().unwrap() {
-            let found = &cell["metrics"][metric];
-            if cell["scenario"] != rule.scenario || cell["status"] != "ok" || found.is_null() {
-                continue;
-            }
-            let launches = found["by_invocation"].as_array().unwrap().iter();
-            let size = cell["axis_value"].as_i64().unwrap();
-            sizes.entry(size).or_default().push(Measured {
-                target: cell["target"].as_str().unwrap().into(),
-                value: found["value"].as_f64().unwrap(),
-                launches: launches.map(|v| v.as_f64().unwrap()).collect(),
-            });
-        }
+        let mut sizes = by_size(results, rule, metric);
         let most = sizes.values().map(Vec::len).max().unwrap_or(0);
         sizes.retain(|_, cells| 2 * cells.len() >= most);
         let chosen = match rule.largest {
@@ -285,6 +281,36 @@ fn deciding(results: &Value, rule: &Rule) -> Option<Deciding> {
         }
     }
     None
+}
+
+/// The cells with a number of a metric, by size.
+fn by_size(results: &Value, rule: &Rule, metric: &str) -> BTreeMap<i64, Vec<Measured>> {
+    let mut sizes: BTreeMap<i64, Vec<Measured>> = BTreeMap::new();
+    for cell in results["cells"].as_array().unwrap() {
+        let found = &cell["metrics"][metric];
+        if cell["scenario"] != rule.scenario || cell["status"] != "ok" || found.is_null() {
+            continue;
+        }
+        let launches = found["by_invocation"].as_array().unwrap().iter();
+        let size = cell["axis_value"].as_i64().unwrap();
+        sizes.entry(size).or_default().push(Measured {
+            target: cell["target"].as_str().unwrap().into(),
+            value: found["value"].as_f64().unwrap(),
+            launches: launches.map(|v| v.as_f64().unwrap()).collect(),
+        });
+    }
+    sizes
+}
+
+/// Return the target to take among those for which the run had no time at the deciding size, at the
+/// nearest size at which one of them has a number.
+fn at_another_size(read: &Read, rule: &Rule, asked: &Deciding, of: Admits) -> Option<String> {
+    let sizes = by_size(&read.results, rule, asked.metric);
+    let mut sizes: Vec<_> = sizes.into_iter().collect();
+    sizes.sort_by_key(|(size, _)| (size - asked.size).abs());
+    let is_left_out = |target: &str| of(target) && is_left_out(&read.results, rule, asked, target);
+    let mut sizes = sizes.iter();
+    sizes.find_map(|(_, cells)| take(read, rule, cells, &is_left_out))
 }
 
 /// Return the target to take among the cells that `of` admits, if there are any.
@@ -378,70 +404,4 @@ fn without_our_own(registry: &Registry, cells: Vec<Measured>) -> Vec<Measured> {
     };
     let (ours, others): (Vec<_>, Vec<_>) = cells.into_iter().partition(is_ours);
     if others.is_empty() { ours } else { others }
-}
-
-/// The target with the best mean and, going down, all before the first that is detectably worse.
-fn tied(results: &Value, rule: &Rule, mut cells: Vec<Measured>) -> Vec<String> {
-    let sign = if rule.more_is_better { 1.0 } else { -1.0 };
-    cells.sort_by(|a, b| (sign * b.value).total_cmp(&(sign * a.value)));
-    let noise = results["noise"].as_array().unwrap().iter();
-    let inflation = noise
-        .filter(|noise| rule.metrics.contains(&noise["metric"].as_str().unwrap()))
-        .find_map(|noise| noise["inflation"].as_f64())
-        .unwrap_or(1.0);
-    let matters = (results["matters_percent"].as_f64().unwrap() / 100.0).ln_1p();
-    let others: Vec<(f64, f64)> = cells[1..]
-        .iter()
-        .map(|cell| {
-            assert_eq!(cell.launches.len(), cells[0].launches.len(), "whole blocks");
-            let pairs = cell.launches.iter().zip(&cells[0].launches);
-            let logs: Vec<f64> = pairs.map(|(a, b)| sign * (a / b).ln()).collect();
-            behind(&logs, inflation)
-        })
-        .collect();
-    let adjusted = holm(others.iter().map(|(p, _)| *p).collect());
-    let worse = |i: usize| adjusted[i] < 0.05 && others[i].1 < -matters;
-    let end = (0..others.len()).find(|&i| worse(i));
-    let end = end.unwrap_or(others.len());
-    let tied = cells[..=end].iter();
-    tied.map(|cell| cell.target.clone()).collect()
-}
-
-/// The two-sided p of a paired t test on logarithms of ratios, and the upper end of the mean's 95 %
-/// interval.
-fn behind(logs: &[f64], inflation: f64) -> (f64, f64) {
-    let n = logs.len() as f64;
-    let mean = logs.iter().sum::<f64>() / n;
-    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-    let error = inflation * (squares / (n - 1.0) / n).sqrt();
-    let t = StudentsT::new(0.0, 1.0, n - 1.0).unwrap();
-    let p = 2.0 * (1.0 - t.cdf((mean / error).abs()));
-    (p, mean + t.inverse_cdf(0.975) * error)
-}
-
-/// Holm's step-down correction (1979); the result keeps the order of `p`.
-fn holm(p: Vec<f64>) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..p.len()).collect();
-    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
-    let mut adjusted = vec![0.0; p.len()];
-    let mut most: f64 = 0.0;
-    for (place, &i) in order.iter().enumerate() {
-        most = most.max((p.len() - place) as f64 * p[i]).min(1.0);
-        adjusted[i] = most;
-    }
-    adjusted
-}
-
-/// Of tied targets, given best mean first, the one that is smallest to ship; where sizes are equal
-/// or unknown, the one with the better mean.
-fn cheapest(run: &Run, tied: &[String]) -> String {
-    let bytes = |target: &String| -> Option<u64> {
-        let mut all = run.header.provenance.adoption.values();
-        let cost = all.find(|cost| cost.targets.contains(target))?;
-        cost.stripped_bytes.or(cost.packages_bytes)?;
-        let own = cost.stripped_bytes.unwrap_or(0) + cost.packages_bytes.unwrap_or(0);
-        Some(own + cost.libraries_bytes.unwrap_or(0))
-    };
-    let by = |target: &&String| bytes(target).unwrap_or(u64::MAX);
-    tied.iter().min_by_key(by).unwrap().clone()
 }

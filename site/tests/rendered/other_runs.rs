@@ -105,7 +105,7 @@ fn a_choice_that_another_run_shows_to_be_beaten_is_sure_within_its_run() {
     let mut world = without_time_for_candle();
     let index = words(&world, "index.html");
     says(&index, &["sure"]);
-    lacks(&index, &["sure within its run"]);
+    lacks(&index, &["sure in its run, beaten in another"]);
     let logs = world.runs[1].launches.iter_mut();
     for log in logs.filter(|log| log.launch.target.starts_with("candle.")) {
         for request in &mut log.requests {
@@ -117,7 +117,11 @@ fn a_choice_that_another_run_shows_to_be_beaten_is_sure_within_its_run() {
         }
     }
     let index = words(&world, "index.html");
-    assert_eq!(index.matches("sure within its run").count(), 1, "{index}");
+    assert_eq!(
+        index.matches("sure in its run, beaten in another").count(),
+        1,
+        "{index}"
+    );
 }
 
 #[test]
@@ -141,6 +145,16 @@ fn where_a_run_has_no_crate_that_of_another_run_stands_with_its_run() {
 
     world.runs.truncate(1);
     let alone = page(&world, "index.html");
-    lacks(&alone, &["in another run"]);
-    says(&alone, &["none measured"]);
+    lacks(&alone, &["in another run", "none measured"]);
+    says(&alone, &["because there was no time for 512 prompt tokens"]);
+    // One that failed at the size that decides is no advice at another.
+    world.runs[0].budget = None;
+    for record in world.runs[0].verify.values_mut() {
+        if record.target.starts_with("candle.") {
+            record.verified_positions = Some(300);
+        }
+    }
+    let failed = page(&world, "index.html");
+    lacks(&failed, &["because there was no time"]);
+    says(&failed, &["none measured"]);
 }

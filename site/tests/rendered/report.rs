@@ -213,12 +213,19 @@ fn a_load_that_two_scenarios_show_counts_once() {
     let case = concurrent.cases.iter_mut().find(|c| c.id == "u4").unwrap();
     case.measured_by = Some(CaseKey::new("sustained", "c4"));
     let after = render(&world);
+    // The two scenarios compare the load by different metrics, so both count.
     let compare = text_of(&after, "compare.html");
-    says(&compare, &["Of 392 pairs of cells, "]);
-    says(&compare, &["was measured once. It counts once where"]);
+    says(&compare, &["Of 420 pairs of cells, "]);
     let cost = text_of(&after, "cost.html");
     lacks(&cost, &[borrowed]);
     says(&cost, &[own]);
+
+    let planned = &mut world.runs[0].header.plan.scenarios;
+    let long = planned.iter_mut().find(|s| s.id == "long_context").unwrap();
+    long.cases[0].measured_by = Some(CaseKey::new("single_request", "p10"));
+    let compare = text_of(&render(&world), "compare.html");
+    says(&compare, &["Of 392 pairs of cells, "]);
+    says(&compare, &["was measured once. It counts once where"]);
 }
 
 #[test]

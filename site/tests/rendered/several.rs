@@ -156,7 +156,7 @@ fn an_engine_of_our_own_is_no_candidate_and_stands_beside() {
     let choice = taken(&text);
     assert_ne!(of(&choice), of(&leader), "{text}");
     let beside = format!(
-        "This project’s own engine, which has no server, tokeniser or sampling, is ahead of it: {leader} ("
+        "This project’s own engine, which has no server, tokeniser or sampling: {leader} ("
     );
     says(&text, &[&beside]);
     let index = text_of(&pages, "index.html");
@@ -169,31 +169,36 @@ fn an_engine_of_our_own_is_no_candidate_and_stands_beside() {
 #[test]
 fn the_best_engine_in_rust_stands_beside_a_choice_that_is_none() {
     let mut world = small_and_1b();
-    let said = "Of engines in Rust: ";
-    lacks(&page(&world, "guide.html"), &[said]);
+    let said = "<dt>In Rust</dt><dd>";
+    lacks(&html::page(&world, "guide.html"), &[said]);
     in_rust(&mut world, |id| id == "candle");
-    says(&page(&world, "guide.html"), &[&format!("{said}candle.")]);
+    says(
+        &html::page(&world, "guide.html"),
+        &[&format!("{said}candle.")],
+    );
     // A choice in Rust stands alone.
     in_rust(&mut world, |_| true);
-    lacks(&page(&world, "guide.html"), &[said]);
+    lacks(&html::page(&world, "guide.html"), &[said]);
 }
 
 #[test]
 fn the_best_engine_that_comes_as_a_crate_stands_beside_one_that_does_not() {
     let mut world = small_and_1b();
-    let said = "Of engines that come as a crate, in any language: ";
+    let said = "<dt>As a crate, in any language</dt><dd>";
     // All are crates.
-    lacks(&page(&world, "guide.html"), &[said]);
+    lacks(&html::page(&world, "guide.html"), &[said]);
     only_candle_is_a_crate(&mut world);
     let pages = render(&world);
-    let guide = text_of(&pages, "guide.html");
-    says(&guide, &[&format!("{said}candle.")]);
+    says(html_of(&pages, "guide.html"), &[&format!("{said}candle.")]);
     let index = text_of(&pages, "index.html");
     says(&index, &[" (a Python package) for "]);
+    // The crate stands before the best of all in the sentence at the top.
+    let lead = part(&index, "take as a crate candle.", "Measured");
+    says(lead, &["Of all engines, take "]);
     // An engine that is the best of both kinds stands there once.
     in_rust(&mut world, |id| id == "candle");
-    let guide = page(&world, "guide.html");
-    says(&guide, &["Of engines in Rust: candle."]);
+    let guide = html::page(&world, "guide.html");
+    says(&guide, &["<dt>In Rust</dt><dd>candle."]);
     lacks(&guide, &[said]);
 }
 

@@ -15,6 +15,8 @@ pub(super) struct Caveat {
     brief: String,
     /// The particulars; empty where there are none.
     rest: String,
+    /// Whether it limits what the number says.
+    warns: bool,
 }
 
 impl Caveat {
@@ -23,6 +25,7 @@ impl Caveat {
         Self {
             brief: brief.into(),
             rest: String::new(),
+            warns: false,
         }
     }
 
@@ -72,6 +75,7 @@ pub(super) fn stale(shown: &Shown, target: &str) -> Option<Caveat> {
     let said = || Caveat {
         brief: format!("no stable release in the year before {read}"),
         rest: format!("the newest is {newest}"),
+        warns: false,
     };
     (dossier.releases_last_year == 0).then(said)
 }
@@ -91,6 +95,7 @@ pub(super) fn mended(shown: &Shown, target: &str) -> Option<Caveat> {
     Some(Caveat {
         brief: format!("a fix of ours, which {name} lacks"),
         rest: declared.join("; "),
+        warns: true,
     })
 }
 
@@ -104,5 +109,6 @@ pub(super) fn limit(shown: &Shown, target: &str) -> Option<Caveat> {
     (!brief.is_empty()).then(|| Caveat {
         brief: brief.into(),
         rest: rest.into(),
+        warns: true,
     })
 }

@@ -5,8 +5,9 @@ use super::{Recommendation, WorkloadView};
 use crate::view::Shown;
 use crate::words::{by_key, join, plural};
 
-/// Say place by place which target to take for each kind of work. How far ahead it is and how
-/// surely stands in the table below.
+/// Say place by place which target to take for each kind of work: of those that come as a crate,
+/// where these aren't the best of all, and of all. How far ahead it is and how surely stands in the
+/// table below.
 pub(super) fn lead(workloads: &[WorkloadView]) -> String {
     let places = by_place(workloads).into_iter();
     let sentences = places.map(|(place, taken)| {
@@ -17,13 +18,20 @@ pub(super) fn lead(workloads: &[WorkloadView]) -> String {
             };
             (name, work.title.to_lowercase())
         });
-        format!("On {place}, take {}.", grouped(chosen))
+        let of_all = grouped(chosen);
+        let crates = taken.iter().filter(|(_, r)| !r.as_crate.is_empty());
+        let crates = crates.map(|(work, r)| (r.as_crate.clone(), work.title.to_lowercase()));
+        let of_crates = grouped(crates);
+        if of_crates.is_empty() || taken.iter().all(|(_, r)| r.as_crate == r.choice) {
+            return format!("On {place}, take {of_all}.");
+        }
+        format!("On {place}, take as a crate {of_crates}. Of all engines, take {of_all}.")
     });
     sentences.collect::<Vec<_>>().join(" ")
 }
 
 /// Say what stands beside these choices: which were measured with a defect mended; the best engines
-/// in Rust and the best that come as crates, for work where another is taken; and where a target of
+/// in Rust, for work where another is taken; and where a target of
 /// another run or this project's own engine is ahead. The place is named only if there are several.
 pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
     let places = by_place(workloads);
@@ -47,10 +55,6 @@ pub(super) fn beside(workloads: &[WorkloadView]) -> Vec<String> {
                 of(|r| r.mended.as_ref().map_or("", |_| &r.choice)),
             ),
             sentence("Of engines in Rust", of(|r| &r.in_rust.name)),
-            sentence(
-                "Of engines that come as a crate, in any language",
-                of(|r| &r.of_crates.name),
-            ),
             sentence(
                 "Ahead of these choices, measured beside them in another run",
                 of(|r| &r.elsewhere.ahead),

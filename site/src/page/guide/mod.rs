@@ -89,6 +89,8 @@ struct Recommendation {
     /// The target to take of engines that come as a crate, where the choice's engine doesn't and
     /// `in_rust` names another.
     of_crates: Narrower,
+    /// The target to take of engines that come as a crate; empty where none has a number.
+    as_crate: String,
     /// The best of the targets that this run left out and other runs of the place measured beside
     /// the choice.
     elsewhere: Elsewhere,
@@ -307,6 +309,10 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
     let chosen = Chosen::new(shown, &asked, workload, choice, runs);
     let in_rust = narrower(&chosen, |run, target| run.is_in_rust(target));
     let mut of_crates = narrower(&chosen, |run, target| run.is_crate(target));
+    let as_crate = match shown.is_crate(choice) {
+        true => choice.to_owned(),
+        false => of_crates.name.clone(),
+    };
     if !in_rust.choice.is_empty() && of_crates.choice == in_rust.choice {
         of_crates = Narrower::none("the one in Rust");
     }
@@ -339,6 +345,7 @@ fn recommend(shown: &Shown, workload: &Workload, runs: &[&Shown]) -> Option<Reco
         metric: metric_name(&asked),
         in_rust,
         of_crates,
+        as_crate,
         elsewhere: left_out,
         larger: larger(&chosen, &target.backend),
         fewer_bits: fewer_bits(&chosen),

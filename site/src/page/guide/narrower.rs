@@ -65,7 +65,7 @@ impl Narrower {
 pub(super) fn narrower(chosen: &Chosen, is_of_kind: impl Fn(&Shown, &str) -> bool) -> Narrower {
     let (shown, choice) = (chosen.shown, chosen.target);
     if is_of_kind(shown, choice) {
-        return Narrower::none("the same");
+        return Narrower::none("the one under “Take”");
     }
     let of = |target: &str| is_of_kind(shown, target) && !shown.is_ours(target);
     if let Some(found) = decision(shown, chosen.asked, of) {

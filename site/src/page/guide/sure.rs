@@ -19,7 +19,7 @@ pub fn certainty_word(
     let detected = next.is_some_and(|c| c.verdict == Verdict::Better);
     let is_sure = detected && decision.tied.len() == 1;
     let word = match decision.tied.len() {
-        _ if is_sure && is_beaten => "sure within its run",
+        _ if is_sure && is_beaten => "sure in its run, beaten in another",
         _ if is_sure => "sure",
         1 => "not sure",
         _ => "tied",
