@@ -4,6 +4,7 @@
 //! sentence, a table, a chart and its tooltip. A number that is not finite becomes a dash.
 
 use stats::analysis::{Metric, MetricId};
+use stats::metrics::Sample;
 
 /// The text where there is no number.
 pub const NONE: &str = "—";
@@ -150,9 +151,34 @@ pub fn with_interval(unit: Unit, value: f64, ci: Option<(f64, f64)>) -> (String,
     (format!("{value}{suffix}"), Some(format!("[{low}, {high}]")))
 }
 
-/// Format a metric and its interval, in the metric's unit.
+/// Format a metric and its interval, in the metric's unit; where [`lacks_interval`] holds, the
+/// shortest and the longest launch in place of an interval: `(837 ms to 6.47 s in 5 launches)`.
 pub fn metric(metric: &Metric) -> (String, Option<String>) {
-    with_interval(Unit::from_metric(metric.id), metric.value, metric.ci95)
+    let unit = Unit::from_metric(metric.id);
+    let (value, interval) = with_interval(unit, metric.value, metric.ci95);
+    if !lacks_interval(metric) {
+        return (value, interval);
+    }
+    let launches = &metric.by_invocation;
+    let the = |of: fn(f64, f64) -> f64| {
+        let found = launches.iter().copied().reduce(of);
+        found.map(|ns| quantity(unit, ns))
+    };
+    let range = the(f64::min).zip(the(f64::max));
+    let range = range.map(|(least, most)| {
+        let launches = launches.len();
+        format!("({least} to {most} in {launches} launches)")
+    });
+    (value, range)
+}
+
+/// Whether a metric is a time that each launch has once, and the t interval of its mean reaches
+/// below 0, where no time is. That interval takes launches to vary as much to either side of the
+/// mean; a few that took several times as long as the others refute it.
+pub fn lacks_interval(metric: &Metric) -> bool {
+    metric.id.describe().sample == Sample::Invocation
+        && Unit::from_metric(metric.id) == Unit::Ns
+        && metric.ci95.is_some_and(|(low, _)| low < 0.0)
 }
 
 /// Format a ratio and its interval: `5.31×` and `[5.02, 5.63]`.

@@ -108,6 +108,31 @@ fn an_interval_shares_its_values_unit_and_never_collapses() {
 }
 
 #[test]
+fn a_time_of_a_launch_has_a_range_where_its_interval_would_reach_below_zero() {
+    let of = |id, launches: [f64; 5]| {
+        let found = stats::ci::mean_interval(&launches).unwrap();
+        metric(&Metric {
+            ci95: Some((found.low, found.high)),
+            ..Metric::of(id, found.mean, launches.into())
+        })
+    };
+    let uneven = [0.903e9, 1.0e9, 0.914e9, 6.47e9, 0.837e9];
+    let said = |value: &str, interval: &str| (value.to_owned(), Some(interval.to_owned()));
+    let range = said("2.02 s", "(837 ms to 6.47 s in 5 launches)");
+    for id in [MetricId::ColdStartNs, MetricId::LoadNs] {
+        assert_eq!(of(id, uneven), range, "{id:?}");
+    }
+    let even = [4.02e9, 4.78e9, 4.73e9, 4.04e9, 4.90e9];
+    let interval = said("4.49 s", "[3.96, 5.03]");
+    assert_eq!(of(MetricId::ColdStartNs, even), interval);
+    // The median of a launch's requests is no time that a launch has once.
+    assert_eq!(
+        of(MetricId::TtftNs, uneven),
+        said("2.02 s", "[−1.06, 5.11]")
+    );
+}
+
+#[test]
 fn moments_are_short_where_they_are_moments() {
     assert_eq!(moment("2026-11-21T10:30:59Z"), "2026-11-21 10:30 UTC");
     assert_eq!(moment("2026-11-21T10:30:59.123Z"), "2026-11-21 10:30 UTC");

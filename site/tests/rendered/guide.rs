@@ -330,6 +330,28 @@ fn an_engine_that_is_no_more_released_or_slow_says_so_where_it_needs_little_memo
 }
 
 #[test]
+fn a_cold_start_is_that_of_a_fresh_process_where_there_is_one_and_names_its_case() {
+    let cold_start = |world: &World, (scenario, case): (&str, &str)| {
+        let analyses = world.analyse();
+        let found = advice(world, &analyses, "interactive");
+        let key = CellKey::new(found["choice"].as_str().unwrap(), scenario, case);
+        let cell = analyses[0].cell(&key).unwrap();
+        let value = joined(metric(cell.metric(MetricId::ColdStartNs).unwrap()));
+        (found["costs"].to_string(), value)
+    };
+    let mut world = of_1b();
+    let (costs, value) = cold_start(&world, ("memory", "b1"));
+    let said = format!("[\"Cold start (in memory, batch 1)\",\"{value}\"]");
+    says(&costs, &[&said]);
+    assert_eq!(costs.matches("Cold start").count(), 1, "{costs}");
+    without(&mut world.runs[0], &["memory"]);
+    let (costs, other) = cold_start(&world, ("single_request", "p200"));
+    let said = format!("[\"Cold start (in single request, 200 prompt tokens)\",\"{other}\"]");
+    says(&costs, &[&said]);
+    assert_ne!(value, other);
+}
+
+#[test]
 fn the_heading_of_costs_says_which_way_is_cheaper() {
     let has = |world: &World, heading: &str| {
         let cell = format!("<th scope=\"col\">{heading}</th></tr></thead>");

@@ -12,6 +12,7 @@ use schema::maturity::Dossier;
 use schema::origin::Stopped;
 use schema::profile::{Sizes, Slo};
 use schema::scenario::{Axis, LoadShape};
+use site::fmt::{Unit, quantity};
 use stats::analysis::{MetricId, Role, Verdict};
 
 const OPEN: &str = "sustained";
@@ -307,6 +308,43 @@ fn an_interval_that_reaches_under_zero_is_explained_where_it_stands() {
         }
     }
     says(&words(&world, path), &[note]);
+}
+
+#[test]
+fn a_cold_start_whose_interval_would_reach_under_zero_has_its_shortest_and_longest_launch() {
+    let note = "Where the interval of a time that each launch has once would reach under 0";
+    let path = "scenario/single_request.html";
+    lacks(&words_of(usual_site(), path), &[note]);
+    let mut world = usual();
+    // One launch takes a hundred seconds longer to be ready than the others.
+    for log in &mut world.runs[0].launches {
+        if log.launch.invocation == 1 && log.launch.scenario == "single_request" {
+            log.launch.start_ns -= 100_000_000_000;
+        }
+    }
+    let analysis = world.analyse().remove(0);
+    let cell = analysis.cell(&CellKey::new("candle.cpu.q8_0", "single_request", "p200"));
+    let found = cell.unwrap().metric(MetricId::ColdStartNs).unwrap();
+    assert!(found.ci95.unwrap().0 < 0.0, "{found:?}");
+    let launches = || found.by_invocation.iter().copied();
+    let of = |ns: Option<f64>| quantity(Unit::Ns, ns.unwrap());
+    let range = format!(
+        "{} ({} to {} in 5 launches)",
+        of(Some(found.value)),
+        of(launches().reduce(f64::min)),
+        of(launches().reduce(f64::max))
+    );
+    let pages = checked(&world);
+    let text = words_of(&pages, path);
+    says(&text, &[note, &format!("candle.cpu.q8_0 {range} 5 5 ")]);
+    lacks(&text, &["[−"]);
+    // The downloads keep the interval.
+    let path = format!("data/{}/results.json", world.runs[0].header.id);
+    let results: serde_json::Value = serde_json::from_slice(&pages[&path]).unwrap();
+    let mut cells = results["cells"].as_array().unwrap().iter();
+    let cell = cells.find(|c| c["target"] == "candle.cpu.q8_0" && c["case"] == "p200");
+    let low = &cell.unwrap()["metrics"]["cold_start_ns"]["ci95"][0];
+    assert!(low.as_f64().unwrap() < 0.0, "{low}");
 }
 
 #[test]

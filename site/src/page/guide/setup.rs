@@ -15,7 +15,7 @@ use schema::prices::{Kind, Offer};
 use schema::record::{Ready, Status};
 use schema::registry::{Build, Target};
 use serde::Serialize;
-use stats::analysis::{Cell, Metric, MetricId};
+use stats::analysis::{Cell, MetricId};
 use stats::cost::{Range, tokens_per_part_h, usd_per_m_tokens};
 use std::collections::BTreeSet;
 
@@ -138,15 +138,17 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
             all.push(("Depends on".into(), parts.join(", ")));
         }
     }
-    if let Some(found) = peak_memory(shown, target) {
+    let fresh = in_fresh_process(shown, target);
+    if let Some(found) = fresh.and_then(|fresh| fresh.metric(MetricId::PeakRssBytes)) {
         all.push((
             "Peak resident memory, loading included".into(),
             fmt::joined(fmt::metric(found)),
         ));
     }
+    let mut either = fresh.into_iter().chain([cell]);
+    all.extend(either.find_map(|cell| cold_start(shown, cell)));
     for id in [
         MetricId::PeakGpuMemoryBytes,
-        MetricId::ColdStartNs,
         MetricId::CpuPerTokenNs,
         MetricId::CpuEnergyPerTokenJ,
         MetricId::GpuEnergyPerTokenJ,
@@ -167,15 +169,28 @@ fn measured_in<'s>(shown: &'s Shown, cell: &'s Cell) -> &'s str {
     measured.map_or(&cell.scenario, |scenario| &scenario.id)
 }
 
-/// The peak at the smallest load of the scenario that is ranked by peak memory, which starts a
-/// process of its own. Elsewhere a process may serve several scenarios, and its peak leaves loading
-/// out.
-fn peak_memory<'s>(shown: &'s Shown, target: &str) -> Option<&'s Metric> {
+/// The cell at the smallest load of the scenario that is ranked by peak memory, which starts a
+/// process of its own for each case. Elsewhere a process may serve several scenarios: its peak
+/// leaves loading out, and its cold start is one for all.
+fn in_fresh_process<'a>(shown: &Shown<'a>, target: &str) -> Option<&'a Cell> {
     let leads = |s: &&PlannedScenario| shown.leading(s) == Some(MetricId::PeakRssBytes);
     let scenario = shown.scenarios().iter().find(leads)?;
     let case = scenario.cases.first()?;
-    let cell = shown.cell(&scenario.cell_key(case, target))?;
-    cell.metric(MetricId::PeakRssBytes)
+    shown.cell(&scenario.cell_key(case, target))
+}
+
+/// The cold start of a cell, after a heading that names its case; `None` where it has none.
+fn cold_start(shown: &Shown, cell: &Cell) -> Option<(String, String)> {
+    let id = MetricId::ColdStartNs;
+    let found = cell.metric(id)?;
+    let (scenario, case) = shown.run.header.plan.case(&cell.case_key())?;
+    let of = shown.title(scenario).to_lowercase();
+    let heading = format!(
+        "{} (in {of}, {})",
+        id.describe().title,
+        case_label(scenario, case)
+    );
+    Some((heading, fmt::joined(fmt::metric(found))))
 }
 
 /// The cost of a target's tokens.

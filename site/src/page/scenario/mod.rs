@@ -83,6 +83,7 @@ struct CaseView {
     /// The targets whose batches had fewer requests than `in_flight`, and how many they had.
     small_batches: String,
     below_zero: bool,
+    has_range: bool,
     /// What requests took in the pilot, for targets that the case had no time for; empty if nothing
     /// is known.
     by_pilot: String,
@@ -259,6 +260,7 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
         in_flight: case.concurrency,
         small_batches: tables::small_batches(shown, scenario, case),
         below_zero: tables::below_zero(&metrics),
+        has_range: tables::has_range(&metrics),
         metrics,
         shape_heads,
         by_pilot: tables::by_pilot(shown, scenario, case),

@@ -57,6 +57,8 @@ struct MetricRow {
     drifts: bool,
     /// Whether the interval reaches below 0 although no value can.
     below_zero: bool,
+    /// Whether a range of launches stands in place of the interval.
+    has_range: bool,
 }
 
 /// A target without numbers in a case.
@@ -140,6 +142,8 @@ fn metric_row(
         Some(shape) => percentiles(unit, shape),
         None => vec![(fmt::NONE.into(), None); 5],
     };
+    let has_range = fmt::lacks_interval(metric);
+    let reaches_below = metric.ci95.is_some_and(|(low, _)| low < 0.0);
     let course = metric.course.as_ref();
     let drift = course.and_then(|course| course.drift.as_ref());
     let effective = course.and_then(|course| course.effective);
@@ -162,7 +166,8 @@ fn metric_row(
         effective: effective.map(|n| fmt::count(n.round() as u64)),
         drift: drift.map(|d| fmt::ratio(d.ratio, None).0),
         drifts: drift.is_some_and(is_flagged),
-        below_zero: unit.is_never_negative() && metric.ci95.is_some_and(|(low, _)| low < 0.0),
+        below_zero: unit.is_never_negative() && reaches_below && !has_range,
+        has_range,
         by_invocation: by_invocation.join(", "),
         disturbed: match is_first {
             true => flag(cell),
@@ -201,6 +206,12 @@ pub fn leave_out_empty_tail(metrics: &mut [MetricRows]) -> Vec<&'static str> {
 pub fn below_zero(metrics: &[MetricRows]) -> bool {
     let mut rows = metrics.iter().flat_map(|metric| &metric.rows);
     rows.any(|row| row.below_zero)
+}
+
+/// Whether a range of launches stands in place of any interval of a case.
+pub fn has_range(metrics: &[MetricRows]) -> bool {
+    let mut rows = metrics.iter().flat_map(|metric| &metric.rows);
+    rows.any(|row| row.has_range)
 }
 
 /// List the targets whose samples drift, each with the metrics: `a (TTFT, ITL); b (ITL)`; empty
