@@ -367,8 +367,9 @@ impl VerifyRecord {
     }
 }
 
-/// The reason why a target isn't timed where prompts share their beginnings on purpose.
-const NO_PREFIX_CACHE: &str =
+/// The reason why a target whose adapter declares no prefix cache isn't timed where prompts share
+/// their beginnings on purpose.
+pub const NO_PREFIX_CACHE: &str =
     "our adapter uses no prefix cache of this engine, whether it has one or not";
 
 /// A line of `results/<run>/check.jsonl`: the judgement of a cell's timed outputs after the run.

@@ -7,6 +7,7 @@ use super::svg::{Anchor, Svg};
 use super::{Estimate, Figure, Table, WIDTH};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
+use std::collections::BTreeSet;
 
 /// The data of a forest plot.
 pub struct Forest {
@@ -56,6 +57,8 @@ pub enum Outcome {
     Measured(Estimate, String),
     /// No number, with the reason in a few words.
     Missing(String),
+    /// No number because nothing was tried, which is no failure; with the reason in a few words.
+    Untested(String),
 }
 
 const PLOT: (f64, f64) = (210.0, 548.0);
@@ -99,7 +102,7 @@ impl Forest {
         let values = measured
             .filter_map(|row| match &row.outcome {
                 Outcome::Measured(estimate, _) => Some(*estimate),
-                Outcome::Missing(_) => None,
+                Outcome::Missing(_) | Outcome::Untested(_) => None,
             })
             .flat_map(Estimate::extent)
             .chain(self.reference);
@@ -121,7 +124,7 @@ impl Forest {
         svg.text("al", middle, Anchor::Middle, &label);
         let head = ["Case", "Target", "Value", "95 % interval", "Rests on"];
         let mut table = Table::new(head, Vec::new());
-        let mut not_drawn = Vec::new();
+        let (mut not_drawn, mut untested) = (Vec::new(), BTreeSet::new());
         let mut y = TOP;
         for group in &self.groups {
             y += HEADING;
@@ -140,14 +143,23 @@ impl Forest {
                 let mut cells = vec![group.heading.clone(), row.label.clone()];
                 let (numbers, rests_on) = match &row.outcome {
                     Outcome::Measured(estimate, rests_on) => (estimate.cells(self.unit), rests_on),
-                    Outcome::Missing(why) => ([fmt::NONE, fmt::NONE].map(String::from), why),
+                    Outcome::Missing(why) | Outcome::Untested(why) => {
+                        ([fmt::NONE, fmt::NONE].map(String::from), why)
+                    }
                 };
+                if let (true, Outcome::Untested(why)) = (row.shown, &row.outcome) {
+                    untested.insert(why.as_str());
+                }
                 cells.extend(numbers);
                 cells.push(rests_on.clone());
                 table.rows.push(cells);
             }
         }
-        Figure::new(svg, self.id, self.finding, self.reading, table, not_drawn)
+        let mut reading = self.reading;
+        for why in untested {
+            reading.push_str(&format!(" Targets in grey were {why}."));
+        }
+        Figure::new(svg, self.id, self.finding, reading, table, not_drawn)
     }
 
     /// Draw the name, estimate and text of a row; return a sentence where the value could not be
@@ -163,6 +175,11 @@ impl Forest {
             Outcome::Missing(why) => {
                 let text = format!("✕ {}", shorten(why, 24));
                 svg.text("ms", beside, Anchor::Start, &text);
+                return None;
+            }
+            Outcome::Untested(why) => {
+                let text = format!("– {}", shorten(why, 24));
+                svg.text("un", beside, Anchor::Start, &text);
                 return None;
             }
         };
@@ -252,6 +269,20 @@ mod tests {
         assert_eq!(figure.table.rows[1][4], "oom");
         assert!(figure.svg.contains("✕ oom") && figure.svg.contains("log scale"));
         assert!(figure.not_drawn.is_empty());
+    }
+
+    #[test]
+    fn what_was_not_tried_is_no_failure_and_explained_once() {
+        let untested = || Outcome::Untested("not tested: nobody has asked it".into());
+        let figure = forest(vec![measured(5.0, None), untested(), untested()]);
+        let row = ">– not tested: nobody has …</text>";
+        assert_eq!(figure.svg.matches(row).count(), 2, "{}", figure.svg);
+        assert!(!figure.svg.contains('✕'));
+        let said = "right is better Targets in grey were not tested: nobody has asked it.";
+        assert_eq!(figure.reading, said);
+        assert_eq!(figure.table.rows[2][4], "not tested: nobody has asked it");
+        let none = forest(vec![measured(5.0, None), Outcome::Missing("oom".into())]);
+        assert_eq!(none.reading, "right is better");
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub enum Kind {
     Full,
     /// Measured with fewer samples.
     Thin,
-    /// Left out on purpose: there was no time, or the target can't run it.
+    /// Left out on purpose: there was no time, nothing was tried, or the target can't run it.
     Left,
     /// Failed.
     Wrong,

@@ -1,17 +1,23 @@
 //! Prints a cell the same way on every page: value, interval, n, rank with ties and ratio, or the
 //! reason why there is none; and whether a launch behind it was disturbed.
 
+use crate::chart::forest::Outcome;
 use crate::chart::style::Style;
 use crate::fmt;
 use crate::view::Shown;
 use crate::view::paths::reason_path;
 use crate::words::plural;
 use schema::key::CellKey;
-use schema::record::Status;
+use schema::record::{NO_PREFIX_CACHE, Status};
 use serde::Serialize;
 use stats::analysis::{Analysis, Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::metrics::Sample;
 use stats::tie::{apart_at_most, blocks_to_decide};
+
+/// What a cell is called whose target was not asked, since our adapter uses no prefix cache.
+const NOT_TESTED: &str = "not tested";
+/// Why it was not, in a few words; the cell's reason says it in full.
+pub const NOT_TESTED_WHY: &str = "our adapter uses no prefix cache";
 
 /// The text in place of an interval in a sentence.
 pub const NO_INTERVAL: &str = "(a single launch gives no interval)";
@@ -25,6 +31,8 @@ pub struct CellView {
     pub status: String,
     /// Why there is no value; empty where ok.
     pub reason: String,
+    /// Whether there is no value for [`is_untested`]'s reason, which is no failure.
+    pub untested: bool,
     /// Path and fragment of the full reason, from the root.
     pub reason_path: String,
     /// The value with its unit, e.g. `12.3 ms`.
@@ -62,6 +70,7 @@ pub fn view(shown: &Shown, key: &CellKey, id: MetricId) -> CellView {
             CellView {
                 status: status.into(),
                 reason,
+                untested: cell.is_some_and(is_untested),
                 reason_path: reason_path(key),
                 value: fmt::NONE.into(),
                 ..CellView::default()
@@ -114,7 +123,7 @@ pub fn gap(cell: Option<&Cell>, leading: Option<MetricId>) -> Option<(&'static s
         return Some(("not planned", reason));
     };
     if cell.status != Status::Ok {
-        return Some((status_words(cell.status), cell.reason.clone()));
+        return Some((words_of(cell), cell.reason.clone()));
     }
     match leading {
         Some(id) if cell.metric(id).is_some() => None,
@@ -130,9 +139,24 @@ pub fn gap(cell: Option<&Cell>, leading: Option<MetricId>) -> Option<(&'static s
 pub fn why(cell: Option<&Cell>) -> String {
     match cell {
         Some(cell) if cell.status == Status::Ok => "no value".into(),
+        Some(cell) if is_untested(cell) => format!("{NOT_TESTED}: {NOT_TESTED_WHY}"),
         Some(cell) => status_words(cell.status).into(),
         None => "not planned".into(),
     }
+}
+
+/// Say the same in the row of a chart.
+pub fn missing(cell: Option<&Cell>) -> Outcome {
+    match cell.is_some_and(is_untested) {
+        true => Outcome::Untested(why(cell)),
+        false => Outcome::Missing(why(cell)),
+    }
+}
+
+/// Whether a cell has no number because our adapter uses no prefix cache of its engine. The engine
+/// may have one, so nothing says that it can't do this.
+pub fn is_untested(cell: &Cell) -> bool {
+    cell.status == Status::Unsupported && cell.reason == NO_PREFIX_CACHE
 }
 
 /// Describe ratios to the baseline, given in words and in ascending order, as the end of a
@@ -252,6 +276,14 @@ pub fn pair_flag(blocks: &[u32]) -> String {
         0 => String::new(),
         1 => format!("disturbed in block {}", list[0]),
         _ => format!("disturbed in blocks {}", list.join(", ")),
+    }
+}
+
+/// The status of a cell in words.
+pub fn words_of(cell: &Cell) -> &'static str {
+    match is_untested(cell) {
+        true => NOT_TESTED,
+        false => status_words(cell.status),
     }
 }
 

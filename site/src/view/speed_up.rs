@@ -4,7 +4,7 @@
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::{Estimate, Figure};
 use crate::fmt;
-use crate::view::cells::{NO_INTERVAL, rests_on, why};
+use crate::view::cells::{NO_INTERVAL, missing, rests_on};
 use crate::view::primary::primary;
 use crate::view::{Shown, case_label, noise};
 use schema::registry::Target;
@@ -14,7 +14,7 @@ use stats::analysis::{Analysis, Cell, MetricId, Role};
 /// than the baseline's, or why that is not known.
 pub fn times_better(analysis: &Analysis, cell: Option<&Cell>, id: MetricId) -> (f64, Outcome) {
     let Some((cell, metric)) = cell.and_then(|cell| Some((cell, cell.metric(id)?))) else {
-        return (-2.0, Outcome::Missing(why(cell)));
+        return (-2.0, missing(cell));
     };
     match analysis.comparison(&cell.key(), Role::Baseline) {
         Some(c) => {

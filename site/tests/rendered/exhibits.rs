@@ -3,10 +3,10 @@
 //! Prefix reuse: each target's first token compared with its own where prompts share nothing, and
 //! charts along an axis that begins at 0.
 
-use crate::common::change::large;
+use crate::common::change::{large, ours};
 use crate::common::provenance::{add_facts, add_limits};
 use crate::common::{World, render, run, usual, usual_site, world};
-use crate::html::{Pages, between, html_of, lacks, page, says, words_of};
+use crate::html::{Pages, between, checked, html_of, lacks, page, says, words_of};
 use schema::budget::{Budget, OverBudget, Pilot, Round};
 use schema::run::Run;
 use schema::scenario::Axis;
@@ -304,6 +304,49 @@ fn a_target_that_keeps_prompts_is_held_against_itself() {
     let index = words_of(&pages, "index.html");
     lacks(&index, &["baseline has no value"]);
     says(&index, &["Long context"]);
+}
+
+#[test]
+fn a_target_whose_adapter_keeps_no_prompts_was_not_tested_and_is_grey() {
+    let mut world = with_reuse();
+    large(&mut world, 0);
+    ours(&mut world, |id| id == "lmrs");
+    let pages = checked(&world);
+    let why = "not tested: our adapter uses no prefix cache";
+    let pair = html_of(&pages, "compare/lmrs.cpu.q8_0.html");
+    let figure = between(pair, "id=\"fig-pairs\"", "</figure>");
+    let grey = [
+        "<text class=\"un\" ",
+        ">– not tested: our adapter…</text>",
+        &format!("Targets in grey were {why}."),
+    ];
+    says(figure, &grey);
+    let row = format!("<td class=\"even\">not comparable: candle.cpu.f32 {why}</td>");
+    says(pair, &[&row]);
+    lacks(pair, &["unsupported"]);
+    let scenario = "scenario/long_context.html";
+    for path in [
+        scenario,
+        "index.html",
+        "engine/candle.html",
+        "coverage.html",
+    ] {
+        let page = html_of(&pages, path);
+        says(page, &["class=\"pill even\"", ">not tested</"]);
+        lacks(page, &["unsupported</a>", "unsupported</span>"]);
+    }
+    let not_drawn = format!(" at 75, 50, 0 ({why}).");
+    says(&words_of(&pages, scenario), &[&not_drawn]);
+    says(&words_of(&pages, "index.html"), &["cells: 18 not tested, "]);
+    let id = &world.runs[0].header.id;
+    let of_run = words_of(&pages, &format!("run/{id}.html"));
+    says(&of_run, &["not tested our adapter uses no prefix cache "]);
+    says(&words_of(&pages, "guide.html"), &[&format!(" ({why}).")]);
+    // What failed stays red, and the downloads have the status of the record.
+    says(html_of(&pages, "engine/burn.html"), &["class=\"pill\" "]);
+    let csv = html_of(&pages, &format!("data/{id}/results.csv"));
+    let status = ",unsupported,\"our adapter uses no prefix cache of this engine, ";
+    assert_eq!(csv.matches(status).count(), 18);
 }
 
 #[test]

@@ -8,16 +8,15 @@ use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::{Estimate, Figure};
 use crate::fmt::{self, Unit};
 use crate::html::slug;
-use crate::view::cells::{
-    NO_INTERVAL, against_baseline, pair_flag, status_words, swatch, verdict_between,
-};
+use crate::view::cells::{self, NO_INTERVAL, against_baseline, pair_flag, swatch, verdict_between};
 use crate::view::frame::Frame;
 use crate::view::place::target_path;
 use crate::view::{Shown, maturity, noise};
 use crate::words::{lower_first, plural};
+use schema::record::Status;
 use schema::registry::Target;
 use serde::Serialize;
-use stats::analysis::MetricId;
+use stats::analysis::{Cell, MetricId};
 use stats::pairs::{Compared, NotComparable};
 
 /// Maximum number of rows on a page. Beyond it, only the headline case of each scenario is listed,
@@ -179,12 +178,14 @@ fn rows(shown: &Shown, cases: &[&CasePairs], target: &Target, other: &Target) ->
         .iter()
         .filter_map(|case| {
             let outcome = case.seen_from(&target.id, &other.id)?;
+            let outcome = outcome.map_err(|why| reason(shown, case, &why));
             Some(row(case.label(shown), case.metric, outcome))
         })
         .collect()
 }
 
-fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>) -> PairRow {
+/// Make the row of a comparison, or of the reason why there is none.
+fn row(case: String, metric: MetricId, outcome: Result<Compared, String>) -> PairRow {
     match outcome {
         Ok(compared) => {
             let (ratio, interval) = fmt::ratio(compared.ratio, compared.ci95);
@@ -202,7 +203,7 @@ fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>)
         }
         Err(why) => PairRow {
             case,
-            verdict: format!("not comparable: {}", reason(&why)),
+            verdict: format!("not comparable: {why}"),
             tone: "even",
             ..PairRow::default()
         },
@@ -220,16 +221,20 @@ fn verdict(compared: &Compared, metric: MetricId) -> (String, &'static str) {
     verdict_between(c.verdict, words, (c.ratio, c.ci95), c.blocks, c.matters)
 }
 
-fn reason(why: &NotComparable) -> String {
+fn reason(shown: &Shown, case: &CasePairs, why: &NotComparable) -> String {
     match why {
         NotComparable::NoNumbers { target, status } => match status {
             None => format!("{target} was not planned here"),
-            Some(schema::record::Status::Ok) => format!("{target} has no such value"),
-            Some(status) => format!("{target} {}", status_words(*status)),
+            Some(Status::Ok) => format!("{target} has no such value"),
+            Some(_) => format!("{target} {}", cells::why(cell(shown, case, target))),
         },
         NotComparable::NoRatio => "not measured in the same blocks, or a value of 0".into(),
         NotComparable::NoDirection => "the metric has no better direction".into(),
     }
+}
+
+fn cell<'a>(shown: &Shown<'a>, case: &CasePairs, target: &str) -> Option<&'a Cell> {
+    shown.cell(&case.scenario.cell_key(case.case, target))
 }
 
 /// Say how many targets `target` beats in every case, how many beat it in every case, and how it
@@ -288,7 +293,11 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
                     (order, Outcome::Measured(estimate, said))
                 }
                 Err(NotComparable::NoNumbers { target: who, .. }) if who == target.id => continue,
-                Err(why) => (-1.0, Outcome::Missing(short(&why).into())),
+                Err(NotComparable::NoNumbers { target: who, .. }) => {
+                    (-1.0, cells::missing(cell(shown, case, &who)))
+                }
+                Err(NotComparable::NoRatio) => (-1.0, Outcome::Missing("no ratio".into())),
+                Err(NotComparable::NoDirection) => (-1.0, Outcome::Missing("no direction".into())),
             };
             let row = Row {
                 label: other.id.clone(),
@@ -347,17 +356,4 @@ fn closest(shown: &Shown, all: &[(&CasePairs, &Target, Compared)]) -> Option<Str
         other.id,
         lower_first(&case.label(shown))
     ))
-}
-
-/// A reason short enough to stand beside a chart.
-fn short(why: &NotComparable) -> &'static str {
-    match why {
-        NotComparable::NoNumbers {
-            status: Some(status),
-            ..
-        } => status_words(*status),
-        NotComparable::NoNumbers { status: None, .. } => "not planned",
-        NotComparable::NoRatio => "no ratio",
-        NotComparable::NoDirection => "no direction",
-    }
 }

@@ -8,7 +8,7 @@ use crate::chart::Figure;
 use crate::chart::heat::{Cell, Heat, Kind, Row};
 use crate::fmt;
 use crate::page::kernels;
-use crate::view::cells::{gap, status_words, swatch};
+use crate::view::cells::{gap, is_untested, swatch, words_of};
 use crate::view::frame::Frame;
 use crate::view::paths::{self, reason_id, reason_path};
 use crate::view::place::target_path;
@@ -57,6 +57,8 @@ struct MatrixRow {
 #[derive(Serialize)]
 struct MatrixCell {
     ok: bool,
+    /// Whether the target was not asked ([`is_untested`]).
+    untested: bool,
     text: String,
     /// Path of the reason why the cell failed, else empty.
     path: String,
@@ -70,6 +72,8 @@ struct Reason {
     scenario: String,
     case: String,
     status: &'static str,
+    /// Whether the target was not asked ([`is_untested`]).
+    untested: bool,
     reason: String,
     stderr: String,
 }
@@ -103,14 +107,20 @@ fn matrix(shown: &Shown) -> Matrix {
 }
 
 fn matrix_cell(shown: &Shown, key: &CellKey) -> MatrixCell {
-    let (ok, text, path) = match shown.cell(key) {
+    let cell = shown.cell(key);
+    let (ok, text, path) = match cell {
         None => (false, "not planned".into(), String::new()),
         Some(cell) => match cell.status {
             Status::Ok => (true, fmt::count(cell.requests), String::new()),
-            status => (false, status_words(status).into(), reason_path(key)),
+            _ => (false, words_of(cell).into(), reason_path(key)),
         },
     };
-    MatrixCell { ok, text, path }
+    MatrixCell {
+        ok,
+        untested: cell.is_some_and(is_untested),
+        text,
+        path,
+    }
 }
 
 /// Make the coverage page.
@@ -161,6 +171,7 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
                 scenario: shown.title(scenario).into(),
                 case: case_label(scenario, case),
                 status,
+                untested: cell.is_some_and(is_untested),
                 reason,
                 stderr: match self::cell(cell).kind {
                     Kind::Wrong => stderr(shown, scenario, case, &target.id),
@@ -269,7 +280,7 @@ pub fn map(shown: &Shown) -> Figure {
     };
     let planned = rows.iter().map(|row| row.cells.len() as u64).sum::<u64>() - count(Kind::Never);
     let finding = format!(
-        "{} of {} measured with {FULL} requests or more, {} with fewer; {} left out for time or because they can’t be run, {} failed",
+        "{} of {} measured with {FULL} requests or more, {} with fewer; {} left out (no time, not tested or can’t be run), {} failed",
         fmt::count(count(Kind::Full)),
         plural(planned, "planned cell", "planned cells"),
         fmt::count(count(Kind::Thin)),
@@ -280,7 +291,7 @@ pub fn map(shown: &Shown) -> Figure {
         id: "coverage".into(),
         finding,
         reading: format!(
-            "● measured, {FULL} requests or more; ○ measured with fewer; – left out: no time, not verified that far, unsupported or unavailable; ✕ failed; empty: not planned. The reasons stand below."
+            "● measured, {FULL} requests or more; ○ measured with fewer; – left out: no time, not tested, not verified that far, unsupported or unavailable; ✕ failed; empty: not planned. The reasons stand below."
         ),
         groups: groups(shown),
         rows,
@@ -305,7 +316,7 @@ fn cell(cell: Option<&analysis::Cell>) -> Cell {
     };
     let words = match cell.status {
         Status::Ok => plural(cell.requests, "request", "requests"),
-        status => status_words(status).into(),
+        _ => words_of(cell).into(),
     };
     Cell { kind, words }
 }

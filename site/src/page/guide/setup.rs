@@ -5,7 +5,7 @@ use crate::export::on_gpu;
 use crate::fmt::{self, Unit};
 use crate::page::cost::loads::UTILISATION;
 use crate::page::cost::prices::{Machine, dollars, with_interval};
-use crate::view::cells::{flag, status_words};
+use crate::view::cells::{flag, why};
 use crate::view::reported::{batching_words, build_facts, other_kv, verified_scope};
 use crate::view::{Shown, case_label, maturity};
 use crate::words::{by_key, plural};
@@ -279,16 +279,16 @@ pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<S
     all
 }
 
-/// A target's cells without numbers, grouped by status.
+/// A target's cells without numbers, grouped by what is said of them.
 fn failures(shown: &Shown, target: &str) -> Vec<String> {
     let failed = shown.cases().filter_map(|(scenario, case)| {
         let cell = shown.cell(&scenario.cell_key(case, target))?;
         let label = case_label(scenario, case);
         let label = format!("{} at {label}", shown.title(scenario).to_lowercase());
-        (cell.status != Status::Ok).then_some((cell.status, label))
+        (cell.status != Status::Ok).then(|| (why(Some(cell)), label))
     });
     by_key(failed)
         .into_iter()
-        .map(|(status, labels)| format!("{} ({})", labels.join(", "), status_words(status)))
+        .map(|(why, labels)| format!("{} ({why})", labels.join(", ")))
         .collect()
 }

@@ -10,7 +10,7 @@ use crate::chart::Figure;
 use crate::fmt;
 use crate::page::guide::{GuidePage, WorkloadView};
 use crate::view::answer::{Answer, answers};
-use crate::view::cells::{CellView, status_words, swatch, view};
+use crate::view::cells::{CellView, swatch, view, words_of};
 use crate::view::frame::Frame;
 use crate::view::nav::engines_of;
 use crate::view::paths::{INDEX, chart_prefix, engine_path, run_path, scenario_path};
@@ -334,14 +334,15 @@ fn measured(shown: &Shown) -> String {
 
 /// Count the cells without numbers by status.
 fn gaps(shown: &Shown) -> Vec<(&'static str, String)> {
-    let mut counts: BTreeMap<Status, u64> = BTreeMap::new();
+    let mut counts: BTreeMap<(Status, &str), u64> = BTreeMap::new();
     for cell in &shown.analysis.cells {
         if cell.status != Status::Ok {
-            *counts.entry(cell.status).or_default() += 1;
+            let said = (cell.status, words_of(cell));
+            *counts.entry(said).or_default() += 1;
         }
     }
     counts
         .into_iter()
-        .map(|(status, count)| (status_words(status), fmt::count(count)))
+        .map(|((_, words), count)| (words, fmt::count(count)))
         .collect()
 }

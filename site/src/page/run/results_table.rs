@@ -2,7 +2,7 @@
 //! case, and one of the shares of the machine's limits. The scenarios' pages show one run alone.
 
 use crate::fmt::{self, NONE};
-use crate::view::cells::{self, swatch};
+use crate::view::cells::{self, NOT_TESTED_WHY, swatch};
 use crate::view::{Shown, case_label};
 use schema::plan::PlannedScenario;
 use serde::Serialize;
@@ -27,7 +27,7 @@ struct ResultRow {
 }
 
 /// A value, e.g. `12.3 ms`, or why there is none; and its 95 % interval, e.g. `[11.9, 12.8]`, or
-/// empty.
+/// more on why there is no value, or empty.
 type ResultCell = (String, String);
 
 /// Make all tables of a run.
@@ -45,8 +45,11 @@ fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> Option<ResultTable>
     let row = |target: &str| {
         let cells = scenario.cases.iter().map(|case| {
             let view = cells::view(shown, &scenario.cell_key(case, target), id);
-            let value = if view.ok { view.value } else { view.status };
-            (value, view.interval)
+            match view.ok {
+                true => (view.value, view.interval),
+                false if view.untested => (view.status, NOT_TESTED_WHY.to_owned()),
+                false => (view.status, String::new()),
+            }
         });
         self::row(shown, target, cells.collect())
     };

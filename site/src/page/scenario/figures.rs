@@ -8,7 +8,7 @@ use crate::chart::scale::{Kind, wants_log};
 use crate::chart::{Estimate, Figure, ecdf};
 use crate::fmt::{self, Unit};
 use crate::html::slug;
-use crate::view::cells::{NO_INTERVAL, rests_on, why};
+use crate::view::cells::{NO_INTERVAL, missing, rests_on, why};
 use crate::view::primary::primary;
 use crate::view::{Shown, case_label};
 use crate::words::plural;
@@ -102,7 +102,7 @@ fn one_case(
             let cell = shown.cell(&scenario.cell_key(case, &target.id));
             let outcome = match cell.and_then(|cell| Some((cell, cell.metric(id)?))) {
                 Some((cell, metric)) => Outcome::Measured(estimate(metric), rests_on(cell, metric)),
-                None => Outcome::Missing(why(cell)),
+                None => missing(cell),
             };
             Row {
                 label: target.id.clone(),
@@ -114,7 +114,7 @@ fn one_case(
         .collect();
     let values = rows.iter().filter_map(|row| match &row.outcome {
         Outcome::Measured(estimate, _) => Some(estimate.value),
-        Outcome::Missing(_) => None,
+        Outcome::Missing(_) | Outcome::Untested(_) => None,
     });
     let kind = if wants_log(values, 20.0) {
         Kind::Log

@@ -66,7 +66,9 @@ struct MetricRow {
 pub struct FailedRow {
     swatch: String,
     target: String,
-    status: String,
+    status: &'static str,
+    /// Whether the target was not asked ([`cells::is_untested`]).
+    untested: bool,
     reason: String,
     /// Path and fragment of the full reason.
     path: String,
@@ -266,7 +268,8 @@ pub fn failures(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<F
         .map(|cell| FailedRow {
             swatch: swatch(shown, &cell.target),
             target: cell.target.clone(),
-            status: cells::status_words(cell.status).into(),
+            status: cells::words_of(cell),
+            untested: cells::is_untested(cell),
             reason: cell.reason.clone(),
             path: reason_path(&cell.key()),
         })
