@@ -7,12 +7,27 @@ use crate::view::reported::{in_run, logs_of, reporting_run};
 use crate::words::plural;
 use schema::launch_log::LaunchLog;
 use schema::maturity::{Dossier, Release};
-use schema::registry::Target;
+use schema::registry::{Build, Target};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A release with its date.
 pub fn of_date(release: &Release) -> String {
     format!("{} of {}", release.version, release.date)
+}
+
+/// Name the package whose releases a dossier lists, and its registry: `x on crates.io`. Releases of
+/// one name in two registries differ. The package alone stands where the dossier names the page of
+/// its releases; `None` without a package.
+pub fn package_of(shown: &Shown, dossier: &Dossier) -> Option<String> {
+    let engine = shown.input.registry.engine(&dossier.id);
+    let registry = match engine.map(|engine| &engine.build) {
+        _ if !dossier.releases_source.is_empty() => "",
+        Some(Build::Cargo(_)) => " on crates.io",
+        Some(Build::Python { .. }) => " on PyPI",
+        Some(Build::Prebuilt { .. }) | None => "",
+    };
+    let package = &dossier.package;
+    (!package.is_empty()).then(|| format!("{package}{registry}"))
 }
 
 /// A release with its date, and its age at the start of a run.

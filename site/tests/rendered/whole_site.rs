@@ -1,7 +1,9 @@
 //! What holds for the site as a whole: its five destinations, search and feed; and facts about
 //! engines beyond what runs measure.
 
-use crate::common::change::{of_1b, reports, with_copy, without, without_engine};
+use crate::common::change::{
+    of_1b, only_candle_is_a_crate, reports, with_copy, without, without_engine,
+};
 use crate::common::provenance::add_facts;
 use crate::common::{World, render, run, usual, usual_site, world};
 use crate::html::{between, html_of, lacks, rows, says, texts, words_of};
@@ -32,6 +34,27 @@ fn what_is_known_of_an_engine_beyond_speed_stands_with_its_source() {
     lacks(text("engine/burn.html"), &["Beyond speed"]);
     let pair = text("compare/candle.cpu.f32.html");
     says(pair, &["Measured: version 0.0.0-synthetic."]);
+}
+
+#[test]
+fn releases_name_the_registry_that_has_them() {
+    let check = |world: &World, engine: &str, package: &str| {
+        let pages = render(world);
+        let of_engine = format!("{package}: first 0.1.0 of 2023-08-10, newest 0.11.1");
+        let path = format!("engine/{engine}.html");
+        says(html_of(&pages, &path), &[&of_engine]);
+        let cells = [package, "0.1.0, 2023-08-10", "0.11.1, 2026-01-01"];
+        let row = format!("<td>{}</td>", cells.join("</td><td>"));
+        says(html_of(&pages, "engines.html"), &[&row]);
+    };
+    let mut world = usual();
+    // Where a dossier names the page of its releases, that page stands for a registry.
+    check(&world, "candle", "candle-core");
+    world.maturity.engines[0].releases_source.clear();
+    check(&world, "candle", "candle-core on crates.io");
+    only_candle_is_a_crate(&mut world);
+    world.maturity.engines[0].id = "burn".into();
+    check(&world, "burn", "candle-core on PyPI");
 }
 
 /// A run whose Candle reports this version and fact of its build, 23 days after a release of its

@@ -5,7 +5,7 @@
 use crate::chart::Table;
 use crate::fmt::{NONE, Unit, count, quantity};
 use crate::view::Shown;
-use crate::view::maturity::{measured_in_any, of_date};
+use crate::view::maturity::{measured_in_any, of_date, package_of};
 use crate::words::plural;
 use schema::adoption::Adoption;
 use schema::maturity::{Dossier, Fact};
@@ -40,7 +40,7 @@ pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Beyond> {
     let facts = facts.into_iter().map(|fact| (fact.topic.title(), fact));
     Some(Beyond {
         read: known.read_of(dossier).to_owned(),
-        releases: releases(dossier, measured_in_any(shown, all, engine)),
+        releases: releases(shown, dossier, measured_in_any(shown, all, engine)),
         releases_source: dossier.releases_source.clone(),
         facts: facts.collect(),
         programs: programs(shown, engine),
@@ -75,14 +75,12 @@ fn programs(shown: &Shown, engine: &str) -> Vec<Program> {
 }
 
 /// Say how old an engine is, how often it is released, and which version was measured.
-fn releases(dossier: &Dossier, measured: Option<String>) -> String {
+fn releases(shown: &Shown, dossier: &Dossier, measured: Option<String>) -> String {
     let (Some(first), Some(latest)) = (&dossier.first, dossier.latest()) else {
         return String::new();
     };
-    let package = match dossier.package.as_str() {
-        "" => String::new(),
-        package => format!("{package}: "),
-    };
+    let package = package_of(shown, dossier);
+    let package = package.map_or(String::new(), |package| format!("{package}: "));
     let mut words = format!(
         "{package}first {}, newest {}; {} in the year before.",
         of_date(first),

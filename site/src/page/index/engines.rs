@@ -6,7 +6,7 @@ use crate::chart::Table;
 use crate::fmt::NONE;
 use crate::view::Shown;
 use crate::view::frame::Frame;
-use crate::view::maturity::measured_in_any;
+use crate::view::maturity::{measured_in_any, package_of};
 use crate::view::nav::engines_of;
 use crate::view::paths::ENGINES;
 use schema::maturity::{NotMeasured, Release};
@@ -52,13 +52,9 @@ fn table(shown: &Shown, all: &[Shown], engines: &[String]) -> Option<Table> {
         let name = shown.input.registry.engine(id).map(|engine| &engine.name);
         Some(vec![
             name.unwrap_or(id).clone(),
+            package_of(shown, dossier).unwrap_or_else(|| NONE.into()),
             dated(dossier.first.as_ref()),
-            match (dossier.latest(), dossier.package.as_str()) {
-                (Some(_), package) if !package.is_empty() => {
-                    format!("{package} {}", dated(dossier.latest()))
-                }
-                (latest, _) => dated(latest),
-            },
+            dated(dossier.latest()),
             match dossier.latest() {
                 Some(_) => dossier.releases_last_year.to_string(),
                 None => NONE.into(),
@@ -69,8 +65,9 @@ fn table(shown: &Shown, all: &[Shown], engines: &[String]) -> Option<Table> {
     let rows: Vec<Vec<String>> = engines.iter().filter_map(row).collect();
     let head = [
         "Engine",
-        "First release",
-        "Newest",
+        "Package",
+        "First release there",
+        "Newest there",
         "Releases in a year",
         "Measured",
     ];
