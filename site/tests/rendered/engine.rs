@@ -1,6 +1,6 @@
 //! What an engine's page says of its engine: for which work the guide takes it, its adapter's
-//! notes, with the scenarios that they are about, and what another run found where the run shown
-//! has no number of it.
+//! notes, with the scenarios that they are about, what another run found where the run shown has no
+//! number of it, and whether only small models were measured.
 
 use crate::common::change::{
     in_rust, large, only_candle_is_a_crate, small_and_1b, with_copy, without_engine,
@@ -55,6 +55,36 @@ fn an_engine_without_a_number_here_has_those_of_another_run() {
     let text = words(&world, path);
     says(&text, &[" In run run-of-1b it leads "]);
     lacks(&text, &[small]);
+}
+
+#[test]
+fn an_engine_that_was_measured_with_small_models_alone_says_so_first() {
+    let path = "engine/candle.html";
+    let first = |next: &str| {
+        format!(
+            "<p class=\"answer\">In runs that may be published it was measured only with a model of \
+             1\u{202f}234\u{202f}567 parameters, in which most of a request is overhead; that says \
+             nothing about real models. {next}"
+        )
+    };
+    let mut two = with_copy("an-older-run");
+    says(&page(&two, path), &[&first("In the run on this page it ")]);
+    without_engine(&mut two.runs[0], "candle");
+    let here = first("Nothing of it can be ranked in the run on this page. ");
+    says(&page(&two, path), &[&here]);
+    large(&mut two, 1);
+    let only = "measured only with";
+    lacks(&page(&two, path), &[only]);
+    // Nor is it said where the size of the model isn't known.
+    two.models.models.retain(|model| model.id == "tiny-llama");
+    lacks(&page(&two, path), &[only]);
+    // A run that may not be published changes nothing.
+    let mut unpublished = world(vec![run("cpu", 5, 22), run("smoke", 1, 5)]);
+    large(&mut unpublished, 1);
+    says(
+        &page(&unpublished, path),
+        &[&first("In the run on this page it ")],
+    );
 }
 
 #[test]

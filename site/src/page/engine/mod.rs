@@ -34,6 +34,8 @@ pub struct EnginePage {
     frame: Frame,
     /// The work for which the guide takes the engine; empty if there is none.
     taken: String,
+    /// Whether it was measured with small models only, in a sentence; empty if not.
+    only_small: String,
     answer: String,
     about: String,
     homepage: String,
@@ -118,6 +120,7 @@ pub fn page(
     EnginePage {
         frame: shown.frame(&engine_path(id), name, &about),
         taken,
+        only_small: standing::only_small(all, id),
         answer: standing::of_engine(shown, id, "the run on this page"),
         below: below.map_or_else(Vec::new, |run| micro::below(run, id)),
         below_run: below.map_or_else(String::new, |run| run.run.header.id.clone()),

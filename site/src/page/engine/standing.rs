@@ -1,8 +1,35 @@
-//! The opening sentence of an engine's page, made from comparisons alone.
+//! The opening sentences of an engine's page: how it stands, made from comparisons alone, and whether
+//! only small models say so.
 
 use crate::fmt;
 use crate::view::Shown;
+use crate::view::eligible::PARAMETERS_MIN;
+use crate::view::place::{parameters, publishable};
+use crate::words::plural;
 use stats::analysis::{Cell, Comparison, Role};
+
+/// Say that all publishable runs in `all` with a number of an engine are of models too small for a
+/// recommendation; empty where one is of a larger model or of unknown size, and where there is none.
+pub fn only_small(all: &[Shown], engine: &str) -> String {
+    let has_numbers = |run: &&Shown| {
+        let mut targets = run.targets().iter().filter(|t| t.engine == engine);
+        targets.any(|target| run.has_numbers(&target.id))
+    };
+    let measured = publishable(all).into_iter().filter(has_numbers);
+    let sizes: Option<Vec<u64>> = measured.map(parameters).collect();
+    let sizes = sizes.unwrap_or_default();
+    let Some(&most) = sizes.iter().max().filter(|most| **most < PARAMETERS_MIN) else {
+        return String::new();
+    };
+    let models = match sizes.iter().all(|size| *size == most) {
+        true => "a model of",
+        false => "models of at most",
+    };
+    format!(
+        "In runs that may be published it was measured only with {models} {}, in which most of a request is overhead; that says nothing about real models.",
+        plural(most, "parameter", "parameters")
+    )
+}
 
 /// Write how an engine stands in a run, named as `named`: its best target in every scenario against
 /// the baseline, and how many scenarios it leads, alone or tied.
