@@ -1,5 +1,5 @@
-//! The opening sentences of an engine's page: how it stands, made from comparisons alone, and whether
-//! only small models say so.
+//! The opening sentences of an engine's page: how it stands, made from comparisons alone, and
+//! whether only small models were measured.
 
 use crate::fmt;
 use crate::view::Shown;
@@ -9,7 +9,8 @@ use crate::words::plural;
 use stats::analysis::{Cell, Comparison, Role};
 
 /// Say that all publishable runs in `all` with a number of an engine are of models too small for a
-/// recommendation; empty where one is of a larger model or of unknown size, and where there is none.
+/// recommendation; empty where one is of a larger model or of unknown size, and where there is no
+/// such run.
 pub fn only_small(all: &[Shown], engine: &str) -> String {
     let has_numbers = |run: &&Shown| {
         let mut targets = run.targets().iter().filter(|t| t.engine == engine);
