@@ -315,7 +315,7 @@ fn a_target_whose_adapter_keeps_no_prompts_was_not_tested_and_is_grey() {
     let why = "not tested: our adapter uses no prefix cache";
     let pair = html_of(&pages, "compare/lmrs.cpu.q8_0.html");
     let figure = between(pair, "id=\"fig-pairs\"", "</figure>");
-    let grey = [
+    let grey: [&str; 3] = [
         "<text class=\"un\" ",
         ">– not tested: our adapter…</text>",
         &format!("Targets in grey were {why}."),
