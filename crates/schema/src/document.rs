@@ -1,8 +1,8 @@
 //! Describes the data formats field by field. The descriptions are the doc comments of the very
 //! source that defines the formats, so that none can be missing or say something else.
 //!
-//! This is no parser of Rust: it understands what the record types of this crate are made of
-//! (documented structs and enums with public fields), and a test checks that it does.
+//! This is no parser of Rust: it understands what the types on disk are made of (documented structs
+//! and enums with public fields, some of them renamed or skipped), and a test checks that it does.
 
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ pub struct Type {
 /// A field of a struct, or a variant of an enum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// Name as in the source; records spell variants in snake case.
+    /// Name as in the file; variants that aren't renamed are spelt in snake case there.
     pub name: String,
     /// Rust type; empty for a variant without content.
     pub kind: String,
@@ -56,7 +56,8 @@ pub struct Field {
 pub fn types(source: &str) -> Vec<Type> {
     let mut types = Vec::new();
     let mut about: Vec<&str> = Vec::new();
-    let mut on_disk = false;
+    let mut attributes = String::new();
+    let mut in_attribute = false;
     let mut open: Option<Type> = None;
     // Tests come last, and define nothing that is on disk.
     let source = source.split("#[cfg(test)]").next().unwrap_or(source);
@@ -66,23 +67,26 @@ pub fn types(source: &str) -> Vec<Type> {
             about.push(doc);
         } else if text == "///" {
             about.push("");
-        } else if text.starts_with("#[") {
-            on_disk |= text.contains("erialize");
+        } else if in_attribute || text.starts_with("#[") {
+            in_attribute = !text.ends_with(']');
+            attributes += text;
         } else if let Some(current) = &mut open {
             match line {
                 "}" => types.extend(open.take()),
                 _ if !about.is_empty() => {
-                    current.fields.extend(field(text, &joined(&about)));
+                    let found = field(text, &joined(&about), &attributes);
+                    current.fields.extend(found);
                     about.clear();
                 }
                 _ => {}
             }
+            attributes.clear();
         } else {
             let named = text
                 .strip_prefix("pub struct ")
                 .or_else(|| text.strip_prefix("pub enum "))
                 .and_then(|rest| rest.strip_suffix(" {"));
-            if let Some(name) = named.filter(|_| on_disk) {
+            if let Some(name) = named.filter(|_| attributes.contains("erialize")) {
                 open = Some(Type {
                     name: name.into(),
                     about: joined(&about),
@@ -90,15 +94,18 @@ pub fn types(source: &str) -> Vec<Type> {
                 });
             }
             about.clear();
-            on_disk = false;
+            attributes.clear();
         }
     }
     types
 }
 
 /// Parse a field or a variant: `pub name: Kind,`, `Variant,`, `Variant(Kind),` or, inside a
-/// variant, `name: Kind,`.
-fn field(text: &str, about: &str) -> Option<Field> {
+/// variant, `name: Kind,`. `None` where serde's `attributes` skip it.
+fn field(text: &str, about: &str, attributes: &str) -> Option<Field> {
+    if attributes.contains("serde(skip)") {
+        return None;
+    }
     let text = text.strip_suffix(',').or(text.strip_suffix(" {"))?;
     let (name, kind) = if let Some(rest) = text.strip_prefix("pub ") {
         rest.split_once(": ")?
@@ -107,8 +114,10 @@ fn field(text: &str, about: &str) -> Option<Field> {
     } else {
         text.split_once(": ").unwrap_or((text, ""))
     };
+    let renamed = attributes.split_once("rename = \"");
+    let renamed = renamed.and_then(|(_, rest)| rest.split_once('"'));
     Some(Field {
-        name: name.into(),
+        name: renamed.map_or(name, |(renamed, _)| renamed).into(),
         kind: kind.into(),
         about: about.into(),
     })
@@ -199,6 +208,21 @@ mod tests {
             variants,
             [("One", ""), ("Two", "Yes"), ("Three", ""), ("x", "u8")]
         );
+    }
+
+    #[test]
+    fn fields_are_named_as_in_the_file() {
+        let source = "/// T.\n#[derive(Serialize)]\npub struct T {\n    /// A.\n    #[serde(skip)]\n    \
+                      pub a: u8,\n    /// B.\n    #[serde(\n        default,\n        \
+                      rename = \"c\"\n    )]\n    pub b: u8,\n    /// D.\n    pub d: u8,\n}\n";
+        let fields = types(source).remove(0).fields;
+        let named: Vec<(&str, &str)> = fields
+            .iter()
+            .map(|f| (f.name.as_str(), f.about.as_str()))
+            .collect();
+        assert_eq!(named, [("c", "B."), ("d", "D.")]);
+        let plan = fields_of("Plan");
+        assert!(plan.iter().any(|name| name == "noise_floor"), "{plan:?}");
     }
 
     #[test]
