@@ -1,22 +1,26 @@
 //! Writes `results.json`: everything derived from a run, in one file for programs.
 //!
-//! The types are the format, and their comments are its description on the data page. The file
-//! holds neither the samples, which are in the record files, nor anything else that isn't
+//! The types here and those of `stats` that it is made of are the format, and their comments are its
+//! description on the data page. Cells and metrics have types of their own here, because the file
+//! has other fields for them: metrics by name, numbers of disturbed launches, the larger of two
+//! errors, and percentiles by name.
+//!
+//! The file holds neither the samples, which are in the record files, nor anything else that isn't
 //! recomputed from them by the program that wrote it.
 
 use anyhow::Result;
 use schema::record::Status;
 use schema::run::Run;
 use serde::Serialize;
-use stats::analysis::{self, Analysis, Role, Verdict};
-use stats::canary;
+use stats::analysis::{self, Analysis, Comparison, Noise};
+use stats::canary::{self, Unfelt};
 use std::collections::BTreeMap;
 
 /// The version of the format, for [`Results::format`]; raised whenever a field changes its meaning.
 const FORMAT: u32 = 3;
 
-/// The source of this module, from which the data page's description of the format is read.
-pub const SOURCE: &str = include_str!("results.rs");
+/// The sources from which the data page's description of the format is read.
+pub const SOURCES: [&str; 3] = [include_str!("results.rs"), analysis::SOURCE, canary::SOURCE];
 
 /// The whole file.
 #[derive(Clone, Debug, Serialize)]
@@ -48,12 +52,12 @@ pub struct Results<'a> {
     /// Every planned cell, measured or not.
     pub cells: Vec<Cell<'a>>,
     /// Measured cells against the baseline and against the leader.
-    pub comparisons: Vec<Comparison<'a>>,
+    pub comparisons: &'a [Comparison],
     /// What targets that ran twice say of each metric's errors.
-    pub noise: Vec<Noise<'a>>,
+    pub noise: &'a [Noise],
     /// Kinds of known work that were slow beside some launches and are no disturbance, because on
     /// average over the run these launches took no longer than others.
-    pub unfelt: Vec<Unfelt<'a>>,
+    pub unfelt: &'a [Unfelt],
 }
 
 /// A target in a case.
@@ -121,83 +125,6 @@ pub struct Metric<'a> {
     pub percentiles_ci95: BTreeMap<&'static str, (f64, f64)>,
 }
 
-/// A target against another in a case, on the scenario's leading metric.
-#[derive(Clone, Debug, Serialize)]
-pub struct Comparison<'a> {
-    /// Scenario id.
-    pub scenario: &'a str,
-    /// Case id.
-    pub case: &'a str,
-    /// Name of the metric.
-    pub metric: &'static str,
-    /// The target in question.
-    pub target: &'a str,
-    /// What it is compared with.
-    pub against: &'a str,
-    /// `baseline` or `leader`.
-    pub role: &'static str,
-    /// How many times better `target` is.
-    pub ratio: f64,
-    /// 95 % interval of the ratio.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ci95: Option<(f64, f64)>,
-    /// Holm-adjusted p.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub p_holm: Option<f64>,
-    /// `better` or `worse`: by more than matters; `equal`: the whole interval lies within what
-    /// matters; `undecided`: neither; or `too_few_invocations`.
-    pub verdict: &'static str,
-}
-
-/// What targets that ran twice say of a metric's errors.
-#[derive(Clone, Debug, Serialize)]
-pub struct Noise<'a> {
-    /// Name of the metric.
-    pub metric: &'static str,
-    /// How many times larger the errors of comparisons are than launches show.
-    pub inflation: f64,
-    /// Number of pairs with launches of their own: where one scenario measures for another, both
-    /// have the pair.
-    pub measured: usize,
-    /// The pairs.
-    pub pairs: Vec<TwinPair<'a>>,
-}
-
-/// A target against itself under its second name.
-#[derive(Clone, Debug, Serialize)]
-pub struct TwinPair<'a> {
-    /// Target id.
-    pub target: &'a str,
-    /// Scenario id.
-    pub scenario: &'a str,
-    /// Case id.
-    pub case: &'a str,
-    /// Geometric mean over blocks of target ÷ twin.
-    pub ratio: f64,
-    /// Its 95 % interval, from its own blocks alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ci95: Option<(f64, f64)>,
-    /// Whether a comparison would call it different from itself.
-    pub different: bool,
-}
-
-/// A kind of known work that was slow beside some launches, which took no longer on average.
-#[derive(Clone, Debug, Serialize)]
-pub struct Unfelt<'a> {
-    /// The work, in words.
-    pub work: &'static str,
-    /// Number of launches beside which it was slow, counted by case.
-    pub slow: usize,
-    /// Number of launches in the cells that have such launches and others, counted by case.
-    pub launches: usize,
-    /// How many times as long the requests of the slow launches took.
-    pub ratio: f64,
-    /// Its 95 % interval.
-    pub ci95: (f64, f64),
-    /// Ids of the scenarios in which it is a disturbance all the same.
-    pub felt_in: &'a [String],
-}
-
 /// Write `results.json` for a run. A number that is not finite becomes `null`.
 pub fn results_json(run: &Run, analysis: &Analysis, baseline: &str) -> Result<String> {
     let header = &run.header;
@@ -214,42 +141,11 @@ pub fn results_json(run: &Run, analysis: &Analysis, baseline: &str) -> Result<St
         plan_sha256: &header.plan_sha256,
         facts: &header.provenance.facts,
         cells: analysis.cells.iter().map(cell).collect(),
-        comparisons: analysis.comparisons.iter().map(comparison).collect(),
-        noise: analysis.noise.iter().map(noise).collect(),
-        unfelt: analysis.unfelt.iter().map(unfelt).collect(),
+        comparisons: &analysis.comparisons,
+        noise: &analysis.noise,
+        unfelt: &analysis.unfelt,
     };
     Ok(serde_json::to_string(&results)? + "\n")
-}
-
-fn noise(noise: &analysis::Noise) -> Noise<'_> {
-    Noise {
-        metric: noise.metric.describe().name,
-        inflation: noise.inflation,
-        measured: noise.measured,
-        pairs: noise.pairs.iter().map(pair).collect(),
-    }
-}
-
-fn unfelt(unfelt: &canary::Unfelt) -> Unfelt<'_> {
-    Unfelt {
-        work: unfelt.work.words(),
-        slow: unfelt.slowdown.slow,
-        launches: unfelt.slowdown.launches,
-        ratio: unfelt.slowdown.ratio,
-        ci95: unfelt.slowdown.ci95,
-        felt_in: &unfelt.felt_in,
-    }
-}
-
-fn pair(pair: &analysis::TwinPair) -> TwinPair<'_> {
-    TwinPair {
-        target: &pair.key.target,
-        scenario: &pair.key.scenario,
-        case: &pair.key.case,
-        ratio: pair.ratio,
-        ci95: pair.ci95,
-        different: pair.is_different,
-    }
 }
 
 fn cell(cell: &analysis::Cell) -> Cell<'_> {
@@ -295,33 +191,10 @@ fn metric(metric: &analysis::Metric) -> Metric<'_> {
     }
 }
 
-fn comparison(c: &analysis::Comparison) -> Comparison<'_> {
-    Comparison {
-        scenario: &c.scenario,
-        case: &c.case,
-        metric: c.metric.describe().name,
-        target: &c.target,
-        against: &c.against,
-        role: match c.role {
-            Role::Baseline => "baseline",
-            Role::Leader => "leader",
-        },
-        ratio: c.ratio,
-        ci95: c.ci95,
-        p_holm: c.p_holm,
-        verdict: match c.verdict {
-            Verdict::Better => "better",
-            Verdict::Worse => "worse",
-            Verdict::Equal => "equal",
-            Verdict::Undecided => "undecided",
-            Verdict::Unknown => "too_few_invocations",
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use stats::analysis::{Metric, MetricId, Shape};
+    use stats::analysis::{Comparison, Metric, MetricId, Noise, Role, Shape, TwinPair, Verdict};
+    use stats::canary::{Unfelt, Work};
 
     #[test]
     fn a_percentile_of_the_tail_has_an_interval_or_is_left_out() {
@@ -345,5 +218,75 @@ mod tests {
         assert_eq!(names, ["p50", "p90"]);
         let bounded: Vec<&str> = printed.percentiles_ci95.into_keys().collect();
         assert_eq!(bounded, ["p90"]);
+    }
+
+    fn comparison(role: Role, verdict: Verdict, known: bool) -> Comparison {
+        Comparison {
+            scenario: "s".into(),
+            case: "p10".into(),
+            metric: MetricId::TtftNs,
+            target: "b".into(),
+            against: "a".into(),
+            role,
+            ratio: 1.5,
+            blocks: 5,
+            ci95: known.then_some((1.25, 1.75)),
+            p_holm: known.then_some(0.01),
+            cliffs_delta: Some(1.0),
+            inflation: Some(1.0),
+            matters: 1.02,
+            verdict,
+            not_comparable: vec![1],
+        }
+    }
+
+    fn json(value: &impl serde::Serialize) -> String {
+        serde_json::to_string(value).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_as_analysed_keeps_its_keys_and_their_order() {
+        let known = comparison(Role::Leader, Verdict::Better, true);
+        let unknown = comparison(Role::Baseline, Verdict::Unknown, false);
+        let about = r#"{"scenario":"s","case":"p10","metric":"ttft_ns","target":"b","against":"a""#;
+        assert_eq!(
+            json(&[known, unknown]),
+            format!(
+                r#"[{about},"role":"leader","ratio":1.5,"ci95":[1.25,1.75],"p_holm":0.01,"verdict":"better"}},{about},"role":"baseline","ratio":1.5,"verdict":"too_few_invocations"}}]"#
+            )
+        );
+        let pair = TwinPair {
+            target: "a".into(),
+            scenario: "s".into(),
+            case: "p10".into(),
+            ratio: 1.0,
+            ci95: None,
+            is_different: true,
+        };
+        let noise = Noise {
+            metric: MetricId::TtftNs,
+            inflation: f64::INFINITY,
+            measured: 1,
+            pairs: vec![pair],
+        };
+        assert_eq!(
+            json(&noise),
+            r#"{"metric":"ttft_ns","inflation":null,"measured":1,"pairs":[{"target":"a","scenario":"s","case":"p10","ratio":1.0,"different":true}]}"#
+        );
+        let unfelt = Unfelt {
+            work: Work::Memory,
+            slow: 12,
+            launches: 30,
+            ratio: 1.0,
+            ci95: (0.5, 1.5),
+            felt_in: vec!["s".into()],
+        };
+        assert_eq!(
+            json(&unfelt),
+            r#"{"work":"a read of memory","slow":12,"launches":30,"ratio":1.0,"ci95":[0.5,1.5],"felt_in":["s"]}"#
+        );
+        for metric in MetricId::ALL {
+            assert_eq!(json(&metric), format!("\"{}\"", metric.describe().name));
+        }
     }
 }

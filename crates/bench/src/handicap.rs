@@ -216,7 +216,7 @@ fn as_json(findings: &[Finding], themselves: &[&TwinPair]) -> serde_json::Value 
         let compared = finding.outcome.as_ref().ok();
         serde_json::json!({
             "case": finding.case,
-            "metric": finding.metric.describe().name,
+            "metric": finding.metric,
             "ratio": compared.map(|c| c.ratio),
             "ci_low": compared.and_then(|c| Some(c.ci95?.0)),
             "ci_high": compared.and_then(|c| Some(c.ci95?.1)),
@@ -235,7 +235,6 @@ fn as_json(findings: &[Finding], themselves: &[&TwinPair]) -> serde_json::Value 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schema::key::CellKey;
 
     fn finding(verdict: Verdict) -> Finding {
         Finding {
@@ -325,7 +324,9 @@ mod tests {
 
     fn twin(is_different: bool) -> TwinPair {
         TwinPair {
-            key: CellKey::new("a", SCENARIO, "p10"),
+            target: "a".into(),
+            scenario: SCENARIO.into(),
+            case: "p10".into(),
             ratio: 1.001,
             ci95: Some((0.99, 1.01)),
             is_different,

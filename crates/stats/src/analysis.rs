@@ -1,5 +1,8 @@
 //! The results of analysing a run: the types that the site and `export` read. Everything here is
 //! derived from records and can be computed again at any time.
+//!
+//! The types that derive `Serialize` stand in `results.json` as they are here, but for fields that
+//! are skipped or renamed, and their comments describe them on the data page.
 
 use crate::canary::Unfelt;
 use crate::ci::Interval;
@@ -10,6 +13,10 @@ use crate::usl::Usl;
 use crate::witness::Audit;
 use schema::key::{CaseKey, CellKey};
 use schema::record::Status;
+use serde::Serialize;
+
+/// The source of this module, from which the data page's description of `results.json` is read.
+pub const SOURCE: &str = include_str!("analysis.rs");
 
 /// Everything that is derived from a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,7 +30,8 @@ pub struct Analysis {
     /// Growth of throughput with concurrency, by scenario and target, where the plan varies it from
     /// 1 on.
     pub scalings: Vec<Scaling>,
-    /// Noise by metric, from targets that ran twice; empty where no target did so in two blocks.
+    /// Noise by metric, from targets that ran twice (see [`crate::noise`]); empty where no target
+    /// did so in two blocks.
     pub noise: Vec<Noise>,
     /// Measured limits of a device that a target exceeded. No cell on that device has a share of
     /// such a limit.
@@ -109,15 +117,15 @@ pub struct Scaling {
     pub usl: Option<Usl>,
 }
 
-/// Noise of a metric, measured with targets that ran twice: see [`crate::noise`].
-#[derive(Clone, Debug, PartialEq)]
+/// What targets that ran twice say of a metric's errors.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Noise {
-    /// Id of the metric.
+    /// Name of the metric.
     pub metric: MetricId,
-    /// Factor by which the errors of comparisons are enlarged, 1 or more.
+    /// How many times larger the errors of comparisons are than launches show, 1 or more.
     pub inflation: f64,
-    /// Number of A/A pairs that the factor is computed from: those of `pairs` that have launches of
-    /// their own.
+    /// Number of pairs with launches of their own, from which `inflation` is computed: where one
+    /// scenario measures for another, both have the pair.
     pub measured: usize,
     /// A/A pairs, by case.
     pub pairs: Vec<TwinPair>,
@@ -127,20 +135,26 @@ impl Noise {
     /// Return the pairs of one case.
     pub fn of_case(&self, at: &CaseKey) -> impl Iterator<Item = &TwinPair> {
         let pairs = self.pairs.iter();
-        pairs.filter(move |pair| pair.key.case == at.case && pair.key.scenario == at.scenario)
+        pairs.filter(move |pair| pair.case == at.case && pair.scenario == at.scenario)
     }
 }
 
 /// An A/A pair: a target compared with itself under its second name, in one case.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TwinPair {
-    /// The target's cell.
-    pub key: CellKey,
+    /// Target id.
+    pub target: String,
+    /// Scenario id.
+    pub scenario: String,
+    /// Case id.
+    pub case: String,
     /// Geometric mean over blocks of target ÷ twin.
     pub ratio: f64,
     /// 95 % t interval of the ratio, with the error that the pair's own blocks show.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ci95: Option<(f64, f64)>,
     /// Whether a comparison would call the target different from itself.
+    #[serde(rename = "different")]
     pub is_different: bool,
 }
 
@@ -318,14 +332,14 @@ impl Shape {
     }
 }
 
-/// A comparison of one cell with another of the same scenario and case.
-#[derive(Clone, Debug, PartialEq)]
+/// A target against another in a case, on the scenario's leading metric.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Scenario id.
     pub scenario: String,
     /// Case id.
     pub case: String,
-    /// Metric of the comparison.
+    /// Name of the metric.
     pub metric: MetricId,
     /// Id of the target in question.
     pub target: String,
@@ -337,22 +351,30 @@ pub struct Comparison {
     /// whichever direction the metric has): geometric mean over blocks.
     pub ratio: f64,
     /// Number of blocks in which both were measured.
+    #[serde(skip)]
     pub blocks: usize,
-    /// 95 % interval of the ratio: t on block-paired log ratios, the error enlarged by `inflation`.
+    /// 95 % interval of the ratio: t on block-paired log ratios, the error enlarged by the metric's
+    /// `inflation`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ci95: Option<(f64, f64)>,
     /// Two-sided p of the same t-test, Holm-adjusted within scenario, case and role.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub p_holm: Option<f64>,
     /// Cliff's delta of pooled samples, −1…1, positive where `target` is better.
+    #[serde(skip)]
     pub cliffs_delta: Option<f64>,
     /// Factor by which A/A pairs require the error to be enlarged; `None` where no target ran
     /// twice.
+    #[serde(skip)]
     pub inflation: Option<f64>,
     /// The smallest difference that matters to the verdict, as a ratio.
+    #[serde(skip)]
     pub matters: f64,
     /// Verdict on `target`.
     pub verdict: Verdict,
     /// Blocks in which one of the two was disturbed. They count in the ratio all the same; pages
     /// flag them.
+    #[serde(skip)]
     pub not_comparable: Vec<u32>,
 }
 
@@ -364,7 +386,8 @@ impl Comparison {
 }
 
 /// The role of the cell that another is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The cell of the registry's baseline target.
     Baseline,
@@ -373,7 +396,8 @@ pub enum Role {
 }
 
 /// The conclusion of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Better: p_holm < 0.05, and the whole interval is beyond the smallest difference that
     /// matters.
@@ -388,6 +412,7 @@ pub enum Verdict {
     Undecided,
     /// No conclusion: there are too few invocations, or the two numbers don't answer the same
     /// question.
+    #[serde(rename = "too_few_invocations")]
     Unknown,
 }
 

@@ -12,11 +12,14 @@
 
 use crate::describe::describe;
 use crate::evidence::Attempt;
-use crate::slowdown::{Launch, Slowdown, slowdown};
+use crate::slowdown::{Launch, slowdown};
 use schema::record::{CanaryReading, CaseEnd};
 use schema::run::Run;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
 
+/// The source of this module, from which the data page's description of `results.json` is read.
+pub const SOURCE: &str = include_str!("canary.rs");
 /// Minimum slowdown of disturbed work, as a fraction of its usual time. Two invocations that differ
 /// by less count as reproducible (see [`crate::describe`]).
 pub const SLOWER_MIN: f64 = 0.05;
@@ -65,6 +68,13 @@ impl Work {
     }
 }
 
+/// The work in words.
+impl Serialize for Work {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.words())
+    }
+}
+
 /// Known work that took longer than usual.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slow {
@@ -76,15 +86,21 @@ pub struct Slow {
     pub usual_ns: f64,
 }
 
-/// A kind of work that was slow beside some launches, which on average over the run took less than
-/// [`SLOWER_MIN`] longer: the disturbance hit the known work, not what was measured.
-#[derive(Clone, Debug, PartialEq)]
+/// A kind of known work that was slow beside some launches, which took no longer on average: the
+/// disturbance hit the known work, not what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unfelt {
-    /// Kind of work.
+    /// The work, in words.
     pub work: Work,
-    /// How much longer launches took where this work was slow beside them, compared with launches
-    /// beside which no kind was slow. Its 95 % interval lies under 1 + [`SLOWER_MIN`].
-    pub slowdown: Slowdown,
+    /// Number of launches beside which it was slow, counted by case.
+    pub slow: usize,
+    /// Number of launches in the cells that have such launches and others, counted by case.
+    pub launches: usize,
+    /// How many times as long the requests of the slow launches took as those of launches beside
+    /// which no kind of work was slow.
+    pub ratio: f64,
+    /// Its 95 % interval.
+    pub ci95: (f64, f64),
     /// Ids of the scenarios whose own launches were slower, by their 95 % interval. In these the
     /// slow work counts as a disturbance.
     pub felt_in: Vec<String>,
@@ -165,9 +181,9 @@ impl Bands {
 }
 
 /// Compare the launches beside which a kind of work was slow with those beside which no kind was.
-/// `None` where the launches may have been slower too.
+/// `None` where the launches may have been slower too, by [`SLOWER_MIN`] or more.
 fn unfelt(work: Work, launches: &[(&Launch, bool)]) -> Option<Unfelt> {
-    let slowdown_of_all = slowdown(launches).filter(|of| of.ci95.1 < 1.0 + SLOWER_MIN)?;
+    let of_all = slowdown(launches).filter(|of| of.ci95.1 < 1.0 + SLOWER_MIN)?;
     let scenarios: BTreeSet<&str> = launches.iter().map(|(l, _)| &*l.cell.scenario).collect();
     let is_felt = |scenario: &&str| {
         let of_scenario = launches
@@ -177,7 +193,10 @@ fn unfelt(work: Work, launches: &[(&Launch, bool)]) -> Option<Unfelt> {
     };
     Some(Unfelt {
         work,
-        slowdown: slowdown_of_all,
+        slow: of_all.slow,
+        launches: of_all.launches,
+        ratio: of_all.ratio,
+        ci95: of_all.ci95,
         felt_in: scenarios
             .into_iter()
             .filter(is_felt)

@@ -43,7 +43,7 @@ pub mod sequence;
 pub mod simulate;
 pub mod simulate_percentile;
 pub mod simulate_until;
-pub mod slowdown;
+mod slowdown;
 pub mod stationarity;
 pub mod tie;
 pub mod timing;

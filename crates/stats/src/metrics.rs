@@ -4,6 +4,7 @@
 
 use schema::plan::PlannedScenario;
 use schema::scenario::Scenario;
+use serde::Serialize;
 
 /// The better direction of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +65,11 @@ macro_rules! metrics {
     ($($id:ident: $name:literal, $unit:literal, $better:ident, $sample:ident,
         $title:literal, $definition:literal;)+) => {
         /// A metric. Names end in their unit.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         pub enum MetricId {
             $(
                 #[doc = $title]
+                #[serde(rename = $name)]
                 $id,
             )+
         }

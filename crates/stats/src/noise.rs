@@ -93,7 +93,9 @@ impl Both<'_> {
         let judged = paired_ratio_at(self.first, self.second, CONFIDENCE, inflation);
         let said = judged.map(|ratio| verdict(ratio.p, ratio.ci95, matters));
         TwinPair {
-            key: self.cell.key(),
+            target: self.cell.target.clone(),
+            scenario: self.cell.scenario.clone(),
+            case: self.cell.case.clone(),
             ratio: self.plain.ratio,
             ci95: self.plain.ci95,
             is_different: said.is_some_and(Verdict::is_difference),

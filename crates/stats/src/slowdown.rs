@@ -27,15 +27,15 @@ const SLOW_LAUNCHES_MIN: usize = 10;
 /// The effect of slow work on the launches beside which it was slow, on average over cells. Each
 /// case of a launch counts as one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Slowdown {
+pub(crate) struct Slowdown {
     /// Number of launches beside which the work was slow, of those in `launches`.
-    pub slow: usize,
+    pub(crate) slow: usize,
     /// Number of launches of the cells that have both slow launches and others.
-    pub launches: usize,
+    pub(crate) launches: usize,
     /// How many times as long the requests of the slow launches took, by their median.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
     /// 95 % interval of `ratio`.
-    pub ci95: (f64, f64),
+    pub(crate) ci95: (f64, f64),
 }
 
 /// One case of a launch.

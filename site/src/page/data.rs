@@ -230,13 +230,15 @@ fn run_row(run: &Run, shown: &Run, downloads: &[Download]) -> RunRow {
 }
 
 fn formats() -> Vec<Format> {
-    std::iter::once(("results.json", results::SOURCE))
-        .chain(SOURCES)
-        .map(|(title, source)| Format {
-            title,
-            types: types(source),
-        })
-        .collect()
+    let results = Format {
+        title: "results.json",
+        types: results::SOURCES.into_iter().flat_map(types).collect(),
+    };
+    let others = SOURCES.into_iter().map(|(title, source)| Format {
+        title,
+        types: types(source),
+    });
+    std::iter::once(results).chain(others).collect()
 }
 
 /// Write an Atom feed of the runs (RFC 4287), newest first; `None` where the site's address isn't

@@ -68,7 +68,7 @@ pub fn pairs(here: &[&TwinPair]) -> String {
                 }
                 false => "",
             };
-            format!("{} {ratio}{mark}", pair.key.target)
+            format!("{} {ratio}{mark}", pair.target)
         })
         .collect();
     format!(

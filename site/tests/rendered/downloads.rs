@@ -134,6 +134,7 @@ fn every_field_of_results_json_is_described() {
         metrics.next().unwrap(),
         &results["comparisons"][0],
         &results["noise"][0],
+        &results["noise"][0]["pairs"][0],
     ];
     for value in described {
         for key in value.as_object().unwrap().keys() {

@@ -257,7 +257,7 @@ fn two_targets_run_twice_and_the_noise_is_known() {
         assert!(comparison.inflation.is_some_and(|by| by >= 1.0));
     }
     for noise in &analysis.noise {
-        let pairs = noise.pairs.iter().map(|pair| pair.key.target.as_str());
+        let pairs = noise.pairs.iter().map(|pair| pair.target.as_str());
         assert_eq!(pairs.collect::<BTreeSet<_>>().len(), 2, "{noise:?}");
     }
 

@@ -93,8 +93,8 @@ fn slow_work_is_a_disturbance_where_engines_felt_it() {
         panic!("{:?}", unmoved.unfelt)
     };
     assert_eq!(unfelt.work, Work::CacheLine);
-    assert_eq!((unfelt.slowdown.slow, unfelt.slowdown.launches), (10, 30));
-    let (low, high) = unfelt.slowdown.ci95;
+    assert_eq!((unfelt.slow, unfelt.launches), (10, 30));
+    let (low, high) = unfelt.ci95;
     assert!((low..=high).contains(&1.0) && high < 1.05, "{unfelt:?}");
 
     let slower = beside_slower(bounced, 100_000_000);

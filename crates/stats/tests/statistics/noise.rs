@@ -67,7 +67,7 @@ fn a_target_that_differs_from_itself_in_all_blocks_alike_enlarges_all_errors() {
     let [pair] = &noise.pairs[..] else {
         panic!("{noise:?}")
     };
-    let base = analysis.cells.iter().find(|c| c.target == pair.key.target);
+    let base = analysis.cells.iter().find(|c| c.target == pair.target);
     let first = &metric(base.unwrap(), MetricId::TtftNs).by_invocation;
     // The 30 µs before the engine starts count too.
     let second = off.map(|ns| ns as f64 + 30_000.0);
@@ -102,7 +102,7 @@ fn the_pairs_of_all_targets_speak_together_and_one_may_be_called_different() {
     let different: Vec<_> = noise
         .pairs
         .iter()
-        .map(|p| (&*p.key.target, p.is_different))
+        .map(|p| (&*p.target, p.is_different))
         .collect();
     assert_eq!(different.len(), 2);
     assert!(noise.inflation > alone, "half of them differ");

@@ -83,7 +83,7 @@ impl SuiteView<'_> {
         let here: Vec<_> = noise
             .iter()
             .flat_map(|n| &n.pairs)
-            .filter(|p| p.key.case == case.id)
+            .filter(|p| p.case == case.id)
             .collect();
         if let (Some(noise), false) = (noise, here.is_empty()) {
             return format!("{} {}", noise::pairs(&here), noise::enlarged(noise));

@@ -9,7 +9,6 @@ use crate::words::{join, plural};
 use serde::Serialize;
 use stats::analysis::{Cell, MetricId};
 use stats::canary::Unfelt;
-use stats::slowdown::Slowdown;
 
 /// The section on disturbances.
 #[derive(Serialize)]
@@ -119,15 +118,14 @@ fn finding(counts: Counts) -> String {
 /// Say which known work was slow beside launches that took no longer.
 fn unfelt(all: &[Unfelt]) -> String {
     let sentence = |unfelt: &Unfelt| {
-        let Slowdown { ratio, ci95, .. } = unfelt.slowdown;
         let mut text = format!(
             " In cells with such launches and others, beside {} of {} (counted by case, with the second \
              launches of A/A pairs) {} took longer than usual. These took {} as long as the others, \
              on average, so that isn’t counted as a disturbance",
-            fmt::count(unfelt.slowdown.slow as u64),
-            plural(unfelt.slowdown.launches as u64, "launch", "launches"),
+            fmt::count(unfelt.slow as u64),
+            plural(unfelt.launches as u64, "launch", "launches"),
             unfelt.work.words(),
-            fmt::joined(fmt::ratio(ratio, Some(ci95))),
+            fmt::joined(fmt::ratio(unfelt.ratio, Some(unfelt.ci95))),
         );
         if !unfelt.felt_in.is_empty() {
             text.push_str(", but in ");
