@@ -17,9 +17,10 @@ use crate::compare::ALPHA;
 use crate::pairs::{Compared, pairs};
 use crate::ratio::{Logs, welch};
 use schema::key::CaseKey;
+use serde::Serialize;
 
-/// Numbers of pairs of targets, by how far two runs agree on them.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Numbers of pairs of targets, by how far two runs agree on them. `compare` writes them as JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Agreement {
     /// Number of pairs that both runs judge, in the same case.
     pub pairs: usize,

@@ -12,7 +12,6 @@ use super::{Comparison, Subject};
 use anyhow::Result;
 use base::text::{aligned, line, markdown_code};
 use serde_json::{Value, json};
-use stats::agreement::Agreement;
 use stats::analysis::Verdict;
 use stats::between::Change;
 
@@ -127,7 +126,7 @@ pub(super) fn json(comparison: &Comparison) -> Result<String> {
     let value = json!({
         "a": run(&comparison.a),
         "b": run(&comparison.b),
-        "agreement": agreed(&comparison.agreement),
+        "agreement": comparison.agreement,
         "cells": comparison.changes.iter().map(cell).collect::<Vec<_>>(),
         "environment": comparison.environment,
         "summary": comparison.count(),
@@ -135,26 +134,13 @@ pub(super) fn json(comparison: &Comparison) -> Result<String> {
     Ok(serde_json::to_string_pretty(&value)? + "\n")
 }
 
-fn agreed(of: &Agreement) -> Value {
-    json!({
-        "pairs": of.pairs,
-        "decided": of.decided,
-        "contradictory": of.contradictory,
-        "with_intervals": of.with_intervals,
-        "within_errors": of.within_errors,
-        "held": of.held,
-        "held_expected": of.held_expected,
-    })
-}
-
 fn cell(change: &Change) -> Value {
-    let about = change.metric.map(|metric| metric.describe());
     json!({
         "target": change.target,
         "scenario": change.scenario,
         "case": change.case,
-        "metric": about.map(|about| about.name),
-        "unit": about.map(|about| about.unit),
+        "metric": change.metric,
+        "unit": change.metric.map(|metric| metric.describe().unit),
         "before": change.before,
         "after": change.after,
         "ratio": change.ratio,

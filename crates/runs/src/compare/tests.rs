@@ -198,6 +198,18 @@ fn what_two_runs_say_of_pairs_of_targets_is_a_sentence() {
     for text in [print::text(&two, false), print::markdown(&two, false)] {
         assert!(text.lines().any(|line| line == said), "{text}");
     }
+    let json: serde_json::Value = serde_json::from_str(&print::json(&two).unwrap()).unwrap();
+    let agreement = serde_json::json!({
+        "pairs": 200,
+        "decided": 150,
+        "contradictory": 3,
+        "with_intervals": 200,
+        "within_errors": 188,
+        "held": 165,
+        "held_expected": 175.8,
+    });
+    assert_eq!(json["agreement"], agreement);
+    assert_eq!(json["cells"][0]["metric"], "ttft_ns");
 }
 
 /// Return Markdown with everything that is marked as code removed.
