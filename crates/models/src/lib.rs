@@ -34,6 +34,6 @@ pub mod training;
 pub mod weights;
 
 pub use architecture::Architecture;
-pub use generate::generate;
+pub use generate::{generate, generate_without_tokenizer};
 pub use spec::{Corpus, Llama3RopeScaling, ModelFile, ModelSpec, Storage};
 pub use trained::{Origin, Trained};

@@ -3,9 +3,8 @@
 //! checked by the parity gate.
 
 use crate::engine::Frink;
-use models::bpe::Bpe;
 use models::reference::{Cache, Reference};
-use models::{ModelFile, ModelSpec, Origin, config, gguf};
+use models::{ModelFile, ModelSpec, generate_without_tokenizer};
 use protocol::engine::testing::{generate, request};
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{FailureKind, Load, Loaded};
@@ -14,29 +13,19 @@ use std::sync::Once;
 
 const PROMPTS: [&[u32]; 3] = [&[1, 2, 3, 4, 5], &[90, 3, 17, 64, 8], &[7, 7, 7, 7, 7]];
 
-/// A model of the shape of `tiny-llama`, with fewer layers and ids.
+/// A model of the shape of `tiny-llama`, with fewer layers and ids, in the files that Frink reads.
 fn spec() -> ModelSpec {
     ModelSpec {
         num_layers: 2,
         vocab_size: 512,
+        files: vec![ModelFile::GgufQ8_0, ModelFile::GgufQ4KM],
         ..ModelSpec::tiny_llama()
     }
 }
 
-/// Write `config.json` and the GGUF files that Frink reads.
 fn model() -> tempfile::TempDir {
-    let (dir, spec) = (tempfile::tempdir().unwrap(), spec());
-    let config = config::config_json(&spec);
-    std::fs::write(dir.path().join("config.json"), config).unwrap();
-    let bpe = Bpe {
-        tokens: vec!["x".into(); spec.vocab_size],
-        merges: Vec::new(),
-    };
-    for file in [ModelFile::GgufQ8_0, ModelFile::GgufQ4KM] {
-        let mut bytes = Vec::new();
-        gguf::write(&spec, Origin::Seed, &bpe, file, &mut bytes, &mut |_| Ok(())).unwrap();
-        std::fs::write(dir.path().join(file.name()), bytes).unwrap();
-    }
+    let dir = tempfile::tempdir().unwrap();
+    generate_without_tokenizer(&spec(), dir.path()).unwrap();
     dir
 }
 

@@ -4,9 +4,8 @@
 use super::fixture::How;
 use super::whole::{divergence, score};
 use crate::weights::Precision;
-use models::bpe::Bpe;
 use models::reference::{Cache, Reference};
-use models::{ModelFile, ModelSpec, Origin, config, gguf, safetensors_file};
+use models::{ModelFile, ModelSpec, generate_without_tokenizer, safetensors_file};
 use protocol::wire::FailureKind;
 use tempfile::TempDir;
 
@@ -18,30 +17,14 @@ fn small(spec: ModelSpec) -> ModelSpec {
     ModelSpec {
         num_layers: 2,
         vocab_size: 512,
+        files: vec![ModelFile::Safetensors, ModelFile::GgufQ8_0],
         ..spec
     }
 }
 
 fn write(spec: &ModelSpec) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let put = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
-    put("config.json", config::config_json(spec).as_bytes());
-    for (name, defs) in safetensors_file::files(spec) {
-        let mut bytes = Vec::new();
-        safetensors_file::write(spec, Origin::Seed, &defs, &mut bytes, &mut |_| Ok(())).unwrap();
-        put(&name, &bytes);
-    }
-    if spec.shards > 1 {
-        let index = safetensors_file::index_json(spec);
-        put("model.safetensors.index.json", index.as_bytes());
-    }
-    let bpe = Bpe {
-        tokens: vec!["x".into(); spec.vocab_size],
-        merges: Vec::new(),
-    };
-    let (mut bytes, file) = (Vec::new(), ModelFile::GgufQ8_0);
-    gguf::write(spec, Origin::Seed, &bpe, file, &mut bytes, &mut |_| Ok(())).unwrap();
-    put(file.name(), &bytes);
+    generate_without_tokenizer(spec, dir.path()).unwrap();
     dir
 }
 
