@@ -8,7 +8,9 @@ mod fixture;
 mod small_program;
 
 use crate::engine::Candle;
-use fixture::{ALL, HIDDEN, LAYERS, VOCABULARY, model, shard, tensors};
+use fixture::{ALL, configure, model, spec, write};
+use models::ModelSpec;
+use models::tensors::{TensorDef, tensors};
 use protocol::engine::testing::{generate, request};
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, FailureKind, Loaded};
@@ -53,7 +55,7 @@ fn safetensors_and_gguf_are_one_model() {
         let ((tokens, logits), (gguf_tokens, gguf_logits)) =
             (run_alone(&mut plain), run_alone(&mut gguf));
         assert_eq!(tokens, gguf_tokens, "{kind}");
-        assert_eq!(logits.len(), VOCABULARY);
+        assert_eq!(logits.len(), spec(kind).vocab_size);
         let pairs = logits.iter().zip(&gguf_logits);
         let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(worst < 1e-3, "{kind}: {worst}");
@@ -66,7 +68,10 @@ fn shards_are_the_model_they_were_cut_from() {
         let dir = model(kind);
         let (mut engine, whole) = load(dir.path(), "model.safetensors", "f32").unwrap();
         let expected = run_alone(&mut engine);
-        shard(dir.path());
+        let dir = write(&ModelSpec {
+            shards: 2,
+            ..spec(kind)
+        });
         let (mut engine, cut) = load(dir.path(), "model.safetensors", "f32").unwrap();
         assert_eq!(run_alone(&mut engine), expected, "{kind}");
         assert_eq!(whole.weight_bytes, cut.weight_bytes);
@@ -126,11 +131,9 @@ fn quantised_rows_cannot_be_prefilled_together_as_declared() {
     let refused = engine.prefill(&PROMPTS).unwrap_err();
     assert!(refused.message.contains("contiguous"), "{refused}");
     run(&mut engine, &PROMPTS[..1]);
-    let weights: usize = tensors("llama")
-        .iter()
-        .map(|(_, _, shape)| shape.iter().product::<usize>())
-        .sum();
-    let norms = (2 * LAYERS + 1) * HIDDEN;
+    let spec = spec("llama");
+    let weights: usize = tensors(&spec).iter().map(TensorDef::len).sum();
+    let norms = (2 * spec.num_layers + 1) * spec.hidden_size;
     assert_eq!(
         loaded.weight_bytes,
         ((weights - norms) / 32 * 34 + norms * 4) as u64
@@ -147,21 +150,9 @@ fn rows_in_f16_run_one_after_another_on_a_processor() {
 
 #[test]
 fn ignored_rope_factors_are_declared() {
-    let dir = model("llama");
-    let gap = |weights| declared(dir.path(), weights, "q8_0").position_gap;
-    assert!(gap("scaled.gguf").is_some_and(|gap| gap.contains("rope_freqs")));
-    assert!(gap("model-q8_0.gguf").is_none());
-}
-
-/// Change fields of a model's `config.json`.
-fn configure(dir: &Path, change: serde_json::Value) {
-    let path = dir.join("config.json");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
-    for (key, value) in change.as_object().unwrap() {
-        config[key] = value.clone();
-    }
-    std::fs::write(path, config.to_string()).unwrap();
+    let gap = |kind| declared(model(kind).path(), "model-q8_0.gguf", "q8_0").position_gap;
+    assert!(gap("llama3").is_some_and(|gap| gap.contains("rope_freqs")));
+    assert!(gap("llama").is_none());
 }
 
 #[test]
