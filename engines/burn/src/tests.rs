@@ -154,7 +154,7 @@ fn fused_sharded_and_rounded_files_are_the_same_model() {
     let mut plain = load(dir.path(), |_| ()).unwrap().0;
     let expected = incremental(&mut plain, 4);
 
-    let fused = tiny.fused().write();
+    let fused = Tiny::new(json!({"model_type": "phi3"})).rounded().write();
     let mut fused = load(fused.path(), |_| ()).unwrap().0;
     assert_eq!(incremental(&mut fused, 4), expected);
 

@@ -1,6 +1,10 @@
 //! Tiny models with random weights, in every layout that the engine reads.
 
 use half::bf16;
+use models::config::config_json;
+use models::prng::{normal, stream_key};
+use models::tensors::{Role, TensorDef, tensors};
+use models::{Architecture, ModelSpec};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
@@ -17,102 +21,54 @@ pub const LAYERS: usize = 2;
 pub const VOCABULARY: usize = 128;
 
 /// A model: its `config.json`, and its tensors by their Hugging Face names.
-#[derive(Clone)]
 pub struct Tiny {
     pub config: Value,
     pub tensors: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
 }
 
 impl Tiny {
-    /// Create a tied Llama without biases, with the changes in `config`.
-    pub fn new(config: Value) -> Self {
-        let mut whole = json!({
-            "model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": INNER,
-            "vocab_size": VOCABULARY, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-            "num_key_value_heads": KV_HEADS, "head_dim": HEAD_DIM, "rms_norm_eps": 1e-5,
-            "rope_theta": 10000.0, "tie_word_embeddings": true,
-        });
-        for (key, value) in config.as_object().unwrap() {
-            whole[key] = value.clone();
-        }
-        let mut tiny = Self {
-            config: whole,
-            tensors: BTreeMap::new(),
+    /// Create a tied Llama without biases, with `changes` in its `config.json`. A tensor has the
+    /// same weights in every model, and a fused one those of its parts.
+    pub fn new(changes: Value) -> Self {
+        let named = changes["model_type"].as_str().and_then(Architecture::named);
+        let spec = ModelSpec {
+            architecture: named.unwrap_or(Architecture::Llama),
+            tied: changes["tie_word_embeddings"] != false,
+            vocab_size: VOCABULARY,
+            hidden_size: HIDDEN,
+            intermediate_size: INNER,
+            num_layers: LAYERS,
+            num_heads: HEADS,
+            num_kv_heads: KV_HEADS,
+            head_dim: HEAD_DIM,
+            ..ModelSpec::tiny_llama()
         };
-        let (q, kv) = (HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM);
-        tiny.add("model.embed_tokens.weight", &[VOCABULARY, HIDDEN]);
-        tiny.add("model.norm.weight", &[HIDDEN]);
-        if tiny.config["tie_word_embeddings"] == false {
-            tiny.add("lm_head.weight", &[VOCABULARY, HIDDEN]);
+        let mut config: Value = serde_json::from_str(&config_json(&spec)).unwrap();
+        // The generator writes it for some architectures only.
+        config["head_dim"] = json!(HEAD_DIM);
+        for (key, value) in changes.as_object().unwrap() {
+            config[key] = value.clone();
         }
-        let has_qk_norm = tiny.config["model_type"] == "qwen3";
-        for layer in 0..LAYERS {
-            let name = |part: &str| format!("model.layers.{layer}.{part}");
-            if has_qk_norm {
-                tiny.add(&name("self_attn.q_norm.weight"), &[HEAD_DIM]);
-                tiny.add(&name("self_attn.k_norm.weight"), &[HEAD_DIM]);
-            }
-            for norm in ["input_layernorm", "post_attention_layernorm"] {
-                tiny.add(&name(&format!("{norm}.weight")), &[HIDDEN]);
-            }
-            for (part, out, input, flag) in [
-                ("self_attn.q_proj", q, HIDDEN, "attention_bias"),
-                ("self_attn.k_proj", kv, HIDDEN, "attention_bias"),
-                ("self_attn.v_proj", kv, HIDDEN, "attention_bias"),
-                ("self_attn.o_proj", HIDDEN, q, "attention_bias"),
-                ("mlp.gate_proj", INNER, HIDDEN, "mlp_bias"),
-                ("mlp.up_proj", INNER, HIDDEN, "mlp_bias"),
-                ("mlp.down_proj", HIDDEN, INNER, "mlp_bias"),
-            ] {
-                tiny.add(&name(&format!("{part}.weight")), &[out, input]);
-                if tiny.config[flag] == true {
-                    tiny.add(&name(&format!("{part}.bias")), &[out]);
+        let mut weights = BTreeMap::new();
+        for def in tensors(&spec) {
+            let has_bias = match def.role {
+                Role::Query | Role::Key | Role::Value | Role::AttnOutput => {
+                    config["attention_bias"] == true
                 }
+                Role::Gate | Role::Up | Role::Down => config["mlp_bias"] == true,
+                _ => false,
+            };
+            if has_bias {
+                let name = def.name.replace("weight", "bias");
+                let bias = random(&name, def.rows, 0.0);
+                weights.insert(name, (vec![def.rows], bias));
             }
+            weights.insert(def.name.clone(), (def.shape(), values(&def)));
         }
-        tiny
-    }
-
-    /// Add a tensor of random numbers within ±0.3 from a linear congruential generator seeded by
-    /// the name; norms lie around 1.
-    fn add(&mut self, name: &str, shape: &[usize]) {
-        let mut state = name.bytes().fold(7u64, |state, byte| {
-            state.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(byte)
-        });
-        let offset = if name.contains("norm") { 1.0 } else { 0.0 };
-        let mut next = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 40) as f32 / (1u64 << 24) as f32 * 0.6 - 0.3 + offset
-        };
-        let values = (0..shape.iter().product()).map(|_| next()).collect();
-        self.tensors
-            .insert(name.to_string(), (shape.to_vec(), values));
-    }
-
-    /// Return the same model with the fused tensors of a Phi-3.
-    pub fn fused(&self) -> Self {
-        let mut fused = self.clone();
-        fused.config["model_type"] = json!("phi3");
-        for layer in 0..LAYERS {
-            for (block, whole, parts) in [
-                ("self_attn", "qkv_proj", &["q_proj", "k_proj", "v_proj"][..]),
-                ("mlp", "gate_up_proj", &["gate_proj", "up_proj"][..]),
-            ] {
-                let name = |part: &str| format!("model.layers.{layer}.{block}.{part}.weight");
-                let (mut rows, mut values) = (0, Vec::new());
-                for part in parts {
-                    let (shape, part) = fused.tensors.remove(&name(part)).unwrap();
-                    rows += shape[0];
-                    values.extend(part);
-                }
-                fused
-                    .tensors
-                    .insert(name(whole), (vec![rows, HIDDEN], values));
-            }
+        Self {
+            config,
+            tensors: weights,
         }
-        fused
     }
 
     /// Round every weight to bf16, the precision of most published files.
@@ -154,4 +110,20 @@ impl Tiny {
         });
         safetensors::serialize_to_file(views, None, path).unwrap();
     }
+}
+
+/// Return the weights of a tensor; norms lie around 1.
+fn values(def: &TensorDef) -> Vec<f32> {
+    if !def.parts.is_empty() {
+        return def.parts.iter().flat_map(values).collect();
+    }
+    let mean = if def.is_vector() { 1.0 } else { 0.0 };
+    random(&def.name, def.len(), mean)
+}
+
+/// Return roughly normal numbers around `mean`, the same for the same name.
+fn random(name: &str, count: usize, mean: f32) -> Vec<f32> {
+    let key = stream_key(0, name);
+    let numbers = (0..count as u64).map(|index| mean + normal(key, index, 0.173));
+    numbers.collect()
 }
