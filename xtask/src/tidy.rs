@@ -142,7 +142,7 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
     }
     let names: Vec<&str> = names.split('\0').collect();
     complaints.extend(house::check(root, &names)?);
-    complaints.extend(hacking::check(root, &names));
+    complaints.extend(hacking::check(root, &names)?);
     complaints.extend(versions::disagreement(root));
     Ok(complaints)
 }

@@ -95,7 +95,7 @@ fn packages(root: &Path, names: &[&str]) -> Result<Vec<Package>> {
                 .into_iter()
                 .flat_map(|table| table.keys().cloned())
                 .collect(),
-            modules: Modules::read(files.iter().map(|(name, text)| (*name, text.as_str()))),
+            modules: Modules::read(files.iter().map(|(name, text)| (*name, text.as_str())))?,
         });
     }
     let ours: BTreeSet<String> = found.iter().map(|package| package.name.clone()).collect();

@@ -1,11 +1,12 @@
 //! Finds which modules of a crate use which. Sibling modules must form a directed acyclic graph, at
 //! every level. A module and its submodules count as one and may use each other.
 //!
-//! It reads the source as text: paths that begin with `crate`, `super` or `self`, in `use` trees
-//! and in code. A parser crate would add a tenth to the compile time of the harness, which
+//! It reads paths that begin with `crate`, `super` or `self`, in `use` trees and in code. Tokens
+//! suffice for that. A parser crate would add a tenth to the compile time of the harness, which
 //! everybody compiles first.
 
 use super::source;
+use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The modules of one crate, by path from its root (`["run", "launch"]`), each with the modules
@@ -20,12 +21,12 @@ type Level = BTreeMap<String, BTreeSet<String>>;
 
 impl Modules {
     /// Read a crate's files, given as names (from `src/`) and texts. Tests are left out.
-    pub fn read<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+    pub fn read<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self> {
         let mut named = BTreeMap::new();
         for (name, text) in files {
             let module = module_of(name);
             if !module.iter().any(|part| part == "tests") {
-                named.insert(module, paths(&source::without_tests(&source::code(text))));
+                named.insert(module, paths(&source::tokens(name, text)?));
             }
         }
         let known: BTreeSet<Vec<String>> = named.keys().cloned().collect();
@@ -39,7 +40,7 @@ impl Modules {
                 (module, found)
             })
             .collect();
-        Self { uses }
+        Ok(Self { uses })
     }
 
     /// Return the sibling modules of each level, and what each uses of the others.
@@ -116,15 +117,14 @@ fn target(
 }
 
 /// Return the paths that begin with `crate`, `super` or `self`.
-fn paths(code: &str) -> Vec<Vec<String>> {
-    let tokens = source::tokens(code);
+fn paths(tokens: &[String]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        // In `x::super` and `x.self` no path begins.
-        let begins = at == 0 || !matches!(tokens[at - 1], "::" | "." | "$");
-        if begins && matches!(tokens[at], "crate" | "super" | "self") {
-            at = tree(&tokens, at, &[], &mut found);
+        // A path that begins with `$crate` belongs to the modules that call its macro.
+        let begins = at == 0 || tokens[at - 1] != "$";
+        if begins && matches!(tokens[at].as_str(), "crate" | "super" | "self") {
+            at = tree(tokens, at, &[], &mut found);
         } else {
             at += 1;
         }
@@ -134,26 +134,27 @@ fn paths(code: &str) -> Vec<Vec<String>> {
 
 /// Collect the paths of a `use` tree that begins at a token, each after `prefix`; return the next
 /// token's index.
-fn tree(tokens: &[&str], start: usize, prefix: &[String], found: &mut Vec<Vec<String>>) -> usize {
+fn tree(tokens: &[String], start: usize, prefix: &[String], found: &mut Vec<Vec<String>>) -> usize {
+    let is_name = |token: &str| token.starts_with(|c: char| c.is_alphabetic() || c == '_');
     let mut path = prefix.to_vec();
     let mut at = start;
     loop {
-        match tokens.get(at) {
-            Some(&"{") => {
+        match tokens.get(at).map(String::as_str) {
+            Some("{") => {
                 at += 1;
-                while tokens.get(at).is_some_and(|token| *token != "}") {
+                while tokens.get(at).is_some_and(|token| token != "}") {
                     at = tree(tokens, at, &path, found);
                 }
                 return at + 1;
             }
-            Some(name) if source::is_name(name) => path.push((*name).to_owned()),
+            Some(name) if is_name(name) => path.push(name.to_owned()),
             _ => break, // a glob, a comma, or the end of the path
         }
         at += 1;
-        if tokens.get(at) != Some(&"::") {
+        if tokens.get(at..at + 2).is_none_or(|pair| pair != [":", ":"]) {
             break;
         }
-        at += 1;
+        at += 2;
     }
     found.push(path);
     // Always advance, whatever token stands there, so that the loop ends.
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
 
     fn read(files: &[(&str, &str)]) -> Modules {
-        Modules::read(files.iter().copied())
+        Modules::read(files.iter().copied()).unwrap()
     }
 
     fn cycles(files: &[(&str, &str)]) -> Vec<String> {
@@ -205,6 +206,7 @@ mod tests {
             "use crate::{c::Y, a::{self, X}};",
             "fn f() { crate::a::x(); }",
             "println!(\"{}\", super::a::x());",
+            "fn f() { X { ..super::a::x() } }",
             "use crate::a::*;",
         ] {
             let found = cycles(&[

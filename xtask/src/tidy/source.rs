@@ -1,157 +1,51 @@
-//! Preprocesses Rust source for a few rules: removes comments, contents of strings and tests, and
-//! splits the rest into tokens. It is no parser: everything else is passed over.
+//! Splits Rust source into tokens for a few rules, and leaves out comments and tests.
 
-/// Return the code alone: comments are removed, strings and characters are emptied.
-pub fn code(text: &str) -> String {
-    let mut code = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let skipped = if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("/*") {
-            comment(rest)
-        } else if let Some(length) = raw_string(rest, code.chars().next_back()) {
-            length
-        } else if first == '"' {
-            string(rest)
-        } else if first == '\'' {
-            character(rest)
-        } else {
-            0
-        };
-        let taken = match skipped {
-            0 => {
-                code.push(first);
-                first.len_utf8()
-            }
-            skipped => {
-                code.push(' ');
-                skipped
-            }
-        };
-        rest = &rest[taken..];
-    }
-    code
-}
+use anyhow::{Result, anyhow};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// Return code without its test modules.
-pub fn without_tests(code: &str) -> String {
-    let mut kept = String::with_capacity(code.len());
-    let mut rest = code;
-    while let Some(at) = rest.find("#[cfg(test)]") {
-        kept.push_str(&rest[..at]);
-        rest = &rest[at + "#[cfg(test)]".len()..];
-        rest = &rest[item(rest)..];
-    }
-    kept + rest
-}
-
-/// Return the length of the first item, which ends at its semicolon or closing brace.
-fn item(code: &str) -> usize {
-    let mut depth = 0usize;
-    for (at, letter) in code.char_indices() {
-        match letter {
-            ';' if depth == 0 => return at + 1,
-            '{' => depth += 1,
-            '}' if depth <= 1 => return at + 1,
-            '}' => depth -= 1,
-            _ => {}
-        }
-    }
-    code.len()
-}
-
-/// Split code into names, `::` and single characters.
-pub fn tokens(code: &str) -> Vec<&str> {
+/// Return the names, literals, brackets and punctuation characters of a file, in order. Comments
+/// and items with `#[cfg(test)]` are left out; a doc comment is the literal of a `#[doc]`. Fails
+/// on text that is no Rust, such as a bracket that is not closed.
+pub fn tokens(name: &str, text: &str) -> Result<Vec<String>> {
+    // The error can't be handed on as it is: it isn't `Send`.
+    let stream = text.parse::<TokenStream>();
+    let stream = stream.map_err(|error| anyhow!("{name}: {error}"))?;
     let mut tokens = Vec::new();
-    let mut rest = code.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let length = if rest.starts_with("::") {
-            2
-        } else if is_letter(first) {
-            rest.find(|c| !is_letter(c)).unwrap_or(rest.len())
-        } else {
-            first.len_utf8()
+    flatten(stream, &mut tokens);
+    Ok(tokens)
+}
+
+fn flatten(stream: TokenStream, tokens: &mut Vec<String>) {
+    let mut trees = stream.into_iter();
+    while let Some(tree) = trees.next() {
+        let TokenTree::Group(group) = tree else {
+            tokens.push(tree.to_string());
+            continue;
         };
-        let (token, others) = rest.split_at(length);
-        tokens.push(token);
-        rest = others.trim_start();
-    }
-    tokens
-}
-
-/// Tell whether a token is a name.
-pub fn is_name(token: &str) -> bool {
-    token.chars().all(is_letter) && !token.starts_with(|c: char| c.is_ascii_digit())
-}
-
-fn is_letter(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
-}
-
-/// Return the length of a block comment, with the comments nested in it.
-fn comment(text: &str) -> usize {
-    let mut depth = 0;
-    let mut at = 0;
-    while at < text.len() {
-        if text[at..].starts_with("/*") {
-            depth += 1;
-            at += 2;
-        } else if text[at..].starts_with("*/") {
-            depth -= 1;
-            at += 2;
-            if depth == 0 {
-                return at;
-            }
-        } else {
-            at += text[at..].chars().next().map_or(1, char::len_utf8);
+        let is_attribute = tokens.last().is_some_and(|last| last == "#");
+        if is_attribute && group.stream().to_string() == "cfg (test)" {
+            tokens.pop();
+            trees.find(ends_item);
+            continue;
         }
+        let (open, close) = match group.delimiter() {
+            Delimiter::Parenthesis => ("(", ")"),
+            Delimiter::Bracket => ("[", "]"),
+            Delimiter::Brace => ("{", "}"),
+            Delimiter::None => ("", ""),
+        };
+        tokens.push(open.to_owned());
+        flatten(group.stream(), tokens);
+        tokens.push(close.to_owned());
     }
-    text.len()
 }
 
-/// Return the length of a raw string; `None` where none begins here.
-fn raw_string(text: &str, before: Option<char>) -> Option<usize> {
-    let inside = text.strip_prefix('r')?;
-    let hashes = inside.len() - inside.trim_start_matches('#').len();
-    // `b` belongs to the string; after any other letter, `r` is the end of a name.
-    if before.is_some_and(|c| is_letter(c) && c != 'b') || !inside[hashes..].starts_with('"') {
-        return None;
-    }
-    let end = format!("\"{}", "#".repeat(hashes));
-    let body = hashes + 1;
-    let closed = inside[body..].find(&end)?;
-    Some(1 + body + closed + end.len())
-}
-
-/// Return the length of a string.
-fn string(text: &str) -> usize {
-    let mut escaped = false;
-    for (at, letter) in text.char_indices().skip(1) {
-        match letter {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '"' => return at + 1,
-            _ => {}
-        }
-    }
-    text.len()
-}
-
-/// Return the length of a character literal; 0 where a lifetime begins.
-fn character(text: &str) -> usize {
-    let inside = &text[1..];
-    if let Some(escape) = inside.strip_prefix('\\') {
-        // The escaped letter may be a quote.
-        let first = escape.chars().next().map_or(0, char::len_utf8);
-        return escape[first..]
-            .find('\'')
-            .map_or(0, |end| 2 + first + end + 1);
-    }
-    let letter = inside.chars().next().map_or(0, char::len_utf8);
-    match inside[letter..].starts_with('\'') {
-        true => 1 + letter + 1,
-        false => 0,
+/// Tell whether a token is an item's last one: its semicolon or its body in braces.
+fn ends_item(tree: &TokenTree) -> bool {
+    match tree {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        TokenTree::Punct(punct) => punct.as_char() == ';',
+        TokenTree::Ident(_) | TokenTree::Literal(_) => false,
     }
 }
 
@@ -160,26 +54,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_strings_are_gone_and_code_stays() {
-        let text = r##"a /* b /* c */ d */ e "f \" g" h 'i' '\'' 'j: &'k str; br"l" r#"m " n"# var"o" // p"##;
-        let words: Vec<String> = code(text).split_whitespace().map(str::to_owned).collect();
-        assert_eq!(words, ["a", "e", "h", "'j:", "&'k", "str;", "b", "var"]);
+    fn comments_and_tests_are_left_out_and_literals_are_whole() {
+        for (text, expected) in [
+            ("a /* b /* c */ d */ e // f", "a e"),
+            (r#""a \" b" c '"' '\'' d"#, r#""a \" b" c '"' '\'' d"#),
+            (r##"br"a" r#"b " c"# d"e""##, r##"br"a" r#"b " c"# d "e""##),
+            ("'a: &'b str;", "' a : & ' b str ;"),
+            ("use a_1::{b, *};", "use a_1 : : { b , * } ;"),
+            ("a #[cfg(test)] mod b; c", "a c"),
+            ("a #[cfg(test)] mod b { fn c() { d } } e", "a e"),
+            ("a #[cfg(test)] fn b(c: [u8; 2]) { d } e", "a e"),
+            ("\"#[cfg(test)]\" a; b", "\"#[cfg(test)]\" a ; b"),
+        ] {
+            assert_eq!(tokens("x.rs", text).unwrap().join(" "), expected);
+        }
     }
 
     #[test]
-    fn a_test_module_goes_and_what_follows_it_stays() {
-        let kept =
-            without_tests("a #[cfg(test)] mod tests; b #[cfg(test)] mod x { fn f() { g } } c");
-        let words: Vec<&str> = kept.split_whitespace().collect();
-        assert_eq!(words, ["a", "b", "c"]);
-    }
-
-    #[test]
-    fn tokens_are_names_paths_and_the_rest() {
-        assert_eq!(
-            tokens("use a_1::{b, *};"),
-            ["use", "a_1", "::", "{", "b", ",", "*", "}", ";"]
-        );
-        assert!(is_name("a_1") && !is_name("1a") && !is_name("{"));
+    fn text_that_is_no_rust_is_an_error_with_the_file_s_name() {
+        let error = tokens("x.rs", "a { b").unwrap_err();
+        assert!(error.to_string().starts_with("x.rs: "), "{error}");
     }
 }
