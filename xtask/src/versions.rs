@@ -3,13 +3,13 @@
 //! disagree. Part of `cargo xtask tidy`.
 //!
 //! It asks no registry and starts nothing. Whether hashes match their files is checked by the
-//! programs that download.
+//! programs that download; whether the flake's shells bring what is pinned, by xtask/tests/flake.
 
 mod wheels;
 
 use anyhow::{Context, Result, bail, ensure};
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// The crate that binds libtorch, and (`TORCH_SYS`) the crate below it, whose build script requires
 /// an exact version of libtorch.
@@ -41,25 +41,22 @@ const NIX: [&str; 5] = [
     "nix/python.nix",
     "nix/shell.nix",
 ];
-/// Other files that pin or name a version.
-const OTHERS: [&str; 12] = [
-    "CITATION.cff",
-    AUDIT,
-    DEPENDABOT,
-    "rust-toolchain.toml",
-    "flake.lock",
-    "nix/versions.toml",
-    "engines/pytorch/requirements.in",
-    "engines/pytorch/requirements.lock",
-    "engines/tch/requirements.in",
-    "engines/tch/requirements.lock",
-    "data/cuda-toolkit.lock",
-    "crates/provision/src/build/cuda.rs",
-];
+/// What the flake pins, beside the locks.
+const PINS: &str = "nix/versions.toml";
+/// The CUDA toolkit that is provisioned outside of Nix, and the code that does it.
+const TOOLKIT: &str = "data/cuda-toolkit.lock";
+const TOOLKIT_CODE: &str = "crates/provision/src/build/cuda.rs";
+/// The beginning of complaints about what `TCH_BINDS` and `LIBTORCH_OF` lack.
+const HERE: &str = "say in xtask/src/versions.rs which";
 
-/// The files' texts by name, relative to the repository.
-#[derive(Clone)]
-struct Sources(BTreeMap<String, String>);
+/// The files that pin versions.
+struct Sources {
+    root: PathBuf,
+    /// The names of the files in nix/wheels.
+    wheel_files: BTreeSet<String>,
+    /// Texts that take the place of files', by name: only tests have some.
+    changed: BTreeMap<String, String>,
+}
 
 /// Return the first disagreement as a complaint; `None` where all agree.
 pub fn disagreement(root: &Path) -> Option<String> {
@@ -77,21 +74,11 @@ struct Locked {
 
 impl Sources {
     fn read(root: &Path) -> Result<Self> {
-        let cargo = WORKSPACES
-            .iter()
-            .flat_map(|dir| ["Cargo.toml", "Cargo.lock"].map(|name| in_dir(dir, name)));
-        let named = NIX.iter().chain(&OTHERS).chain(&wheels::REGISTRIES);
-        let named = named.map(|name| (*name).to_owned());
-        let read = |name: String| {
-            let text = std::fs::read_to_string(root.join(&name))
-                .with_context(|| format!("{name} can't be read"))?;
-            Ok((name, text))
-        };
-        let mut sources = Self(cargo.chain(named).map(read).collect::<Result<_>>()?);
-        let more = sources.locks()?.into_iter().chain(wheels::files(root)?);
-        let more: Vec<_> = more.map(read).collect::<Result<_>>()?;
-        sources.0.extend(more);
-        Ok(sources)
+        Ok(Self {
+            root: root.to_owned(),
+            wheel_files: wheels::files(root)?,
+            changed: BTreeMap::new(),
+        })
     }
 
     fn check(&self) -> Result<()> {
@@ -101,16 +88,20 @@ impl Sources {
         self.libtorch()?;
         self.cuda()?;
         self.wheels()?;
-        self.toolkit()?;
         self.flake()
     }
 
-    fn text(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
+    /// Return the text of a file, named relative to the repository.
+    fn text(&self, name: &str) -> Result<String> {
+        match self.changed.get(name) {
+            Some(text) => Ok(text.clone()),
+            None => std::fs::read_to_string(self.root.join(name))
+                .with_context(|| format!("{name} can't be read")),
+        }
     }
 
     fn toml(&self, name: &str) -> Result<toml::Table> {
-        self.text(name)
+        self.text(name)?
             .parse()
             .with_context(|| format!("{name} is not TOML"))
     }
@@ -131,22 +122,18 @@ impl Sources {
         let left_out = root.get("workspace").and_then(|all| all.get("exclude"));
         let left_out = left_out.and_then(toml::Value::as_array);
         let left_out = left_out.context("Cargo.toml says no workspace.exclude")?;
+        let (audit, dependabot) = (self.text(AUDIT)?, self.text(DEPENDABOT)?);
+        // Its other parts have folders of other languages.
+        let cargo = dependabot.split("package-ecosystem: ");
+        let cargo: String = cargo.filter(|part| part.starts_with("cargo\n")).collect();
         for dir in left_out.iter().filter_map(toml::Value::as_str) {
             ensure!(
                 WORKSPACES.contains(&dir),
                 "Cargo.toml leaves out {dir}; add it to WORKSPACES in xtask/src/versions.rs"
             );
-            let cargo = self.text(DEPENDABOT).split("package-ecosystem: ");
-            let cargo = cargo.filter(|part| part.starts_with("cargo\n"));
-            let lists = [
-                (
-                    AUDIT,
-                    self.text(AUDIT).to_owned(),
-                    format!("--manifest-path {dir}/Cargo.toml"),
-                ),
-                (DEPENDABOT, cargo.collect(), format!("\"/{dir}\"")),
-            ];
-            for (name, text, entry) in lists {
+            let audited = format!("--manifest-path {dir}/Cargo.toml");
+            let updated = format!("\"/{dir}\"");
+            for (name, text, entry) in [(AUDIT, &audit, audited), (DEPENDABOT, &cargo, updated)] {
                 ensure!(
                     text.contains(&entry),
                     "Cargo.toml leaves out {dir}; {name} must have {entry}"
@@ -167,7 +154,8 @@ impl Sources {
                 "Cargo.toml is of version {ours}, and {name} of {version}"
             );
         }
-        let mut lines = self.text("CITATION.cff").lines();
+        let citation = self.text("CITATION.cff")?;
+        let mut lines = citation.lines();
         let cited = lines.find_map(|line| line.strip_prefix("version: "));
         let cited = cited.context("CITATION.cff names no version")?;
         ensure!(
@@ -206,21 +194,15 @@ impl Sources {
                 of_name.filter_map(|p| word(p, "version")).collect()
             };
             for tch in versions(TCH) {
-                let bound = TCH_BINDS.iter().find(|(version, _)| *version == tch);
-                let Some((_, bound)) = bound else {
-                    bail!(
-                        "{name} has tch {tch}: say in xtask/src/versions.rs which libtorch it binds"
-                    )
+                let Some((_, bound)) = TCH_BINDS.iter().find(|(of, _)| *of == tch) else {
+                    bail!("{name} has tch {tch}: {HERE} libtorch it binds")
                 };
                 ensure!(
                     versions(TORCH_SYS) == [tch],
                     "{name} has tch {tch} and another torch-sys"
                 );
-                let from = LIBTORCH_OF.iter().find(|(workspace, _)| *workspace == dir);
-                let Some((_, python)) = from else {
-                    bail!(
-                        "{name} has tch {tch}: say in xtask/src/versions.rs which requirements bring its libtorch"
-                    )
+                let Some((_, python)) = LIBTORCH_OF.iter().find(|(of, _)| *of == dir) else {
+                    bail!("{name} has tch {tch}: {HERE} requirements bring its libtorch")
                 };
                 for (file, torch) in self.torch(python)? {
                     ensure!(
@@ -230,11 +212,11 @@ impl Sources {
                 }
             }
         }
-        let libtorch = self.string_at("nix/versions.toml", &["libtorch", "version"])?;
+        let libtorch = self.string_at(PINS, &["libtorch", "version"])?;
         for (file, torch) in self.torch(PYTHON)? {
             ensure!(
                 torch == libtorch,
-                "{file} has torch {torch}, and nix/versions.toml pins libtorch {libtorch}"
+                "{file} has torch {torch}, and {PINS} pins libtorch {libtorch}"
             );
         }
         Ok(())
@@ -245,91 +227,82 @@ impl Sources {
     fn torch(&self, dir: &str) -> Result<[(String, String); 2]> {
         let wants = in_dir(dir, "requirements.in");
         let lock = in_dir(dir, "requirements.lock");
-        let mut lines = self.text(&wants).lines();
-        let wanted = lines.find_map(|line| line.strip_prefix("torch=="));
+        let text = self.text(&wants)?;
+        let wanted = text.lines().find_map(|line| line.strip_prefix("torch=="));
         let wanted = wanted.with_context(|| format!("{wants} pins no torch"))?;
-        let wanted = wanted.trim().to_owned();
-        let locked = requirements(self.text(&lock)).remove("torch");
+        let locked = requirements(&self.text(&lock)?).remove("torch");
         let locked = locked.with_context(|| format!("{lock} has no torch"))?;
-        Ok([(wants, wanted), (lock, locked.version)])
+        Ok([(wants, wanted.trim().to_owned()), (lock, locked.version)])
     }
 
-    /// Check that the wheels are of the release of CUDA that the flake uses.
+    /// Check that the wheels are of the release of CUDA that the flake uses, and that the toolkit
+    /// outside of Nix is of one release, which its code knows.
     fn cuda(&self) -> Result<()> {
-        let lock = in_dir(PYTHON, "requirements.lock");
-        let cuda = self.string_at("nix/versions.toml", &["cuda"])?;
-        for (name, package) in requirements(self.text(&lock)) {
-            let is_release = name.starts_with("nvidia-cuda-");
-            ensure!(
-                !is_release || package.version.starts_with(&format!("{cuda}.")),
-                "{lock} has {name} {}, and nix/versions.toml pins CUDA {cuda}",
-                package.version
-            );
-        }
-        Ok(())
-    }
-
-    /// Check that the CUDA toolkit that is provisioned outside of Nix is of one release, and that
-    /// its code knows this release.
-    fn toolkit(&self) -> Result<()> {
-        const NAME: &str = "data/cuda-toolkit.lock";
-        let locked = requirements(self.text(NAME));
-        let release = |version: &str| -> String {
-            let numbers: Vec<&str> = version.splitn(3, '.').take(2).collect();
-            numbers.join(".")
-        };
+        let cuda = self.string_at(PINS, &["cuda"])?;
+        self.cuda_in(&in_dir(PYTHON, "requirements.lock"), &cuda, PINS)?;
+        let locked = requirements(&self.text(TOOLKIT)?);
         let compiler = locked
             .get("nvidia-cuda-nvcc")
-            .with_context(|| format!("{NAME} has no nvidia-cuda-nvcc"))?;
-        let wanted = release(&compiler.version);
-        for (name, package) in &locked {
-            ensure!(
-                !name.starts_with("nvidia-cuda-") || release(&package.version) == wanted,
-                "{NAME} has a compiler of CUDA {wanted}, and {name} {}",
-                package.version
-            );
-        }
-        let code = self.text("crates/provision/src/build/cuda.rs");
-        let known = code.lines().find_map(|line| {
-            let rest = line.strip_prefix("const WHEELS_CUDA_MAJOR: u32 = ")?;
-            rest.strip_suffix(';')
-        });
-        let major = wanted.split('.').next();
+            .with_context(|| format!("{TOOLKIT} has no nvidia-cuda-nvcc"))?;
+        let numbers: Vec<&str> = compiler.version.split('.').take(2).collect();
+        let release = numbers.join(".");
+        self.cuda_in(TOOLKIT, &release, "its compiler")?;
+        let known = format!("const WHEELS_CUDA_MAJOR: u32 = {};", numbers[0]);
         ensure!(
-            known == major,
-            "{NAME} has CUDA {wanted}, and crates/provision/src/build/cuda.rs knows {}",
-            known.unwrap_or("none")
+            self.text(TOOLKIT_CODE)?.lines().any(|line| line == known),
+            "{TOOLKIT} has CUDA {release}, and {TOOLKIT_CODE} no `{known}`"
         );
         Ok(())
     }
 
-    /// Check that the flake's inputs are those in its lock, and that its code contains no version.
-    fn flake(&self) -> Result<()> {
-        let lock: serde_json::Value =
-            serde_json::from_str(self.text("flake.lock")).context("flake.lock is not JSON")?;
-        for input in ["nixpkgs", "rust-overlay"] {
-            let original = &lock["nodes"][input]["original"];
-            let word = |key: &str| original[key].as_str();
-            let [Some(kind), Some(owner), Some(repo)] = ["type", "owner", "repo"].map(word) else {
-                bail!("flake.lock doesn't say where {input} is from")
-            };
-            let branch = word("ref").map(|branch| format!("/{branch}"));
-            let url = format!("\"{kind}:{owner}/{repo}{}\"", branch.unwrap_or_default());
+    /// Check that the packages of CUDA in a lock are of the release that `other` has.
+    fn cuda_in(&self, lock: &str, release: &str, other: &str) -> Result<()> {
+        for (name, package) in requirements(&self.text(lock)?) {
             ensure!(
-                self.text("flake.nix").contains(&url),
-                "flake.lock has {input} from {url}, and flake.nix doesn't"
+                !name.starts_with("nvidia-cuda-")
+                    || package.version.starts_with(&format!("{release}.")),
+                "{lock} has {name} {}, and {other} CUDA {release}",
+                package.version
             );
         }
+        Ok(())
+    }
+
+    /// Check that the flake's inputs are those in its lock, where each has a revision and a hash,
+    /// and that its code contains no version.
+    fn flake(&self) -> Result<()> {
+        let lock = self.text("flake.lock")?;
+        let lock: serde_json::Value =
+            serde_json::from_str(&lock).context("flake.lock is not JSON")?;
+        let nodes = lock["nodes"].as_object();
+        let nodes = nodes.context("flake.lock has no nodes")?;
+        let mut locked = BTreeSet::new();
+        for (input, node) in nodes.iter().filter(|(name, _)| *name != "root") {
+            let word = |part: &str, key: &str| node[part][key].as_str().unwrap_or_default();
+            let place = ["owner", "repo", "ref"].map(|key| word("original", key));
+            let place = place.join("/");
+            let kind = word("original", "type");
+            locked.insert(format!("{kind}:{}", place.trim_end_matches('/')));
+            ensure!(
+                word("locked", "rev").len() == 40
+                    && word("locked", "narHash").starts_with("sha256-"),
+                "flake.lock has {input} without a whole revision or without a hash"
+            );
+        }
+        let flake = self.text("flake.nix")?;
+        let code = flake.lines().filter_map(|line| line.split('#').next());
+        let words = code.flat_map(|line| line.split('"'));
+        let asked = words.filter(|word| word.starts_with("github:"));
+        let asked: BTreeSet<String> = asked.map(str::to_owned).collect();
         ensure!(
-            self.text("flake.nix")
-                .contains("rust-bin.fromRustupToolchainFile ./rust-toolchain.toml"),
-            "flake.nix doesn't take its toolchain from rust-toolchain.toml"
+            asked == locked,
+            "flake.nix has the inputs {asked:?}, and flake.lock {locked:?}"
         );
         for name in NIX {
-            for (number, line) in self.text(name).lines().enumerate() {
+            for (number, line) in self.text(name)?.lines().enumerate() {
                 if let Some(version) = version_in(line) {
                     bail!(
-                        "{name}:{}: names the version {version}: it belongs into nix/versions.toml",
+                        "{name}:{}: names the version {version}: it belongs into {PINS}",
                         number + 1
                     )
                 }

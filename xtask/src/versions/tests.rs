@@ -11,11 +11,90 @@ fn checkout() -> Sources {
 /// Return the complaint after a change to one file.
 fn changed(name: &str, from: &str, to: &str) -> String {
     let mut sources = checkout();
-    let text = sources.0.get_mut(name).expect("it is a source");
+    let text = sources.text(name).expect("it is a source");
     assert!(text.contains(from), "{name} has no {from:?}");
-    *text = text.replacen(from, to, 1);
+    let text = text.replacen(from, to, 1);
+    sources.changed.insert(name.to_owned(), text);
     let error = sources.check().expect_err("the sources disagree");
     format!("{error:#}")
+}
+
+/// Check that the complaint after a change to one file names the file and contains a text.
+fn noticed(name: &str, from: &str, to: &str, wanted: &str) {
+    let said = changed(name, from, to);
+    for wanted in [name, wanted] {
+        assert!(
+            said.contains(wanted),
+            "{from:?} → {to:?}: {said:?} has no {wanted:?}"
+        );
+    }
+}
+
+/// Define tests of changes: the file, the original text, the text in its place, and a text that the
+/// complaint must contain beside the file's name.
+macro_rules! noticed {
+    ($($test:ident { $($name:literal, $from:literal => $to:literal, $wanted:literal;)* })*) => {$(
+        #[test]
+        fn $test() {
+            $(noticed($name, $from, $to, $wanted);)*
+        }
+    )*};
+}
+
+noticed! {
+    another_toolchain {
+        "rust-toolchain.toml", "1.95.0" => "1.96.0", "pins 1.96.0";
+        "Cargo.toml", "rust-version = \"1.95\"" => "rust-version = \"1.9\"", "rust-version 1.9";
+        "engines/mistralrs/Cargo.toml",
+            "rust-version = \"1.95\"" => "rust-version = \"1.94\"", "rust-version 1.94";
+    }
+    another_libtorch {
+        "nix/versions.toml", "version = \"2.9.0\"" => "version = \"2.8.0\"", "2.8.0";
+        "engines/pytorch/requirements.lock", "\ntorch==2.9.0" => "\ntorch==2.9.1", "2.9.1";
+        "engines/pytorch/requirements.in", "torch==2.9.0" => "torch==2.10.0", "2.10.0";
+        "Cargo.lock", "name = \"tch\"\nversion = \"0.22.0\"" =>
+            "name = \"tch\"\nversion = \"0.23.0\"", "which libtorch it binds";
+        "Cargo.lock", "name = \"torch-sys\"\nversion = \"0.22.0\"" =>
+            "name = \"torch-sys\"\nversion = \"0.21.0\"", "another torch-sys";
+        // The workspace of the newest `tch` has another libtorch.
+        "engines/tch/requirements.in", "\ntorch==2.13.0" => "\ntorch==2.12.0", "2.12.0";
+        "engines/tch/requirements.lock", "\ntorch==2.13.0" => "\ntorch==2.12.0", "2.12.0";
+    }
+    libtorch_from_nowhere {
+        "engines/lmrs-upstream/Cargo.lock", "[[package]]\n" =>
+            "[[package]]\nname = \"tch\"\nversion = \"0.26.0\"\n\n\
+             [[package]]\nname = \"torch-sys\"\nversion = \"0.26.0\"\n\n[[package]]\n",
+            "which requirements bring";
+    }
+    another_cuda {
+        "nix/versions.toml", "cuda = \"12.8\"" => "cuda = \"13.0\"", "CUDA 13.0";
+        "engines/pytorch/requirements.lock",
+            "nvidia-cuda-runtime-cu12==12.8.90" => "nvidia-cuda-runtime-cu12==12.9.90", "12.9.90";
+        "data/cuda-toolkit.lock",
+            "nvidia-cuda-crt==13.0" => "nvidia-cuda-crt==13.1", "nvidia-cuda-crt 13.1";
+        "crates/provision/src/build/cuda.rs",
+            "MAJOR: u32 = 13" => "MAJOR: u32 = 12", "no `const WHEELS_CUDA_MAJOR: u32 = 13;`";
+    }
+    other_wheels_than_the_locked {
+        "nix/wheels/pytorch.toml",
+            "torch-2.9.0-cp313-cp313" => "torch-2.9.0-cp312-cp312", "Python 313";
+        "nix/wheels/pytorch.toml", "\nsha256 = \"" => "\nsha256 = \"0", "wheels.py";
+        "nix/wheels/pytorch.toml", "idna-3.20" => "idna-3.19", "idna-3.19";
+        "nix/wheels/pytorch.toml", "file = \"idna-3.20" => "file = \"idea-3.20", "no idea";
+        "engines/pytorch/requirements.lock", "\nidna==3.20" => "\nnew==1.0\nidna==3.20", "has new";
+        // A wheel whose version is followed by the number of a build.
+        "nix/wheels/openvino.toml", "openvino-2026" => "openvino-2025",
+            "openvino-2025.4.1-22982-cp313-cp313-manylinux_2_28_x86_64.whl, whose version";
+    }
+    another_input_or_version_in_the_flake {
+        "flake.nix", "nixos-26.05" => "nixos-25.11", "nixos-26.05";
+        "flake.nix",
+            "    nixpkgs.url" => "    other.url = \"github:a/b\";\n    nixpkgs.url", "github:a/b";
+        "flake.lock", "\"rev\": \"" => "\"rev\": \"0", "nixpkgs without a whole revision";
+        "flake.lock", "\"narHash\": \"sha256-" => "\"narHash\": \"md5-", "without a hash";
+        "nix/cuda.nix", "pkgs.\"cudaPackages_${lib.replaceStrings [ \".\" ] [ \"_\" ] release}\"" =>
+            "pkgs.cudaPackages_12_9", "cudaPackages_12_9";
+    }
 }
 
 #[test]
@@ -25,130 +104,43 @@ fn the_checkout_agrees_with_itself() {
 
 #[test]
 fn another_release_is_noticed_where_it_is_cited_and_in_each_workspace() {
-    let said = changed("CITATION.cff", "\nversion: ", "\nversion: 9");
-    assert!(said.contains("CITATION.cff of 9"), "{said}");
-    let said = changed("CITATION.cff", "\nversion: ", "\nno-version: ");
-    assert!(said.contains("CITATION.cff names no version"), "{said}");
+    noticed(
+        "CITATION.cff",
+        "\nversion: ",
+        "\nversion: 9",
+        "CITATION.cff of 9",
+    );
+    noticed(
+        "CITATION.cff",
+        "\nversion: ",
+        "\nno-version: ",
+        "names no version",
+    );
     for dir in &WORKSPACES[1..] {
         let name = in_dir(dir, "Cargo.toml");
-        let said = changed(&name, "\nversion = \"", "\nversion = \"9");
-        assert!(said.contains(&format!("{name} of 9")), "{said}");
+        noticed(
+            &name,
+            "\nversion = \"",
+            "\nversion = \"9",
+            &format!("{name} of 9"),
+        );
     }
 }
 
 #[test]
 fn a_workspace_that_a_list_lacks_is_noticed() {
-    let said = changed("Cargo.toml", "exclude = [", "exclude = [\"engines/new\", ");
-    assert!(
-        said.contains("leaves out engines/new; add it to WORKSPACES"),
-        "{said}"
-    );
+    let more = "exclude = [\"engines/new\", ";
+    let wanted = "leaves out engines/new; add it to WORKSPACES";
+    noticed("Cargo.toml", "exclude = [", more, wanted);
     for at in &WORKSPACES[1..] {
-        let said = changed(AUDIT, &format!("{at}/Cargo.toml check"), "other check");
+        let entry = format!("{at}/Cargo.toml check");
         let wanted = format!("{AUDIT} must have --manifest-path {at}");
-        assert!(said.contains(&wanted), "{said}");
+        noticed(AUDIT, &entry, "other check", &wanted);
         // The first list is Cargo's; another has folders of Python packages.
-        let said = changed(DEPENDABOT, &format!("\"/{at}\""), "\"/other\"");
-        let wanted = format!("{DEPENDABOT} must have \"/{at}\"");
-        assert!(said.contains(&wanted), "{said}");
+        let entry = format!("\"/{at}\"");
+        let wanted = format!("{DEPENDABOT} must have {entry}");
+        noticed(DEPENDABOT, &entry, "\"/other\"", &wanted);
     }
-}
-
-#[test]
-fn another_toolchain_is_noticed() {
-    let said = changed("rust-toolchain.toml", "1.95.0", "1.96.0");
-    assert!(said.contains("pins 1.96.0"), "{said}");
-    let said = changed(
-        "Cargo.toml",
-        "rust-version = \"1.95\"",
-        "rust-version = \"1.9\"",
-    );
-    assert!(said.contains("rust-version 1.9"), "{said}");
-    let name = "engines/mistralrs/Cargo.toml";
-    let said = changed(name, "rust-version = \"1.95\"", "rust-version = \"1.94\"");
-    assert!(said.contains(name), "{said}");
-}
-
-#[test]
-fn another_libtorch_is_noticed_wherever_it_stands() {
-    let said = changed(
-        "nix/versions.toml",
-        "version = \"2.9.0\"",
-        "version = \"2.8.0\"",
-    );
-    assert!(said.contains("2.8.0"), "{said}");
-    let lock = "engines/pytorch/requirements.lock";
-    let said = changed(lock, "\ntorch==2.9.0", "\ntorch==2.9.1");
-    assert!(said.contains(lock) && said.contains("2.9.1"), "{said}");
-    let wanted = "engines/pytorch/requirements.in";
-    let said = changed(wanted, "torch==2.9.0", "torch==2.10.0");
-    assert!(said.contains(wanted), "{said}");
-    let crates = |name: &str, to: &str| {
-        let from = format!("name = \"{name}\"\nversion = \"0.22.0\"");
-        changed("Cargo.lock", &from, &from.replace("0.22.0", to))
-    };
-    let said = crates(TCH, "0.23.0");
-    assert!(said.contains("which libtorch it binds"), "{said}");
-    let said = crates(TORCH_SYS, "0.21.0");
-    assert!(said.contains("another torch-sys"), "{said}");
-    // The workspace of the newest `tch` has another libtorch.
-    for name in ["requirements.in", "requirements.lock"] {
-        let name = in_dir("engines/tch", name);
-        let said = changed(&name, "\ntorch==2.13.0", "\ntorch==2.12.0");
-        assert!(said.contains(&name) && said.contains("2.12.0"), "{said}");
-    }
-}
-
-#[test]
-fn a_workspace_whose_libtorch_comes_from_nowhere_is_noticed() {
-    let name = "engines/lmrs-upstream/Cargo.lock";
-    let more = "[[package]]\nname = \"tch\"\nversion = \"0.26.0\"\n\n\
-                [[package]]\nname = \"torch-sys\"\nversion = \"0.26.0\"\n\n[[package]]\n";
-    let said = changed(name, "[[package]]\n", more);
-    assert!(said.contains(name), "{said}");
-    assert!(said.contains("which requirements bring"), "{said}");
-}
-
-#[test]
-fn another_cuda_is_noticed() {
-    let said = changed("nix/versions.toml", "cuda = \"12.8\"", "cuda = \"13.0\"");
-    assert!(said.contains("CUDA 13.0"), "{said}");
-    let lock = "engines/pytorch/requirements.lock";
-    let said = changed(
-        lock,
-        "nvidia-cuda-runtime-cu12==12.8.90",
-        "nvidia-cuda-runtime-cu12==12.9.90",
-    );
-    assert!(said.contains("12.9.90"), "{said}");
-    let lock = "data/cuda-toolkit.lock";
-    let said = changed(lock, "nvidia-cuda-crt==13.0", "nvidia-cuda-crt==13.1");
-    assert!(said.contains("nvidia-cuda-crt 13.1"), "{said}");
-    let said = changed(
-        "crates/provision/src/build/cuda.rs",
-        "MAJOR: u32 = 13",
-        "MAJOR: u32 = 12",
-    );
-    assert!(said.contains("knows 12"), "{said}");
-}
-
-#[test]
-fn wheels_other_than_the_locked_are_noticed() {
-    let name = "nix/wheels/pytorch.toml";
-    let said = changed(name, "torch-2.9.0-cp313-cp313", "torch-2.9.0-cp312-cp312");
-    assert!(said.contains("Python 313"), "{said}");
-    let said = changed(name, "\nsha256 = \"", "\nsha256 = \"0");
-    assert!(said.contains("wheels.py"), "{said}");
-    let said = changed(name, "idna-3.20", "idna-3.19");
-    assert!(said.contains("idna-3.19"), "{said}");
-    let said = changed(name, "file = \"idna-3.20", "file = \"idea-3.20");
-    assert!(said.contains("no idea"), "{said}");
-    let lock = "engines/pytorch/requirements.lock";
-    let said = changed(lock, "\nidna==3.20", "\nnew==1.0\nidna==3.20");
-    assert!(said.contains("has new"), "{said}");
-    // A wheel whose version is followed by the number of a build.
-    let said = changed("nix/wheels/openvino.toml", "openvino-2026", "openvino-2025");
-    assert!(said.contains("openvino-2025.4.1-22982-cp313"), "{said}");
-    assert!(said.contains("whose version"), "{said}");
 }
 
 #[test]
@@ -160,20 +152,18 @@ fn a_lock_and_its_wheels_change_together() {
     }
     for lock in &locks {
         // An environment is found by the hash of the whole file.
-        let said = changed(lock, "# Every", "# every");
-        assert!(said.contains(lock), "{said}");
-        assert!(said.contains("run nix/wheels.py"), "{said}");
+        noticed(lock, "# Every", "# every", "run nix/wheels.py");
     }
 }
 
 #[test]
 fn wheels_that_are_missing_or_of_no_lock_are_noticed() {
     let mut sources = checkout();
-    sources.0.insert("nix/wheels/x.toml".into(), String::new());
+    sources.wheel_files.insert("nix/wheels/x.toml".into());
     let said = sources.check().expect_err("it is of no lock").to_string();
     assert!(said.contains("nix/wheels/x.toml is of no lock"), "{said}");
     let mut sources = checkout();
-    sources.0.remove("nix/wheels/tch.toml");
+    sources.wheel_files.remove("nix/wheels/tch.toml");
     let said = sources.check().expect_err("one is missing").to_string();
     assert!(said.contains("there is no nix/wheels/tch.toml"), "{said}");
     let from = "environment = \"venv-tch\"";
@@ -183,18 +173,7 @@ fn wheels_that_are_missing_or_of_no_lock_are_noticed() {
 }
 
 #[test]
-fn a_version_or_an_input_of_the_flakes_own_is_noticed() {
-    let said = changed("flake.nix", "nixos-26.05", "nixos-25.11");
-    assert!(said.contains("nixos-26.05"), "{said}");
-    let said = changed(
-        "flake.nix",
-        "fromRustupToolchainFile ./rust-toolchain.toml",
-        "stable.latest.default",
-    );
-    assert!(said.contains("toolchain"), "{said}");
-    let set = "pkgs.\"cudaPackages_${lib.replaceStrings [ \".\" ] [ \"_\" ] release}\"";
-    let said = changed("nix/cuda.nix", set, "pkgs.cudaPackages_12_9");
-    assert!(said.contains("cudaPackages_12_9"), "{said}");
+fn a_version_in_a_line_of_nix_is_seen() {
     for (line, version) in [
         ("  x = \"2.9.0\";", Some("2.9.0")),
         ("  python = pkgs.python312;", Some("pkgs.python312")),

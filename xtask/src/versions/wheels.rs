@@ -1,14 +1,14 @@
 //! Checks that the flake installs what is locked: for each requirements.lock that a registry names,
 //! a file in `nix/wheels` has its wheels. `nix/wheels.py` makes these files.
 
-use super::{Sources, requirements, word};
+use super::{PINS, Sources, requirements, word};
 use anyhow::{Context, Result, bail, ensure};
 use schema::hash::sha256_hex;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Files that name requirements.
-pub(super) const REGISTRIES: [&str; 3] = [
+const REGISTRIES: [&str; 3] = [
     "engines/engines.toml",
     "engines/micro.toml",
     "engines/train.toml",
@@ -17,14 +17,11 @@ pub(super) const REGISTRIES: [&str; 3] = [
 const FOLDER: &str = "nix/wheels/";
 
 /// Return the names of the files of wheels, relative to the repository at `root`.
-pub(super) fn files(root: &Path) -> Result<Vec<String>> {
+pub(super) fn files(root: &Path) -> Result<BTreeSet<String>> {
     let dir = std::fs::read_dir(root.join(FOLDER));
     let dir = dir.with_context(|| format!("{FOLDER} can't be listed"))?;
-    let mut names = Vec::new();
-    for entry in dir {
-        names.push(format!("{FOLDER}{}", entry?.file_name().to_string_lossy()));
-    }
-    Ok(names)
+    dir.map(|entry| Ok(format!("{FOLDER}{}", entry?.file_name().to_string_lossy())))
+        .collect()
 }
 
 /// Return the requirements that a registry names, wherever they stand in it.
@@ -52,13 +49,12 @@ impl Sources {
 
     /// Check that the flake has the wheels of each lock that a registry names, and no others.
     pub(super) fn wheels(&self) -> Result<()> {
-        let names = self.0.keys().map(String::as_str);
-        let mut left: BTreeSet<&str> = names.filter(|name| name.starts_with(FOLDER)).collect();
+        let mut left = self.wheel_files.clone();
         for lock in self.locks()? {
             let folder = lock.rsplit('/').nth(1).unwrap_or_default();
             let name = format!("{FOLDER}{folder}.toml");
             ensure!(
-                left.remove(name.as_str()),
+                left.remove(&name),
                 "a registry names {lock}, and there is no {name}: run nix/wheels.py"
             );
             self.wheels_of(&name, &lock)?;
@@ -72,10 +68,9 @@ impl Sources {
     /// Check that the wheels in the file `name` are all those that the lock allows, for the flake's
     /// Python.
     fn wheels_of(&self, name: &str, lock: &str) -> Result<()> {
-        let mut locked = requirements(self.text(lock));
-        let python = self
-            .string_at("nix/versions.toml", &["python"])?
-            .replace('.', "");
+        let lock_text = self.text(lock)?;
+        let mut locked = requirements(&lock_text);
+        let python = self.string_at(PINS, &["python"])?.replace('.', "");
         let table = self.toml(name)?;
         let wheels = table.get("wheel").and_then(toml::Value::as_array);
         for wheel in wheels.into_iter().flatten() {
@@ -97,7 +92,7 @@ impl Sources {
             );
             ensure!(
                 abi == "none" || abi == "abi3" || tag == format!("cp{python}"),
-                "{name} has {file}, and nix/versions.toml pins Python {python}: run nix/wheels.py"
+                "{name} has {file}, and {PINS} pins Python {python}: run nix/wheels.py"
             );
         }
         let missing = locked.iter().find(|(_, package)| !package.conditional);
@@ -108,7 +103,7 @@ impl Sources {
         let from = self.string_at(name, &["requirements"])?;
         let sha256 = self.string_at(name, &["requirements_sha256"])?;
         ensure!(
-            from == lock && sha256 == sha256_hex(self.text(lock).as_bytes()),
+            from == lock && sha256 == sha256_hex(lock_text.as_bytes()),
             "{name} is not of {lock} as it is now: run nix/wheels.py"
         );
         Ok(())
