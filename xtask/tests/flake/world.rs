@@ -9,10 +9,6 @@ use tempfile::TempDir;
 const SYSTEM: &str = "x86_64-linux";
 /// Files that the flake reads, besides the directory `nix` and the locks that its files name.
 const FILES: [&str; 3] = ["flake.nix", "flake.lock", "rust-toolchain.toml"];
-/// The lock of the Python environment that has the flake's libtorch.
-const LOCK: &str = "engines/pytorch/requirements.lock";
-/// Compute capability for kernels that are compiled without a GPU to ask.
-const COMPUTE_CAP: &str = "90";
 
 /// Tell whether Nix is missing, and print that; in CI it must be there.
 pub fn no_nix() -> bool {
@@ -45,32 +41,41 @@ impl Copy {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = root.parent().expect("xtask lies in the checkout");
         let dir = tempfile::tempdir().expect("a directory can be made");
-        for name in FILES {
-            copy(&root.join(name), &dir.path().join(name));
-        }
-        copy_all(&root.join("nix"), &dir.path().join("nix"));
         let copied = Self { dir };
+        let copy = |name: &Path| {
+            let to = copied.dir.path().join(name);
+            std::fs::create_dir_all(to.parent().expect("it has one")).expect("it can be made");
+            std::fs::copy(root.join(name), to).expect("it can be copied");
+        };
+        FILES.iter().map(Path::new).for_each(copy);
+        for file in files(&root.join("nix")) {
+            copy(file.strip_prefix(root).expect("it lies in the checkout"));
+        }
         for (_, lock) in copied.environments() {
-            copy(&root.join(&lock), &copied.path(&lock));
+            copy(Path::new(&lock));
         }
         copied
     }
 
     /// The Python environments that the flake makes: the name of each, and its lock.
     fn environments(&self) -> Vec<(String, String)> {
-        let dir = std::fs::read_dir(self.path("nix/wheels")).expect("it was copied");
-        let mut all: Vec<(String, String)> = dir
-            .map(|entry| {
-                let path = entry.expect("it can be listed").path();
-                let name = path.file_stem().and_then(std::ffi::OsStr::to_str);
-                let text = std::fs::read_to_string(&path).expect("it is text");
-                let said: toml::Table = text.parse().expect("it is TOML");
-                let lock = said["requirements"].as_str().expect("it names its lock");
-                (name.expect("it has a name").to_owned(), lock.to_owned())
-            })
-            .collect();
+        let of = |file: PathBuf| {
+            let name = file.file_stem().and_then(std::ffi::OsStr::to_str);
+            let lock = self.said(&file, &["requirements"]);
+            (name.expect("it has a name").to_owned(), lock)
+        };
+        let wheels = files(&self.path("nix/wheels")).into_iter();
+        let mut all: Vec<_> = wheels.map(of).collect();
         all.sort();
         all
+    }
+
+    /// Return a string in a TOML file.
+    fn said(&self, file: impl AsRef<Path>, keys: &[&str]) -> String {
+        let text = std::fs::read_to_string(self.dir.path().join(file)).expect("it was copied");
+        let table = toml::Value::Table(text.parse().expect("it is TOML"));
+        let value = keys.iter().fold(&table, |value, key| &value[*key]);
+        value.as_str().expect("it is a string").to_owned()
     }
 
     /// Replace a text in a file, which must contain it.
@@ -84,10 +89,9 @@ impl Copy {
     /// Return the first mistake. Formatting is checked last, so that a mistake is reported as what
     /// it is.
     pub fn check(&self) -> Result<(), String> {
-        self.inputs()?;
+        self.lock()?;
         self.outputs()?;
-        self.cuda_shell()?;
-        self.cpu_shell()?;
+        self.shells()?;
         self.form()
     }
 
@@ -98,215 +102,118 @@ impl Copy {
                 continue;
             }
             let mut command = Command::new(linter);
-            command.args(arguments).args(self.nix_files());
-            said(&mut command)?;
+            let nix = |file: &PathBuf| file.extension().is_some_and(|ext| ext == "nix");
+            let files = files(self.dir.path()).into_iter().filter(nix);
+            finished(command.args(arguments).args(files))?;
         }
         Ok(())
     }
 
-    /// Check that each input is locked, with its hash, to what the flake asks for.
-    fn inputs(&self) -> Result<(), String> {
-        let flake = self.path("flake.nix");
-        let inputs = format!("(import {}).inputs", flake.display());
-        let inputs = self.eval(&["--impure", "--expr", &inputs])?;
-        let lock = std::fs::read_to_string(self.path("flake.lock")).map_err(|e| e.to_string())?;
-        let lock: Value = serde_json::from_str(&lock).map_err(|e| e.to_string())?;
-        let nodes = lock["nodes"].as_object().ok_or("flake.lock has no nodes")?;
-        let inputs = inputs.as_object().ok_or("the flake has no inputs")?;
-        equal("nodes of flake.lock", &(nodes.len() - 1), &inputs.len())?;
-        for (name, input) in inputs {
-            let node = &nodes[name.as_str()];
-            let word = |key: &str| node["original"][key].as_str();
-            let parts = ["owner", "repo", "ref"].map(word).into_iter().flatten();
-            let locked = format!("github:{}", parts.collect::<Vec<_>>().join("/"));
-            let asked = input["url"].as_str().unwrap_or_default();
-            equal(&format!("flake.lock's {name}"), &locked.as_str(), &asked)?;
-            let locked = &node["locked"];
-            let revision = locked["rev"].as_str().unwrap_or_default();
-            equal("length of a revision", &revision.len(), &40)?;
-            let hash = locked["narHash"].as_str().unwrap_or_default();
-            equal("hash", &hash.starts_with("sha256-"), &true)?;
-        }
-        // Nix itself must accept the lock without a network.
+    /// Check that Nix accepts the lock without a network. `cargo xtask tidy` holds it against what
+    /// the flake asks for.
+    fn lock(&self) -> Result<(), String> {
         let place = self.place("");
-        self.nix(&[
-            "flake",
-            "metadata",
-            "--no-update-lock-file",
-            "--json",
-            &place,
-        ])?;
-        Ok(())
+        self.nix(&["flake", "metadata", "--no-update-lock-file", &place])
+            .map(drop)
     }
 
     /// Check that all outputs evaluate, with the names that README, CI and users use.
     fn outputs(&self) -> Result<(), String> {
         let place = self.place("");
         self.nix(&self.overridden(&["flake", "check", "--no-build", &place]))?;
-        let shown = self.nix(&self.overridden(&["flake", "show", "--json", &place]))?;
-        let shown: Value = serde_json::from_slice(&shown.stdout).map_err(|e| e.to_string())?;
+        let shown = self.json(&["flake", "show", "--json", &place])?;
         let environments = self.environments().into_iter();
         let pythons: Vec<String> = environments
             .map(|(name, _)| format!("python-{name}"))
             .collect();
-        for (output, names, has_pythons) in [
-            ("devShells", &["cpu", "default"][..], false),
-            ("packages", &["container", "cuda", "libtorch"], true),
-            ("apps", &["bench-all", "default"], false),
-            ("checks", &["format", "libtorch", "toolchain"], true),
+        let pythons = pythons.join(" ");
+        for (output, wanted) in [
+            ("devShells", "cpu default".to_owned()),
+            ("packages", format!("container cuda libtorch {pythons}")),
+            ("apps", "bench-all default".to_owned()),
+            ("checks", format!("format libtorch {pythons} toolchain")),
         ] {
-            let found = shown[output][SYSTEM].as_object();
+            let found = shown[output][SYSTEM].as_object().into_iter();
             let found: Vec<&str> = found
-                .into_iter()
-                .flat_map(|names| names.keys().map(String::as_str))
+                .flat_map(|names| names.keys())
+                .map(String::as_str)
                 .collect();
-            let mut names = names.to_vec();
-            if has_pythons {
-                names.extend(pythons.iter().map(String::as_str));
-            }
-            names.sort_unstable();
-            equal(output, &found, &names)?;
+            equal(output, &found.join(" "), &wanted)?;
         }
         equal("formatter", &shown["formatter"][SYSTEM].is_object(), &true)
     }
 
-    fn cuda_shell(&self) -> Result<(), String> {
-        let shell = self.shell("default")?;
-        let cuda = self.locked_cuda();
-        let torch = self.locked(LOCK, "torch").expect("the lock has it");
-        equal("BENCH_NIX_SHELL", &shell.get("BENCH_NIX_SHELL"), &"default")?;
-        let home = shell.get("CUDA_PATH");
-        ends("CUDA_PATH", home, &format!("-cuda-{cuda}"))?;
-        for name in ["CUDA_HOME", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"] {
-            equal(name, &shell.get(name), &home)?;
-        }
-        equal(
-            "CUDA_COMPUTE_CAP",
-            &shell.get("CUDA_COMPUTE_CAP"),
-            &COMPUTE_CAP,
-        )?;
-        let build = format!("-libtorch-{torch}-cu{}", cuda.replace('.', ""));
-        ends("LIBTORCH", shell.get("LIBTORCH"), &build)?;
+    /// Check what each shell sets and brings. A path in the store is given as `@` and its name.
+    fn shells(&self) -> Result<(), String> {
+        let pinned = |keys: &[&str]| self.said("nix/versions.toml", keys);
+        let cuda = pinned(&["cuda"]);
+        let torch = pinned(&["libtorch", "version"]);
+        let libtorch = format!("@libtorch-{torch}-cu{}", cuda.replace('.', ""));
+        let compiler = format!("cuda-{cuda}-stdenv");
+        let root = format!("@cuda-{cuda}");
         // The driver's stub is only for linking, and must come last there.
-        let linking = format!("{home}/lib:{home}/lib/stubs");
-        equal(
-            "LIBRARY_PATH",
-            &shell.get("LIBRARY_PATH"),
-            &linking.as_str(),
-        )?;
-        equal(
-            "stdenv",
-            &shell.get("stdenv"),
-            &format!("cuda-{cuda}-stdenv").as_str(),
-        )?;
-        equal(
-            "calls of driver.sh",
-            &shell.get("shellHook").matches("bench_use_driver").count(),
-            &1,
-        )?;
-        self.both(&shell)
-    }
-
-    fn cpu_shell(&self) -> Result<(), String> {
-        let shell = self.shell("cpu")?;
-        equal("BENCH_NIX_SHELL", &shell.get("BENCH_NIX_SHELL"), &"cpu")?;
-        for name in ["CUDA_PATH", "CUDA_HOME", "LIBTORCH", "LIBRARY_PATH"] {
-            equal(name, &shell.get(name), &"")?;
-        }
-        self.both(&shell)
-    }
-
-    /// Check what must hold of each shell.
-    fn both(&self, shell: &Shell) -> Result<(), String> {
-        let toolchain = std::fs::read_to_string(self.path("rust-toolchain.toml"));
-        let toolchain: toml::Table = toolchain.map_err(|e| e.to_string())?.parse().unwrap();
-        let channel = toolchain["toolchain"]["channel"].as_str().unwrap_or("?");
-        for wanted in [
-            format!("-rust-{channel}").as_str(),
-            "-chromium-0",
-            "-nodejs-0",
-            "-cmake-0",
-            "-clang-on-path",
-        ] {
-            let has = shell.packages().any(|package| package.ends_with(wanted));
-            equal(&format!("package {wanted} in the shell"), &has, &true)?;
-        }
-        let rusts = shell
-            .packages()
-            .filter(|package| package.contains("-rust-"));
-        equal("Rust toolchains in the shell", &rusts.count(), &1)?;
-        self.pythons(shell)?;
-        equal(
-            "NIX_ENFORCE_NO_NATIVE",
-            &shell.get("NIX_ENFORCE_NO_NATIVE"),
-            &"0",
-        )?;
-        ends(
-            "LIBCLANG_PATH",
-            shell.get("LIBCLANG_PATH"),
-            "-libclang-0/lib",
-        )?;
-        // xtask puts these in front of the path for programs that need them. Python has its own,
+        let linking = format!("{root}/lib:{root}/lib/stubs");
+        let driver = "source @driver.sh\nbench_use_driver\n";
+        let clang = "@libclang-0/lib";
+        // Neither libtorch nor CUDA: xtask adds them for programs that need them. Python has its own,
         // and would load the wrong ones.
-        let path = shell.get("LD_LIBRARY_PATH");
-        for foreign in ["libtorch", "cuda", "stubs"] {
-            equal(
-                &format!("{foreign} on LD_LIBRARY_PATH"),
-                &path.contains(foreign),
-                &false,
-            )?;
-        }
-        ends("LD_LIBRARY_PATH", path, "-vulkan-loader-0/lib")
-    }
-
-    /// Check that a shell brings each environment, with the PyTorch of its lock.
-    fn pythons(&self, shell: &Shell) -> Result<(), String> {
-        let brought: Vec<&str> = shell.get("BENCH_VENV").split(':').collect();
-        let environments = self.environments();
-        equal(
-            "environments in BENCH_VENV",
-            &brought.len(),
-            &environments.len(),
-        )?;
-        for ((name, lock), python) in environments.iter().zip(brought) {
-            let begins = python.contains(&format!("-bench-python-{name}-3."));
-            equal(&format!("{python} is that of {lock}"), &begins, &true)?;
-            match self.locked(lock, "torch") {
-                Some(torch) => ends("BENCH_VENV", python, &format!("-torch-{torch}"))?,
-                None => equal(
-                    &format!("PyTorch in {python}"),
-                    &python.contains("torch-"),
-                    &false,
-                )?,
+        let loaded = "@vulkan-loader-0/lib";
+        let pythons = self.pythons(&pinned(&["python"]));
+        // Each variable with its value in both shells; empty where it must not be set.
+        let variables: [(&str, [&str; 2]); 14] = [
+            ("BENCH_NIX_SHELL", ["default", "cpu"]),
+            ("BENCH_VENV", [&pythons, &pythons]),
+            // For kernels that are compiled without a GPU to ask.
+            ("CUDA_COMPUTE_CAP", ["90", ""]),
+            ("CUDA_HOME", [&root, ""]),
+            ("CUDA_PATH", [&root, ""]),
+            ("CUDA_ROOT", [&root, ""]),
+            ("CUDA_TOOLKIT_ROOT_DIR", [&root, ""]),
+            ("LD_LIBRARY_PATH", [loaded, loaded]),
+            ("LIBCLANG_PATH", [clang, clang]),
+            ("LIBRARY_PATH", [&linking, ""]),
+            ("LIBTORCH", [&libtorch, ""]),
+            ("NIX_ENFORCE_NO_NATIVE", ["0", "0"]),
+            ("shellHook", [driver, ""]),
+            ("stdenv", [&compiler, "stdenv"]),
+        ];
+        let channel = self.said("rust-toolchain.toml", &["toolchain", "channel"]);
+        let rust = format!("@rust-{channel}");
+        let others = ["@chromium-0", "@nodejs-0", "@cmake-0", "@clang-on-path"];
+        for (column, name) in ["default", "cpu"].into_iter().enumerate() {
+            let place = self.place(&format!("#devShells.{SYSTEM}.{name}"));
+            let shell = self.json(&["eval", "--json", "--apply", "d: d.drvAttrs", &place])?;
+            for (variable, values) in &variables {
+                let what = format!("{variable} in the shell {name}");
+                equal(&what, &short(&shell[*variable]).as_str(), &values[column])?;
+            }
+            let packages = shell["nativeBuildInputs"].as_array().into_iter().flatten();
+            let packages: Vec<String> = packages.map(short).collect();
+            let rusts = packages.iter().filter(|package| package.contains("rust-"));
+            let rusts: Vec<&String> = rusts.collect();
+            let what = format!("Rust toolchains in the shell {name}");
+            equal(&what, &rusts, &vec![&rust])?;
+            for wanted in others {
+                let what = format!("package {wanted} in the shell {name}");
+                let has = packages.iter().any(|package| package == wanted);
+                equal(&what, &has, &true)?;
             }
         }
         Ok(())
     }
 
-    /// Return a shell's variables.
-    fn shell(&self, name: &str) -> Result<Shell, String> {
-        let place = self.place(&format!("#devShells.{SYSTEM}.{name}"));
-        let arguments = self.overridden(&["--apply", "d: d.drvAttrs", &place]);
-        let variables = self.eval(&arguments.iter().map(String::as_str).collect::<Vec<_>>())?;
-        Ok(Shell(variables))
-    }
-
-    /// Return the version of a package in a lock.
-    fn locked(&self, lock: &str, package: &str) -> Option<String> {
-        let lock = std::fs::read_to_string(self.path(lock));
-        let lock = lock.expect("it was copied");
-        let line = lock
-            .lines()
-            .find_map(|line| line.strip_prefix(&format!("{package}==")));
-        let version = line.and_then(|rest| rest.split([' ', ';']).next());
-        version.map(str::to_owned)
-    }
-
-    fn locked_cuda(&self) -> String {
-        let version = self.locked(LOCK, "nvidia-cuda-runtime-cu12");
-        let version = version.expect("the lock has it");
-        let numbers: Vec<&str> = version.split('.').take(2).collect();
-        numbers.join(".")
+    /// Return what BENCH_VENV must be: all environments, each with the PyTorch of its lock, if any.
+    fn pythons(&self, python: &str) -> String {
+        let in_store = |(name, lock): (String, String)| {
+            let lock = std::fs::read_to_string(self.path(&lock)).expect("it was copied");
+            let torch = lock.lines().find_map(|line| line.strip_prefix("torch=="));
+            let torch = torch.and_then(|rest| rest.split([' ', ';']).next());
+            let torch = torch.map_or(String::new(), |version| format!("-torch-{version}"));
+            // The stand-in has the first patch of each Python.
+            format!("@bench-python-{name}-{python}.1{torch}")
+        };
+        let all: Vec<String> = self.environments().into_iter().map(in_store).collect();
+        all.join(":")
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -328,25 +235,9 @@ impl Copy {
         all
     }
 
-    fn nix_files(&self) -> Vec<PathBuf> {
-        let mut found = vec![self.path("flake.nix")];
-        let mut dirs = vec![self.path("nix")];
-        while let Some(dir) = dirs.pop() {
-            for entry in std::fs::read_dir(dir).expect("it was copied").flatten() {
-                let path = entry.path();
-                match path.is_dir() {
-                    true => dirs.push(path),
-                    false if path.extension().is_some_and(|ext| ext == "nix") => found.push(path),
-                    false => {}
-                }
-            }
-        }
-        found.sort();
-        found
-    }
-
-    fn eval(&self, arguments: &[&str]) -> Result<Value, String> {
-        let output = self.nix(&[&["eval", "--json"], arguments].concat())?;
+    /// Return what Nix prints of the flake with the stand-ins.
+    fn json(&self, arguments: &[&str]) -> Result<Value, String> {
+        let output = self.nix(&self.overridden(arguments))?;
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
     }
 
@@ -375,27 +266,22 @@ impl Copy {
             .env("XDG_CACHE_HOME", kept.join("cache"))
             .env("XDG_CONFIG_HOME", kept.join("config"))
             .env("HOME", &kept);
-        said(&mut command)
+        finished(&mut command)
     }
 }
 
-/// A shell's variables, taken from its derivation.
-struct Shell(Value);
-
-impl Shell {
-    /// Return a variable's value; empty where it isn't set.
-    fn get(&self, name: &str) -> &str {
-        self.0[name].as_str().unwrap_or_default()
-    }
-
-    fn packages(&self) -> impl Iterator<Item = &str> {
-        let all = self.0["nativeBuildInputs"].as_array();
-        all.into_iter().flatten().filter_map(Value::as_str)
-    }
+/// Return a text of Nix with `@` in place of the store's directory and each path's hash; empty for
+/// what is no text.
+fn short(value: &Value) -> String {
+    let mut parts = value.as_str().unwrap_or_default().split("/nix/store/");
+    let start = parts.next().unwrap_or_default().to_owned();
+    parts.fold(start, |all, path| {
+        all + "@" + path.split_once('-').map_or(path, |(_, name)| name)
+    })
 }
 
 /// Return a command's output, or its complaint.
-fn said(command: &mut Command) -> Result<Output, String> {
+fn finished(command: &mut Command) -> Result<Output, String> {
     let output = command.output().map_err(|error| error.to_string())?;
     match output.status.success() {
         true => Ok(output),
@@ -415,27 +301,13 @@ fn equal<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, wanted: &T) -> R
     }
 }
 
-fn ends(what: &str, found: &str, wanted: &str) -> Result<(), String> {
-    match found.ends_with(wanted) {
-        true => Ok(()),
-        false => Err(format!(
-            "{what}: {found:?}, which does not end in {wanted:?}"
-        )),
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    let dir = to.parent().expect("it lies in a directory");
-    std::fs::create_dir_all(dir).expect("it can be made");
-    std::fs::copy(from, to).expect("it can be copied");
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    for entry in std::fs::read_dir(from).expect("it is there").flatten() {
-        let (path, to) = (entry.path(), to.join(entry.file_name()));
-        match path.is_dir() {
-            true => copy_all(&path, &to),
-            false => copy(&path, &to),
-        }
-    }
+/// Return the files in a directory and below it.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).expect("it can be listed");
+    let paths = entries.map(|entry| entry.expect("it can be listed").path());
+    let below = paths.map(|path| match path.is_dir() {
+        true => files(&path),
+        false => vec![path],
+    });
+    below.flatten().collect()
 }
