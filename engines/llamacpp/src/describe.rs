@@ -93,7 +93,8 @@ fn notes(load: &Load, amx: Option<&str>) -> Vec<String> {
     let threads = if cfg!(feature = "openmp") {
         "OpenMP's"
     } else {
-        "ggml's own, kept between steps as llama-bench keeps them"
+        "ggml's own, kept between steps in a pool, as llama-bench keeps them without OpenMP; ggml's \
+         own build has OpenMP by default, the crate as a feature that is off here"
     };
     let prompts = match load.prefix_cache {
         true => "A prompt goes on from what a free slot holds of an earlier one.",
@@ -113,7 +114,7 @@ fn notes(load: &Load, amx: Option<&str>) -> Vec<String> {
     ];
     notes.extend(amx.map(|amx| format!("AMX, which this CPU has, is {amx}.")));
     if load.backend == "cuda" {
-        notes.push("Every layer is on the GPU; built without ggml's VMM pool.".to_string());
+        notes.push("Every layer is on the GPU.".to_string());
     }
     notes
 }
