@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import products
 from build_facts import environment, package_dir, torch_build, version_in
 from engine import Engine, EngineError, Hello, Load, Loaded
 from loading import (
@@ -60,10 +61,7 @@ class PyTorch(Engine):
                 "batching": "static_equal_length",
                 "score": True,
                 "parallel_score": True,
-                "notes": [
-                    "after loading, Python's garbage collector is told to skip what exists",
-                    *VARIANTS.get(load.variant, Plain).notes,
-                ],
+                "notes": notes(load),
             },
         )
 
@@ -103,6 +101,15 @@ class PyTorch(Engine):
     @classmethod
     def kind_of(cls, error: Exception) -> str:
         return "oom" if out_of_memory(error) else "internal"
+
+
+def notes(load: Load) -> list[str]:
+    """What a reader of the numbers must know."""
+    said = ["after loading, Python's garbage collector is told to skip what exists"]
+    said += VARIANTS.get(load.variant, Plain).notes
+    if (load.backend, load.precision) == ("cpu", "f32"):
+        said.append(products.NOTE)
+    return said
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Loads torch, a device, and transformers' model with its weights, as a user of transformers does;
-and checks what must be true of them before anything is measured.
+"""Loads torch, a device, and transformers' model with its weights; and checks what must be true of
+them before anything is measured.
 """
 
 from __future__ import annotations
@@ -74,9 +74,10 @@ def device_of(torch: Any, load: Load) -> Any:
 
 
 def load_model(model_class: Any, model_dir: Path, weights: str, dtype: Any) -> Any:
-    """Load the model as a user of transformers loads a local one. If the file already holds the
-    precision asked for, the weights stay mapped from it, possibly unaligned, and the first request
-    reads them in; the same happens to users."""
+    """Load the model as a user of transformers loads a local one, but with eager attention, which
+    must be asked for: the default is sdpa, PyTorch's fused one, and the baseline is deliberately
+    plain (plain.py). If the file already holds the precision asked for, the weights stay mapped
+    from it, possibly unaligned, and the first request reads them in; the same happens to users."""
     try:
         model, info = model_class.from_pretrained(
             model_dir,

@@ -1,4 +1,4 @@
-"""The variant `opt`: the same weights, as fast as PyTorch runs them without leaving PyTorch.
+"""The variant `opt`: the same weights, faster by what eager PyTorch has for that.
 
 transformers loads the model and makes its RoPE table; the forward pass is written out here, with
 joined weights (q, k, v; gate, up), PyTorch's fused attention and a key/value cache that is
@@ -10,7 +10,9 @@ and keys are normalised head by head. What would need another forward pass is re
 
 There is deliberately no `torch.compile`: on two CPU cores, which other builds shared, it took
 83 s to make four layers ready, 37 s from its cache, and every launch would wait for that; on a GPU
-the graphs are meant to remove what it would: the time to launch small kernels.
+the graphs are meant to remove what it would: the time to launch small kernels. Products of f32
+matrices on a CPU are left to the library that PyTorch chooses, which is not the fastest on every
+processor (products.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The baseline: transformers' model as it comes, eager attention, plain layers.
+"""The baseline: transformers' own model with eager attention and plain layers.
 
 All ratios are against it, and it is the reference whose outputs the other engines must match. So it
 deliberately does nothing clever: no fused attention, no static cache, no compilation, no CUDA
 graphs (opt.py is for these), no `generate()` (its per-token bookkeeping is not the model's), no
-joined or quantised layers. What it does choose is written beside the choice.
+joined or quantised layers. Fused attention would be transformers' default (sdpa). What it does
+choose is written beside the choice.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ class Plain(Engine):
     """A loaded model and its current batch. A variant overrides what it does differently."""
 
     # What a reader of the numbers must know.
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = (
+        "eager attention, for a deliberately plain baseline: transformers' own default is "
+        "PyTorch's fused attention (sdpa), which the variant opt has",
+    )
 
     def __init__(self, torch: Any, model: Any, device: Any, load: Load) -> None:
         self.vocabulary = model.config.vocab_size

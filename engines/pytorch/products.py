@@ -11,6 +11,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+# What a reader of timed f32 numbers must know.
+NOTE = (
+    "f32 products on a processor are left to PyTorch's own choice, on x86-64 MKL, which has no "
+    "AVX-512 for processors that are not Intel's; oneDNN, to which eager PyTorch has no public "
+    "switch, took 1/1.75 of the CPU time for a batch of scores on an EPYC (Zen 5), and only scores "
+    "that nobody times use it"
+)
+
 
 def by_onednn(torch: Any, weight: Any) -> AbstractContextManager:
     """Return a context in which `linear` runs on oneDNN if `weight`, one of the model's, is f32 on

@@ -139,6 +139,13 @@ class Refusals(unittest.TestCase):
         self.assertEqual(hello.engine, "pytorch")
         self.assertEqual(len(hello.build["lock_sha256"]), 64)
 
+    def test_hello_says_what_is_not_the_default_and_whose_f32_products_are(self) -> None:
+        for variant, precision in product(bench.VARIANTS, ("f32", "bf16")):
+            load = load_of(self.model_dir, variant=variant, precision=precision)
+            notes = bench.PyTorch.hello(load).capabilities["notes"]
+            self.assertEqual(plain.Plain.notes[0] in notes, variant == "")
+            self.assertEqual(products.NOTE in notes, precision == "f32")
+
     def test_hello_says_where_its_environment_is_not_the_locks(self) -> None:
         for named, shell in ((sys.prefix, ""), ("/another", ""), (sys.prefix, "cpu")):
             with patch.dict(os.environ, BENCH_VENV=named, BENCH_NIX_SHELL=shell):

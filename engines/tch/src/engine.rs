@@ -39,13 +39,21 @@ impl Tch {
 }
 
 impl Engine for Tch {
-    fn hello(_: &Load) -> Hello {
-        let capabilities = Capabilities {
-            notes: vec![
-                "our own forward pass over libtorch: fused attention, joined q/k/v and gate/up \
-                 weights, a key/value cache allocated at load"
+    fn hello(load: &Load) -> Hello {
+        let mut notes = vec![
+            "our own forward pass over libtorch: fused attention, joined q/k/v and gate/up \
+             weights, a key/value cache allocated at load"
+                .to_string(),
+        ];
+        if (load.backend.as_str(), load.precision.as_str()) == ("cpu", "f32") {
+            notes.push(
+                "f32 products on a processor are left to libtorch's own choice, on x86-64 MKL, \
+                 which has no AVX-512 for processors that are not Intel's"
                     .to_string(),
-            ],
+            );
+        }
+        let capabilities = Capabilities {
+            notes,
             ..Capabilities::new(Batching::StaticEqualLength)
         };
         // libtorch does the computation; `tch` only binds it.
