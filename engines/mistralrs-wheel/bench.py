@@ -211,11 +211,14 @@ def notes(load: Load) -> list[str]:
         "depend on its git repository. The wheel is built for any x86-64 processor of its class, "
         "not for this one.",
         "Token ids go in and come out through a tokenizer that the adapter makes of the model's "
-        "vocabulary, as part of loading. The time to first token includes joining a prompt's pieces, the wheel's "
-        "chat template and its encoding. A token's time is when Python has it from the stream.",
-        "One request at a time, held back by the adapter: with a GGUF file, 0.9.5 fails on a "
-        "prefill of several prompts on the CPU (`input tensor is not contiguous`). The adapter holds "
-        "them back in all number formats; what concurrent requests would gain is not measured.",
+        "vocabulary, as part of loading. The time to first token includes joining a prompt's "
+        "pieces, the wheel's chat template and its encoding. A token's time is when Python has it "
+        "from the stream.",
+        "One request at a time, held back by the adapter in all number formats. With quantised "
+        "weights, from a GGUF file or by ISQ, 0.9.5 fails on a prefill of several prompts on the "
+        "CPU (`input tensor is not contiguous`). In f32 it doesn't: four prompts at once gave the "
+        "tokens that each gave alone, eight times, on tiny-llama. What concurrent requests would "
+        "gain there is not measured.",
         "Prefix cache off.",
         "Keys and values are f32, by MISTRALRS_CPU_KV_F32=1: mistral.rs' own choice, f16, does not "
         "pass the gate's limits of f32."
