@@ -54,6 +54,12 @@ impl Engine for Candle {
         } else {
             safetensors::describe(load, &mut capabilities);
         }
+        if load.backend == "cuda" {
+            let note = "cudarc's event tracking is on, as it is by default and in Candle's example \
+                        llama: each allocation on the GPU makes two CUDA events. Candle's example \
+                        llama2-c and mistral.rs turn it off.";
+            capabilities.notes.push(note.to_string());
+        }
         let features = protocol::features!("cuda" "cudnn" "flash-attn" "mkl" "metal");
         Hello::new("candle", VERSION, capabilities).with_build("features", features)
     }

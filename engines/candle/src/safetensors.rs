@@ -34,6 +34,12 @@ pub fn describe(load: &Load, capabilities: &mut Capabilities) {
                     Candle longer than the rows one after another.";
         capabilities.notes.push(note.to_string());
     }
+    if load.backend == "cpu" && !cfg!(feature = "mkl") {
+        let note = "A product of one row runs on one thread, however many there are, and a token of \
+                    one request is made of such products: the crate gemm, which Candle calls for \
+                    them, does it so (`gemv` in gemm-common 0.19).";
+        capabilities.notes.push(note.to_string());
+    }
     let mut gaps: Vec<String> = config::window_gap_of(dir).into_iter().collect();
     if kind == "phi3" && load.precision != "f32" {
         gaps.push(format!(

@@ -149,6 +149,21 @@ fn rows_in_f16_run_one_after_another_on_a_processor() {
 }
 
 #[test]
+fn what_costs_time_on_a_processor_or_a_gpu_is_declared() {
+    let dir = model("llama");
+    let mut load = request(dir.path(), "model.safetensors", "f32");
+    for (backend, one_thread, events) in [
+        ("cpu", !cfg!(feature = "mkl"), false),
+        ("cuda", false, true),
+    ] {
+        load.backend = backend.to_string();
+        let notes = Candle::hello(&load).capabilities.notes.join(" ");
+        assert_eq!(notes.contains("one thread"), one_thread, "{notes}");
+        assert_eq!(notes.contains("event tracking"), events, "{notes}");
+    }
+}
+
+#[test]
 fn ignored_rope_factors_are_declared() {
     let gap = |kind| declared(model(kind).path(), "model-q8_0.gguf", "q8_0").position_gap;
     assert!(gap("llama3").is_some_and(|gap| gap.contains("rope_freqs")));
