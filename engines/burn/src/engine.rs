@@ -117,7 +117,7 @@ impl Burn {
 impl Engine for Burn {
     fn hello(load: &Load) -> Hello {
         let features = protocol::features!(
-            "flex" "ndarray" "wgpu" "vulkan" "cuda" "metal" "cpu" "tch"
+            "flex" "x86-v4" "ndarray" "wgpu" "vulkan" "cuda" "metal" "cpu" "tch"
         );
         let capabilities = Capabilities {
             notes: notes(load),
@@ -199,7 +199,8 @@ fn notes(load: &Load) -> Vec<String> {
     let note = match load.backend.as_str() {
         "cpu" | "flex" => {
             "flex multiplies one row by a matrix on one thread; here each matrix is a batch of \
-             column groups, which it spreads over all threads."
+             column groups, which it spreads over all threads. Built with Burn's feature x86-v4, \
+             which is off by default: AVX-512 in products, where the processor has it."
         }
         "ndarray" => {
             "Burn 0.22 calls its ndarray backend deprecated. Each matrix is a batch of column \
@@ -220,6 +221,14 @@ fn notes(load: &Load) -> Vec<String> {
     };
     let llama = "A Llama of our own on Burn's public tensor operations; Burn itself brings none.";
     let mut notes = vec![llama.to_string(), note.to_string()];
+    if !matches!(load.backend.as_str(), "cpu" | "flex" | "tch") {
+        notes.push(
+            "Attention is composed of products and a softmax, so the scores of a prompt are in \
+             memory, up to 2^26 at a time. Burn's own attention function, which may be fused, is \
+             used for prompts on flex and libtorch alone."
+                .to_string(),
+        );
+    }
     if load.variant == GRAPH {
         notes.push(
             "graph: a decode step of one row is recorded while the model loads, once for each 64 \

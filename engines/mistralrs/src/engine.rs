@@ -203,6 +203,13 @@ fn notes(load: &Load) -> Vec<String> {
     if load::paged(&load.backend) {
         notes.push("Paged attention, with a cache as large as the scenario needs.".to_string());
     }
+    if load.backend == "cuda" && !cfg!(any(feature = "cudnn", feature = "flash-attn")) {
+        notes.push(
+            "Built without its features cudnn and flash-attn, which mistral.rs' installation guide \
+             adds to cuda on cards of compute capability 8.0 or more."
+                .to_string(),
+        );
+    }
     if load.backend == "cpu" && (load.is_gguf() || load.variant == "isq") {
         notes.push("Keys and values are f16, mistral.rs' own choice on the CPU.".to_string());
         notes.push(
