@@ -2,11 +2,11 @@
 //! tags balance, equal data give equal bytes, every drawn number is in a table, and no failure is
 //! left out.
 
-use crate::common::change::{lose_gpu, no_time};
+use crate::common::change::{lose_gpu, no_time, of_1b};
 use crate::common::launch::with_twins;
 use crate::common::provenance::add_facts;
 use crate::common::{World, add_variants, render, run, usual_site, world};
-use crate::html::{between, check, checked, html_of, lacks, says, text_of, texts};
+use crate::html::{between, check, checked, html_of, lacks, read, rows, says, text_of, texts};
 use schema::key::CellKey;
 use schema::record::Status;
 
@@ -328,6 +328,30 @@ fn a_disturbed_launch_is_flagged_beside_its_numbers_and_explained() {
     assert_eq!(flags, 1, "once for all metrics of the cell");
     says(&scenario_page, &["disturbed in block 2"]);
     lacks(&text("scenario/memory.html"), &["launches disturbed"]);
+}
+
+#[test]
+fn each_cell_of_the_first_page_s_answers_names_its_column() {
+    // Where the page is narrow a row is a card without the table's head.
+    let pages = render(&of_1b());
+    let index = html_of(&pages, "index.html");
+    let tables = index.split("<table class=\"answers\">").skip(1);
+    let mut named = 0;
+    for table in tables {
+        let table = table.split("</table>").next().unwrap();
+        let heads = &rows(table)[0];
+        for row in table.split("<tr>").skip(2) {
+            let row = row.split("</tr>").next().unwrap();
+            let tags = read("a row", row).tags.into_iter();
+            let cells =
+                tags.filter(|tag| tag.name == "td" && !tag.attributes.contains_key("colspan"));
+            for (cell, head) in cells.zip(&heads[1..]) {
+                assert_eq!(cell.attributes.get("data-label"), Some(head), "{row}");
+                named += 1;
+            }
+        }
+    }
+    assert!(named > 25, "{named}");
 }
 
 #[test]
