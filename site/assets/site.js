@@ -161,7 +161,7 @@
 
   const words = (cell) => cell.innerText.replace(/\s*\n\s*/g, "; ").replace(/\s*[↕↑↓]/, "").trim();
   const copy = async (table, from, csv) => {
-    const lines = all("tr", table).filter(seen).map((row) => [...row.cells].map(words));
+    const lines = all("tr", table).filter(seen).map((row) => [...row.cells].filter(seen).map(words));
     const join = csv
       ? (cells) => cells.map((text) => `"${text.replace(/"/g, '""')}"`).join()
       : (cells) => `| ${cells.map((text) => text.replace(/\|/g, "\\|")).join(" | ")} |`;
@@ -182,7 +182,7 @@
     const of = ": " + table.caption.textContent.trim();
     const tools = make("div", "", { class: "tools" });
     if (rows > 7) {
-      table.find = make("input", "", { type: "search", placeholder: "Filter", "aria-label": "Filter" + of });
+      table.find = make("input", "", { type: "search", placeholder: table.dataset.find || "Filter", "aria-label": "Filter" + of });
       table.find.oninput = () => set("f" + number, table.find.value);
       tools.append(table.find);
     }
@@ -209,7 +209,7 @@
     all(".by", table).forEach((by, column) => {
       const on = sort && parseInt(sort) === column;
       by.textContent = on ? (down ? "↓" : "↑") : "↕";
-      on ? by.parentNode.setAttribute("aria-sort", down ? "descending" : "ascending") : by.parentNode.removeAttribute("aria-sort");
+      by.parentNode.ariaSort = on ? (down ? "descending" : "ascending") : null;
     });
     [...table.tBodies].forEach((body, index) => {
       const rows = [...table.were[index]];

@@ -225,7 +225,7 @@ impl Site {
     ) -> Result<()> {
         let pairs = page::compare::AllPairs::new(newest);
         self.top(paths::COMPARE, &page::compare::overview(newest, &pairs))?;
-        self.top(paths::SEARCH, &page::search::page(newest, &pairs))?;
+        self.top(paths::SEARCH, &page::search::page(newest, shown, &pairs))?;
         let others = page::compare::others::OtherRuns::new(newest, shown);
         for target in pairs.paged() {
             let path = page::compare::target_page_path(&target.id);

@@ -16,6 +16,7 @@ mod other_runs;
 mod pages;
 mod report;
 mod run_page;
+mod search;
 mod several;
 mod whole_site;
 mod words;

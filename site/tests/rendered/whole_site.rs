@@ -1,12 +1,10 @@
-//! What holds for the site as a whole: its five destinations, search and feed; and facts about
-//! engines beyond what runs measure.
+//! What holds for the site as a whole: its five destinations and feed; and facts about engines
+//! beyond what runs measure.
 
-use crate::common::change::{
-    of_1b, only_candle_is_a_crate, reports, with_copy, without, without_engine,
-};
+use crate::common::change::{of_1b, only_candle_is_a_crate, reports, with_copy, without_engine};
 use crate::common::provenance::add_facts;
-use crate::common::{World, render, run, usual, usual_site, world};
-use crate::html::{between, html_of, lacks, rows, says, texts, words_of};
+use crate::common::{World, render, run, usual_site, world};
+use crate::html::{between, html_of, lacks, says, texts, words_of};
 use schema::registry::KvFormat;
 use schema::run::Run;
 
@@ -153,51 +151,6 @@ fn every_page_belongs_to_one_of_five_destinations() {
         let top = between(html, "<nav aria-label=\"Site\">", "</nav>");
         assert_eq!(top.matches("<li>").count(), 5, "{path}");
         assert_eq!(top.matches("aria-current").count(), 1, "{path}: {top}");
-    }
-}
-
-#[test]
-fn whatever_can_be_looked_for_stands_in_one_table() {
-    let pages = usual_site();
-    let search = html_of(pages, "search.html");
-    for kind in [
-        "comparison",
-        "scenario",
-        "case",
-        "engine",
-        "target",
-        "page",
-        "metric",
-        "term",
-    ] {
-        assert!(search.contains(&format!("<td>{kind}</td>")), "{kind}");
-    }
-    let pair = "<a href=\"compare/lmrs.cpu.q8_0.html#pytorch.cpu.f32\">lmrs.cpu.q8_0 against pytorch.cpu.f32</a>";
-    says(search, &[pair]);
-    for (path, html) in texts(pages) {
-        assert!(html.contains("search.html\">Search</a>"), "{path}");
-    }
-}
-
-#[test]
-fn every_example_of_a_search_finds_a_row() {
-    let mut world = usual();
-    for last in ["8 in flight", "200 prompt tokens"] {
-        let pages = render(&world);
-        let search = html_of(&pages, "search.html");
-        let said = between(search, "Type into the filter: ", ". All words must occur");
-        let quoted = said.split(", ");
-        let plain = quoted.map(|e| e.trim_start_matches('“').trim_end_matches('”'));
-        let examples: Vec<&str> = plain.collect();
-        assert_eq!(examples, ["pytorch f32", last, "interval"]);
-        let rows = rows(search).into_iter();
-        let rows: Vec<String> = rows.map(|row| row.concat().to_lowercase()).collect();
-        for example in examples {
-            // As the page's script filters.
-            let has_all = |row: &String| example.split(' ').all(|word| row.contains(word));
-            assert!(rows.iter().any(has_all), "{example}");
-        }
-        without(&mut world.runs[0], &["sustained"]);
     }
 }
 

@@ -143,6 +143,28 @@ impl Recommendation {
     }
 }
 
+/// The guide's article on a kind of work, as other pages name it.
+pub struct Article {
+    /// Path and fragment.
+    pub path: String,
+    /// The heading.
+    pub title: &'static str,
+    /// What the work is.
+    pub about: &'static str,
+    /// Other words under which readers search for it.
+    pub also: &'static str,
+}
+
+/// The articles on all kinds of work, in the page's order.
+pub fn articles() -> impl Iterator<Item = Article> {
+    WORKLOADS.iter().map(|workload| Article {
+        path: format!("{}#{}", paths::GUIDE, workload.id),
+        title: workload.title,
+        about: workload.about,
+        also: workload.also,
+    })
+}
+
 /// Make the guide over all runs.
 pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
     let mut fit = eligible(shown);

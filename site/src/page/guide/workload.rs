@@ -14,6 +14,8 @@ pub struct Workload {
     pub title: &'static str,
     /// What the work is, and which applications have it.
     pub about: &'static str,
+    /// Other words under which readers search for it.
+    pub also: &'static str,
     /// Id of the scenario that stands for it.
     pub scenario: &'static str,
     /// Whether the scenario's largest case stands for it, or the smallest.
@@ -33,6 +35,7 @@ pub const WORKLOADS: [Workload; 5] = [
         id: "interactive",
         title: "Interactive use",
         about: "One person waits for one answer: a desktop assistant, an editor.",
+        also: "chat, streaming, code completion, latency",
         scenario: "single_request",
         largest: true,
         metrics: &[MetricId::E2eNs],
@@ -43,6 +46,7 @@ pub const WORKLOADS: [Workload; 5] = [
         id: "batch",
         title: "Batch work",
         about: "Much text to work through, and no user who waits: extraction, labelling, evaluation.",
+        also: "offline work, classification, throughput",
         scenario: "sustained",
         largest: true,
         metrics: &[MetricId::OutputTokPerS],
@@ -53,6 +57,7 @@ pub const WORKLOADS: [Workload; 5] = [
         id: "long-documents",
         title: "Long documents",
         about: "Long prompts and short answers: retrieval, summaries.",
+        also: "RAG, long context, question answering",
         scenario: "long_context",
         largest: true,
         metrics: &[MetricId::TtftNs],
@@ -63,6 +68,7 @@ pub const WORKLOADS: [Workload; 5] = [
         id: "many-users",
         title: "Many users",
         about: "Several people share one server.",
+        also: "chat service, API, concurrency, serving",
         scenario: "concurrent",
         largest: true,
         metrics: &[MetricId::E2eNs],
@@ -73,6 +79,7 @@ pub const WORKLOADS: [Workload; 5] = [
         id: "little-memory",
         title: "Little memory",
         about: "A small machine, or a model beside other programs.",
+        also: "RAM, laptop, embedded device",
         scenario: "memory",
         largest: false,
         metrics: &[MetricId::PeakGpuMemoryBytes, MetricId::PeakRssBytes],
