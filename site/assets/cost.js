@@ -42,11 +42,11 @@
     let digits = 3;
     let texts = all(digits);
     while (digits < 6 && low !== high && texts[1] === texts[2]) texts = all(++digits);
-    return `${prefix}${texts[0]}${suffix} [${texts[1]}, ${texts[2]}]`;
+    return `${prefix}${texts[0]}${suffix} [${texts[1]},\u00a0${texts[2]}]`;
   };
   const number = (name) => {
-    const text = form.elements[name].value;
-    return text === "" ? NaN : Number(text);
+    const text = form.elements[name]?.value;
+    return text ? Number(text) : NaN;
   };
   const over = (constant, x, low, high) =>
     low > 0 ? [constant / x, constant / high, constant / low] : [constant / x, NaN, NaN];
@@ -57,6 +57,16 @@
     requests: (m, i) => [...m.map((x) => x * (3600 * i.busy)), "", ""],
     energy: (m, i) => [...m.map((x) => (x * i.kwh) / 3.6), "$", ""],
     even: (m, i) => [...over(i.price / (3600 * i.api), ...m).map((x) => x * 100), "", " %"],
+  };
+  // A column without any value is left out.
+  const fill = (table) => {
+    const [head, ...rows] = table.rows;
+    [...head.cells].forEach((heading, column) => {
+      const cells = rows.map((row) => row.cells[column]);
+      if (!cells.some((cell) => cell.dataset.k)) return;
+      const empty = cells.every((cell) => cell.textContent === NONE);
+      for (const cell of [heading, ...cells]) cell.classList.toggle("empty", empty);
+    });
   };
   const compute = () => {
     const inputs = { price: number("price"), busy: number("busy") / 100, kwh: number("kwh") };
@@ -70,10 +80,11 @@
       const measured = [v, l, h].map((text) => (text === "" ? NaN : Number(text)));
       cell.textContent = wrong ? NONE : print(...kinds[k](measured, inputs, cell.dataset));
     }
+    if (!wrong) document.querySelectorAll("table.costs").forEach(fill);
     document.getElementById("own-said").textContent = wrong
       ? "A price more than 0 and a share of 1 to 100 % are needed."
       : unpriced
-        ? "A price by the hour fills the columns in dollars."
+        ? "A price by the hour adds the columns in dollars."
         : "The tables are for the numbers above; the first sentence and the chart stay as printed.";
   };
   form.addEventListener("input", compute);

@@ -11,7 +11,7 @@ import { join, relative, resolve } from "node:path";
 import { FileSystemConfigLoader, HtmlValidate } from "html-validate";
 import { fail, launch, Tab } from "./browser.mjs";
 import { read } from "./read.mjs";
-import { use } from "./use.mjs";
+import { price, use } from "./use.mjs";
 
 const KILOBYTES_MAX = 300;
 
@@ -61,6 +61,7 @@ async function check(tab, path) {
   if (kilobytes > KILOBYTES_MAX) problems.push(`${kilobytes} kB`);
   const text = readFileSync(path, "utf8");
   if (text.includes("<figure") && text.includes('class="legend"')) problems.push(...(await use(browser, path)));
+  if (text.includes('data-k="cost"')) problems.push(...(await price(browser, path)));
   failed += problems.length > 0;
   const name = relative(resolve(dir), path);
   console.log(problems.length ? `FAIL ${name}: ${problems.slice(0, 8).join("; ")}` : `ok   ${name}`);

@@ -176,6 +176,25 @@ async function plain(browser, path, problems) {
   expect(charts && names, "without script there is no chart");
 }
 
+// All problems of typing in a price on the page of costs at `path`.
+export async function price(browser, path) {
+  const problems = [];
+  const page = await open(browser, path, problems);
+  const cost = 'table.costs td[data-k="cost"]';
+  try {
+    const field = page.locator("#own [name=price]");
+    await field.fill("1.5");
+    expect((await count(page, cost)) > 0, "a price shows no costs");
+    expect((await page.locator(cost).first().textContent()).startsWith("$"), "a cost is not in dollars");
+    await field.fill("");
+    expect((await count(page, cost)) === 0, "without a price there are costs");
+  } catch (error) {
+    problems.push(`price: ${error.message.split("\n")[0]}`);
+  }
+  await page.context().close();
+  return problems;
+}
+
 // All problems of using the page at `path`, which has charts and a legend.
 export async function use(browser, path) {
   const problems = [];

@@ -6,30 +6,27 @@
 //! price. `assets/cost.js` computes the same from the numbers in the `data-` attributes; the page
 //! is complete without it.
 
+mod best;
 pub mod loads;
 pub mod prices;
 
 use crate::chart::Figure;
 use crate::export::on_gpu;
-use crate::fmt::{self, Unit};
-use crate::view::cells::swatch;
+use crate::fmt;
 use crate::view::frame::Frame;
-use crate::view::place::target_path;
 use crate::view::{Shown, paths};
 use crate::words::plural;
+use best::{CostGroup, group};
 use loads::{
-    Basis, PointRow, Sensitivity, UTILISATION, chart, cost, frontier, load, per_hour, per_joule,
-    points, ranked, saved, sensitivity,
+    Basis, PointRow, Sensitivity, UTILISATION, chart, frontier, per_hour, per_joule, points,
+    ranked, saved, sensitivity,
 };
-use prices::{Machine, Number, PriceTables, dollars, money, percent, tables, with_interval};
+use prices::{Machine, PriceTables, dollars, money, percent, tables};
 use schema::prices::{Kind, Offer, Prices};
 use schema::profile::Slo;
 use schema::registry::Target;
 use serde::Serialize;
-use stats::cost::{
-    Point, api_usd_per_request, break_even_utilisation, energy_usd_per_m_tokens, requests_per_h,
-    usd_per_m_tokens, work,
-};
+use stats::cost::{Point, usd_per_m_tokens, work};
 
 /// The cost page.
 #[derive(Serialize)]
@@ -40,7 +37,7 @@ pub struct CostPage {
     priced: bool,
     /// The unit of its hours without a price, e.g. `core-hour`.
     hour: &'static str,
-    /// Whether any load has energy readings.
+    /// Whether any row of the tables has energy readings.
     has_energy: bool,
     /// Whether the profile limits a user's latency.
     has_limits: bool,
@@ -67,31 +64,6 @@ struct Inputs {
     api_output: String,
     prompt_tokens: u32,
     new_tokens: u32,
-}
-
-#[derive(Serialize)]
-struct CostGroup {
-    id: &'static str,
-    title: &'static str,
-    caption: &'static str,
-    rows: Vec<CostRow>,
-}
-
-/// A row; what is empty can't be said.
-#[derive(Default, Serialize)]
-struct CostRow {
-    swatch: String,
-    target: String,
-    path: String,
-    load: String,
-    tok_per_s: String,
-    per_hour: String,
-    per_joule: String,
-    cost: Number,
-    requests: Number,
-    saving: String,
-    energy: Number,
-    break_even: Number,
 }
 
 /// Make the cost page.
@@ -128,7 +100,7 @@ pub fn page(shown: &Shown) -> CostPage {
         priced: basis.usd_per_h.is_some(),
         hour,
         has_limits: within,
-        has_energy: work.points.iter().any(|p| p.j_per_token.is_some()),
+        has_energy: groups.iter().any(CostGroup::has_energy),
         not_shown: not_shown(shown, &machine),
         basis: rests_on(&machine, offer.zip(basis.usd_per_h), prices),
         limits,
@@ -212,88 +184,6 @@ fn limits(shown: &Shown) -> (Option<Slo>, String) {
         slo.ttft_p90_ms, slo.itl_p90_ms
     );
     (Some(slo), words)
-}
-
-/// Make the table of each target's best load; if `within`, of those that keep the limits.
-fn group(shown: &Shown, basis: &Basis, targets: &[&Target], within: bool) -> CostGroup {
-    let best = |target: &str| basis.work.best(target, within);
-    let throughput = |target: &Target| best(&target.id).map_or(-1.0, |p| p.tok_per_s.value);
-    let mut targets = targets.to_vec();
-    targets.sort_by(|a, b| throughput(b).total_cmp(&throughput(a)));
-    let baseline = best(shown.baseline());
-    let rows = targets
-        .into_iter()
-        .map(|target| row(shown, basis, target, best(&target.id), baseline, within))
-        .collect();
-    match within {
-        true => CostGroup {
-            id: "within",
-            title: "Within the limits",
-            caption: "Each target at the load at which it delivers most of those that keep the \
-                      limits",
-            rows,
-        },
-        false => CostGroup {
-            id: "full",
-            title: "At full load",
-            caption: "Each target at the load at which it delivers most, however long a user waits",
-            rows,
-        },
-    }
-}
-
-fn row(
-    shown: &Shown,
-    basis: &Basis,
-    target: &Target,
-    best: Option<&Point>,
-    baseline: Option<&Point>,
-    within: bool,
-) -> CostRow {
-    let mut row = CostRow {
-        swatch: swatch(shown, &target.id),
-        target: target.id.clone(),
-        path: target_path(shown, &target.id),
-        ..CostRow::default()
-    };
-    let Some(point) = best else {
-        let measured = basis.work.points.iter().any(|p| p.target == target.id);
-        row.load = match measured && within {
-            true => "no measured load keeps the limits".into(),
-            false => "not measured under load".into(),
-        };
-        return row;
-    };
-    row.load = load(shown, point);
-    row.tok_per_s = with_interval(Unit::TokPerS, point.tok_per_s);
-    row.per_hour = per_hour(basis, point);
-    row.per_joule = per_joule(point).unwrap_or_default();
-    row.cost = cost(basis, point);
-    let per_h = requests_per_h(point.requests_per_s, UTILISATION);
-    row.requests = Number::new(
-        "requests",
-        point.requests_per_s,
-        per_h.map(|r| with_interval(Unit::Plain, r)),
-    );
-    row.saving = match baseline {
-        Some(base) if base.target == point.target => "the baseline".into(),
-        Some(base) => saved(shown, point, base).map_or(String::new(), percent),
-        None => String::new(),
-    };
-    if let Some(energy) = point.j_per_token {
-        let usd = basis
-            .usd_per_kwh
-            .and_then(|kwh| energy_usd_per_m_tokens(energy, kwh));
-        row.energy = Number::new("energy", energy, usd.map(dollars));
-    }
-    let work = &basis.work;
-    let share = basis.api.zip(basis.usd_per_h);
-    let share = share.and_then(|((input, output), usd_per_h)| {
-        let request = api_usd_per_request(work.prompt_tokens, work.new_tokens, input, output);
-        break_even_utilisation(point.requests_per_s, usd_per_h, request)
-    });
-    row.break_even = Number::new("even", point.requests_per_s, share.map(percent));
-    row
 }
 
 /// The best loads that the first sentence speaks of.

@@ -215,6 +215,11 @@ impl Number {
             ..Self::default()
         }
     }
+
+    /// Whether a value is printed.
+    pub fn is_known(&self) -> bool {
+        !["", fmt::NONE].contains(&self.text.as_str())
+    }
 }
 
 /// Format a value with its interval: `12.3 tok/s [12.0, 12.6]`.
@@ -234,6 +239,17 @@ pub fn percent(share: Range) -> String {
         ci95: share.ci95.map(|(low, high)| (low * 100.0, high * 100.0)),
     };
     with_interval(Unit::Percent, times_100)
+}
+
+/// Say what share of a cost is saved, `17.2 % [14.7, 20.5]`; where nothing is, how many times the
+/// cost it is: `costs 4.33× as much [3.90, 4.81]`.
+pub fn saving_in_words(share: Range) -> String {
+    if share.value >= 0.0 {
+        return percent(share);
+    }
+    let ci95 = share.ci95.map(|(low, high)| (1.0 - high, 1.0 - low));
+    let (times, interval) = fmt::ratio(1.0 - share.value, ci95);
+    fmt::joined((format!("costs {times} as much"), interval))
 }
 
 /// Format a price as prices are quoted: `$1.00`, `$0.0816`. Very small and very large ones have
@@ -268,6 +284,18 @@ mod tests {
         }
         assert_eq!(money(f64::NAN), fmt::NONE);
         assert_eq!(money(1e308), "$1.00e308");
+    }
+
+    #[test]
+    fn what_is_not_saved_is_said_as_a_multiple_of_the_cost() {
+        let said = |value, ci95| saving_in_words(Range { value, ci95 });
+        assert_eq!(said(0.25, Some((0.2, 0.3))), "25.0 % [20.0, 30.0]");
+        assert_eq!(said(0.0, None), "0 %");
+        assert_eq!(
+            said(-3.33, Some((-3.8, -2.9))),
+            "costs 4.33× as much [3.90, 4.80]"
+        );
+        assert_eq!(said(-1.0, None), "costs 2.00× as much");
     }
 
     #[test]
