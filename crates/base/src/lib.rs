@@ -1,10 +1,11 @@
-//! Basics that the other crates of the harness share: the paths of a checkout, names, files that
+//! Basics that the other crates of the harness share: the paths of a checkout, the command line, names, files that
 //! are written whole, random numbers, interrupts, printing, and exit statuses.
 
 // First, because the others print with its macros.
 #[macro_use]
 pub mod say;
 
+pub mod argv;
 pub mod cpu_time;
 pub mod exclusive;
 pub mod files;

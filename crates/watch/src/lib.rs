@@ -109,8 +109,7 @@ fn alert(severity: Severity, text: String) {
 
 /// The command's verb, as the user gave it.
 fn verb() -> String {
-    let mut arguments = std::env::args().skip(1);
-    arguments
+    base::argv::given()
         .find(|argument| !argument.starts_with('-'))
         .unwrap_or_else(|| "xtask".into())
 }

@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn tiles_of_q4_k_are_a_third_larger_than_its_blocks() {
-        let blocks = |rows| rows * 2 * 144;
+        let blocks = |rows: usize| rows * 2 * 144;
         for (rows, in_tiles, expected) in [
             (32, false, blocks(32)),
             (32, true, blocks(32) / 3 * 4),

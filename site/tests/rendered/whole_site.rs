@@ -3,7 +3,7 @@
 
 use crate::common::change::{of_1b, only_candle_is_a_crate, reports, with_copy, without_engine};
 use crate::common::provenance::add_facts;
-use crate::common::{World, render, run, usual_site, world};
+use crate::common::{World, render, run, usual, usual_site, world};
 use crate::html::{between, html_of, lacks, says, texts, words_of};
 use schema::registry::KvFormat;
 use schema::run::Run;

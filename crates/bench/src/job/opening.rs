@@ -6,7 +6,7 @@ use super::{Opened, Options, asked, forecast, limits, preflight};
 use anyhow::{Context, Error, Result, bail};
 use base::files::write_json;
 use base::repo::Repo;
-use base::{exclusive, names};
+use base::{argv, exclusive, names};
 use harness::devices::Named;
 use harness::prompts::Prompts;
 use harness::verify::goldens;
@@ -258,7 +258,7 @@ pub(crate) fn begin(
         format: FORMAT,
         id: id.clone(),
         started: started.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        argv: recorded(std::env::args().skip(1)),
+        argv: argv::recorded(argv::given()),
         plan_sha256: shard::plan_sha256(&plan)?,
         plan,
         provenance,
@@ -326,28 +326,6 @@ fn tell_prompts(plan: &Plan) {
     }
 }
 
-/// Return the command line as records hold it. Of a file of prompts and of the directory of runs
-/// only the name is kept, because where they lie is private.
-fn recorded(args: impl Iterator<Item = String>) -> Vec<String> {
-    const OPTIONS: [&str; 2] = ["--prompts", "--out"];
-    let name = |path: &str| {
-        let name = Path::new(path).file_name();
-        name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-    };
-    let mut is_path = false;
-    args.map(|arg| {
-        let was_path = std::mem::replace(&mut is_path, OPTIONS.contains(&arg.as_str()));
-        match (was_path, arg.split_once('=')) {
-            (true, _) => name(&arg),
-            (false, Some((option, path))) if OPTIONS.contains(&option) => {
-                format!("{option}={}", name(path))
-            }
-            (false, _) => arg,
-        }
-    })
-    .collect()
-}
-
 /// Return the plan's profile and model as a title.
 pub(super) fn title(plan: &Plan) -> String {
     format!("{} · {}", plan.profile, plan.model)
@@ -370,7 +348,7 @@ fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, prompt_seed, recorded};
+    use super::{Options, prompt_seed};
     use harness::plan::example::plan;
 
     #[test]
@@ -399,26 +377,5 @@ mod tests {
         for options in [&whole, &shard("2/2", None), &shard("2/2", Some(7))] {
             assert_eq!(prompt_seed(&nothing, options).unwrap(), None);
         }
-    }
-
-    #[test]
-    fn where_prompts_and_runs_lie_is_not_recorded() {
-        let of = |words: &str| {
-            let words = words.split(' ').map(str::to_owned);
-            recorded(words).join(" ")
-        };
-        assert_eq!(
-            of("bench --prompts /home/me/mine.jsonl --engines a/b"),
-            "bench --prompts mine.jsonl --engines a/b"
-        );
-        assert_eq!(
-            of("bench --prompts=../mine.jsonl"),
-            "bench --prompts=mine.jsonl"
-        );
-        assert_eq!(
-            of("bench --out /home/me/runs --out=/mnt/lent --yes"),
-            "bench --out runs --out=lent --yes"
-        );
-        assert_eq!(of("bench --model path/to/dir"), "bench --model path/to/dir");
     }
 }

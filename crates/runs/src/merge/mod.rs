@@ -13,7 +13,7 @@ mod write;
 use crate::results::{Results, check_run_id};
 use crate::summary::{Places, Summary};
 use anyhow::Result;
-use base::exit_code;
+use base::{argv, exit_code};
 use base::repo::Repo;
 use ceilings::Ceilings;
 use schema::hash::sha256_hex;
@@ -114,7 +114,7 @@ fn merge(parts: &[Part], out: &Path) -> Result<PathBuf> {
         format: FORMAT,
         id: id(parts)?,
         started: begun.unwrap_or(&first.started).clone(),
-        argv: std::env::args().skip(1).collect(),
+        argv: argv::recorded_with_runs(argv::given()),
         plan_sha256: first.plan_sha256.clone(),
         plan: first.plan.clone(),
         provenance: common(&runs),
