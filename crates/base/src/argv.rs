@@ -72,7 +72,7 @@ mod tests {
             ),
             ("bench --model path/to/dir", "bench --model path/to/dir"),
         ] {
-            assert_eq!(of(|args| recorded(args), given), expected);
+            assert_eq!(of(recorded, given), expected);
         }
     }
 
@@ -80,6 +80,6 @@ mod tests {
     fn where_the_parts_of_a_merged_run_lie_is_not_recorded() {
         let given = "merge /home/me/parts/one 20990102-030405-cpu-0123 --out ../all";
         let expected = "merge one 20990102-030405-cpu-0123 --out all";
-        assert_eq!(of(|args| recorded_with_runs(args), given), expected);
+        assert_eq!(of(recorded_with_runs, given), expected);
     }
 }
