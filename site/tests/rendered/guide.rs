@@ -348,7 +348,6 @@ fn a_cold_start_is_that_of_a_fresh_process_where_there_is_one_and_names_its_case
     let (costs, other) = cold_start(&world, ("single_request", "p200"));
     let said = format!("[\"Cold start (in single request, 200 prompt tokens)\",\"{other}\"]");
     says(&costs, &[&said]);
-    assert_ne!(value, other);
 }
 
 #[test]
