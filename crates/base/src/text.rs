@@ -8,6 +8,7 @@
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets};
 use std::borrow::Borrow;
+use std::path::Path;
 
 /// Format a duration in seconds: `14 s`, `23 min 12 s`.
 pub fn lasted(s: u64) -> String {
@@ -60,6 +61,16 @@ pub fn line(text: &str, chars_max: usize) -> String {
     }
     let head: String = line.chars().take(chars_max.saturating_sub(1)).collect();
     format!("{head}…")
+}
+
+/// Quote a path for a POSIX shell, where it needs that, so that a printed command can be copied.
+pub fn shell_word(path: &Path) -> String {
+    let word = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=+,@%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 /// Format text as Markdown code, for a table's cell or elsewhere: nothing in it is markup, a link,
@@ -120,6 +131,16 @@ mod tests {
         );
         assert_eq!(line(" a\n\n b\tc ", 10), "a b c");
         assert_eq!(line("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        let word = |path: &str| shell_word(Path::new(path));
+        assert_eq!(word("/tmp/runs-2/a_b.c"), "/tmp/runs-2/a_b.c");
+        assert_eq!(word("/tmp/sp ace/$x"), "'/tmp/sp ace/$x'");
+        assert_eq!(word("it's;`x`"), r"'it'\''s;`x`'");
+        assert_eq!(word("~"), "'~'");
+        assert_eq!(word(""), "''");
     }
 
     #[test]

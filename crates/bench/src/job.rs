@@ -20,6 +20,7 @@ pub(crate) use reopening::{Purpose, reopen};
 use anyhow::{Context, Result};
 use asked::ModelAsked;
 use base::repo::Repo;
+use base::text::shell_word;
 use base::{exclusive, exit_code};
 use harness::programs::Programs;
 use harness::prompts::Prompts;
@@ -201,7 +202,7 @@ fn go_on(options: &Options, id: &str) -> String {
     let out = options
         .out
         .iter()
-        .map(|dir| format!(" --out {}", dir.display()));
+        .map(|dir| format!(" --out {}", shell_word(dir)));
     let save = options.save.iter().map(|name| format!(" --save {name}"));
     let more: String = out.chain(save).collect();
     format!("cargo xtask {verb} --resume {id}{more}")
@@ -407,5 +408,22 @@ impl Opened {
             control: &self.control,
         };
         trace::of_run(&stage, run, engines, again, || build::tracer(repo))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_goes_on_can_be_copied_into_a_shell() {
+        let options = Options {
+            out: Some("/tmp/sp ace/$x".into()),
+            ..Options::default()
+        };
+        assert_eq!(
+            go_on(&options, "1-a"),
+            "cargo xtask bench --resume 1-a --out '/tmp/sp ace/$x'"
+        );
     }
 }

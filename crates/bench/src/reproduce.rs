@@ -12,6 +12,7 @@ use crate::job;
 use anyhow::{Context, Result, bail, ensure};
 use base::names::{self, UnknownName};
 use base::repo::Repo;
+use base::text::shell_word;
 use base::{exclusive, exit_code};
 use harness::devices::Named;
 use harness::environment::{self, Difference, Kind};
@@ -94,7 +95,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let again = job::measure(repo, &registry, &opened).with_context(|| {
         format!(
             "what was measured is kept: `cargo xtask bench --resume {}` measures the rest, then `cargo xtask compare` compares the two",
-            run_dir.display()
+            shell_word(&run_dir)
         )
     })?;
     let comparison = Comparison::new(original, again, &scenarios, None);

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use base::files::write_whole;
 use base::names::{Kind, UnknownName};
 use base::repo::Repo;
+use base::text::shell_word;
 use schema::error::check_id;
 use schema::run_files::{HEADER, SUFFIX};
 use std::collections::BTreeMap;
@@ -74,7 +75,7 @@ impl Results {
         let mut known: Vec<String> = places.into_keys().rev().collect();
         known.extend(self.names()?.into_keys());
         let list = match self.dirs.as_slice() {
-            [one] => format!("cargo xtask list runs --out {}", one.display()),
+            [one] => format!("cargo xtask list runs --out {}", shell_word(one)),
             _ => "cargo xtask list runs".into(),
         };
         Err(UnknownName::new(Kind::Run, run, known)

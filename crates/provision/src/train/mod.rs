@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use base::files::write_json;
 use base::names::{self, Kind};
 use base::repo::Repo;
+use base::text::shell_word;
 use clap::Args;
 use harness::engine::Program;
 use harness::engine::start::launch;
@@ -158,8 +159,9 @@ fn begin(repo: &Repo, registry: &TrainRegistry, options: &Options) -> Result<(Ru
     let run = RunDir(std::path::absolute(&dir)?);
     ensure!(
         !run.job().exists(),
-        "{} holds a run: go on with it by `--resume {0}`, or name another directory",
-        dir.display()
+        "{} holds a run: go on with it by `--resume {}`, or name another directory",
+        dir.display(),
+        shell_word(&dir)
     );
     std::fs::create_dir_all(&run.0).with_context(|| format!("can't make {}", dir.display()))?;
     write_json(&run.job(), &job)?;
@@ -197,7 +199,7 @@ fn train(program: &Program, run: &RunDir, tui: bool) -> Result<()> {
     if !status.success() || base::interrupt::requested() {
         bail!(
             "the training ended early ({status}): go on with `cargo xtask train --resume {}`",
-            run.0.display()
+            shell_word(&run.0)
         );
     }
     Ok(())

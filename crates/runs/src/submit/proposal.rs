@@ -4,7 +4,7 @@
 use super::checks::Check;
 use crate::summary::{Places, Summary};
 use base::repo::Repo;
-use base::text::{markdown_code, without_escapes};
+use base::text::{markdown_code, shell_word, without_escapes};
 use schema::run::Run;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ impl Proposal {
         let title = format!("Record {id}");
         let commands = vec![
             format!("git switch --create {branch} main"),
-            format!("git add {}", packed.display()),
+            format!("git add {}", shell_word(&packed)),
             format!("git commit --message '{title}'"),
             format!("git push --set-upstream origin {branch}"),
         ];
