@@ -17,7 +17,7 @@ pub use opening::planned;
 pub(crate) use opening::{Decided, Planned, begin, create};
 pub(crate) use reopening::{Purpose, reopen};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use asked::ModelAsked;
 use base::repo::Repo;
 use base::text::shell_word;
@@ -27,7 +27,7 @@ use harness::prompts::Prompts;
 use harness::run::pending;
 use harness::run::{capacity, pilot, trace};
 use harness::verify::of_run::verify_targets;
-use harness::{micro, run};
+use harness::{kept, micro, run};
 use judging::check_outputs;
 use proofs::calibrate;
 use provision::build;
@@ -187,8 +187,9 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         println!("Time is up; what was measured is kept. Continue with `{go_on}`");
         return Ok(ExitCode::from(TIME_IS_UP));
     }
-    let code = done.with_context(|| {
-        format!("the run stopped (what was measured is kept; `{go_on}` continues it)")
+    let code = done.map_err(|error| {
+        let usual = format!("the run stopped (what was measured is kept; `{go_on}` continues it)");
+        kept::with_advice(error, &go_on, usual)
     })?;
     if let Some(name) = &options.save {
         println!("{}", results.save_name(name, &opened.header.id)?);
@@ -291,7 +292,8 @@ pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Resu
     Ok(run)
 }
 
-/// Measure what is still to be done of a run's micro suites.
+/// Measure what is still to be done of a run's micro suites. An error where a record of the run is
+/// missing then.
 fn measure_micro(repo: &Repo, opened: &Opened, run: &mut Run) -> Result<()> {
     let logs = micro::of_run(
         repo,
@@ -302,7 +304,9 @@ fn measure_micro(repo: &Repo, opened: &Opened, run: &mut Run) -> Result<()> {
         &opened.control,
     )?;
     run.add_micro(logs);
-    Ok(())
+    let engines = run.launches.iter().chain(&run.twins).map(|log| &log.file);
+    let records = engines.chain(run.micro.iter().map(|log| &log.file));
+    Ok(kept::check(&opened.run_dir, records)?)
 }
 
 /// Verify and measure the engines of a run: all that [`measure`] does before outputs are judged.

@@ -16,6 +16,7 @@ use base::text::shell_word;
 use base::{exclusive, exit_code};
 use harness::devices::Named;
 use harness::environment::{self, Difference, Kind};
+use harness::kept;
 use harness::prompts::Prompts;
 use provision::fetch;
 use provision::fetch::brought;
@@ -92,11 +93,12 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     };
     let opened = job::begin(repo, &registry, results.dir(), decided, None)?;
     let run_dir = opened.run_dir.clone();
-    let again = job::measure(repo, &registry, &opened).with_context(|| {
-        format!(
-            "what was measured is kept: `cargo xtask bench --resume {}` measures the rest, then `cargo xtask compare` compares the two",
-            shell_word(&run_dir)
-        )
+    let resume = format!("cargo xtask bench --resume {}", shell_word(&run_dir));
+    let again = job::measure(repo, &registry, &opened).map_err(|error| {
+        let usual = format!(
+            "what was measured is kept: `{resume}` measures the rest, then `cargo xtask compare` compares the two"
+        );
+        kept::with_advice(error, &resume, usual)
     })?;
     let comparison = Comparison::new(original, again, &scenarios, None);
     print!(

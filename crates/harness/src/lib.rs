@@ -13,6 +13,7 @@ pub mod devices;
 pub mod engine;
 pub mod environment;
 pub mod gpu;
+pub mod kept;
 pub mod machine;
 pub mod micro;
 pub mod model_work;

@@ -4,7 +4,7 @@
 //!
 //! With `--stop-after`, many short parts make one whole run.
 
-use crate::checkout::{Checkout, PROFILE, says, text, words};
+use crate::checkout::{Checkout, PROFILE, ended, says, text, words};
 use crate::faults::{Samples, row};
 use runs::shard::plan_sha256;
 use schema::launch_log::timed;
@@ -135,6 +135,31 @@ fn after_sighup() {
 #[test]
 fn after_sigint() {
     resumes("harness: SIGINT", libc::SIGINT);
+}
+
+#[test]
+fn a_run_whose_records_are_deleted_is_no_success_and_measures_them_again() {
+    let checkout = Checkout::with(&[]);
+    let child = started(&checkout, &[("FAKE_DECODE_US", "20000")]);
+    let mut recorded = files(&checkout.path("runs"));
+    recorded.retain(|path, bytes| {
+        let alone = BTreeMap::from([(path.clone(), bytes.clone())]);
+        timed_requests(&alone) > 0
+    });
+    let (deleted, _) = recorded.first_key_value().expect("a launch has requests");
+    std::fs::remove_file(deleted).expect("it can be deleted");
+    let output = child.wait_with_output().expect("it can be waited for");
+    let said = ended(&output, 1);
+    let name = deleted.file_name().expect("it is a file");
+    let what = format!(
+        "{} vanished while measuring: 1 launch is lost; `cargo xtask bench --resume ",
+        name.display()
+    );
+    says(&said, &[&what]);
+    assert!(!said.contains("Records: "), "{said}");
+    checkout.ended(&["bench", "--resume", "latest"], &[], 0);
+    let run = checkout.latest().expect("the run is there");
+    checkout.all_ok(&run, 12);
 }
 
 #[test]

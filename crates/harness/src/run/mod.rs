@@ -33,6 +33,7 @@ pub mod weights;
 mod windows;
 
 use crate::gpu;
+use crate::kept;
 use crate::machine;
 use crate::programs::Programs;
 use crate::prompts::Prompts;
@@ -73,7 +74,7 @@ pub struct Stage<'a> {
 
 /// Make all launches in `pending`, and return their records. The capacities scale the open loops. A
 /// target's failure is recorded and the rest goes on; only what makes recording itself impossible is
-/// an error.
+/// an error, and a record that is found missing at the end of a block.
 pub fn run(
     stage: &Stage,
     capacities: &[Capacity],
@@ -136,6 +137,10 @@ pub fn run(
             }
             logs.extend(ends.into_iter().map(|ended| ended.log));
             left = rest;
+        }
+        let block = |round: &Vec<&Pending>| round[0].launch.invocation;
+        if rounds.get(at + 1).map(block) != Some(block(round)) {
+            kept::check(stage.run_dir, logs.iter().map(|log| &log.file))?;
         }
     }
     Ok(logs)
