@@ -1,6 +1,6 @@
 //! The signals that end a process: SIGINT, SIGTERM and SIGHUP (the terminal was closed). The first
 //! one only requests a stop, so that a run can close its record, stop its engine and say how to go
-//! on. A second one ends the process.
+//! on. A second one ends the process. For commands that only compute the first one does.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level;
@@ -8,10 +8,17 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
+static AT_ONCE: AtomicBool = AtomicBool::new(false);
 static BEFORE_EXIT: OnceLock<fn()> = OnceLock::new();
 
 fn on_signal(signal: libc::c_int) {
-    if REQUESTED.swap(true, Ordering::SeqCst) {
+    let at_once = AT_ONCE.load(Ordering::SeqCst);
+    if at_once {
+        let said = b"error: interrupted\n";
+        // SAFETY: plain system call on memory of this length, allowed in a signal handler.
+        unsafe { libc::write(libc::STDERR_FILENO, said.as_ptr().cast(), said.len()) };
+    }
+    if REQUESTED.swap(true, Ordering::SeqCst) || at_once {
         if let Some(before_exit) = BEFORE_EXIT.get() {
             before_exit();
         }
@@ -24,8 +31,8 @@ fn on_signal(signal: libc::c_int) {
 pub fn install() {
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-        // SAFETY: `on_signal` only touches atomics, `exit` and what `before_exit` was given,
-        // all of which are allowed in a signal handler.
+        // SAFETY: `on_signal` only touches atomics, `write`, `exit` and what `before_exit` was
+        // given, all of which are allowed in a signal handler.
         unsafe { low_level::register(signal, move || on_signal(signal)) }
             .expect("a program may handle these signals");
     }
@@ -44,6 +51,13 @@ fn is_ignored(signal: libc::c_int) -> bool {
 /// first call has an effect.
 pub fn before_exit(what: fn()) {
     let _ = BEFORE_EXIT.set(what);
+}
+
+/// Let the first signal end the process from now on: for a command that only computes, and so has
+/// neither a record to close nor an engine to stop. An error where a stop was requested already.
+pub fn at_once() -> anyhow::Result<()> {
+    AT_ONCE.store(true, Ordering::SeqCst);
+    check()
 }
 
 /// Do what a terminal does with Ctrl-C unless it is in raw mode: send SIGINT to this process's

@@ -6,9 +6,9 @@ mod percentiles;
 mod table;
 
 use anyhow::Result;
-use base::exit_code;
 use base::files::write_whole;
 use base::repo::Repo;
+use base::{exit_code, interrupt};
 use schema::profile::Profile;
 use schema::simulation::{Outcome, PowerRow, ShapeRow, Simulation, SimulationRow, UntilRow};
 use stats::simulate::{
@@ -73,6 +73,7 @@ pub struct Options {
 
 /// Run the command. Exit status 3 where the statistics break a promise.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    interrupt::at_once()?;
     let result = run(&sizes(&repo.profiles()?), options.experiments);
     let text = serde_json::to_string_pretty(&result)? + "\n";
     if options.write {

@@ -75,6 +75,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     if options.serve {
         return serve::serve(repo, &results, options);
     }
+    base::interrupt::at_once()?;
     println!("{}", render_options(repo, &results, options)?.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,8 @@
 //! A run that is killed and resumed becomes complete, and no byte that was on disk changes.
 //!
 //! With `--stop-after`, many short parts make one whole run.
+//!
+//! A verb that only computes has nothing to resume, and ends at the first signal.
 
 use crate::checkout::{Checkout, PROFILE, ended, says, text, words};
 use crate::faults::{Samples, row};
@@ -302,4 +304,35 @@ fn blocks_are_added_until_intervals_are_narrow_or_no_more_are_allowed() {
         assert_eq!(check.outputs(), timed(logs, cell).count() as u64, "{cell}");
         assert_eq!(check.unchecked, 0, "{cell}");
     }
+}
+
+#[test]
+fn a_verb_that_only_computes_ends_at_the_first_signal() {
+    let checkout = Checkout::bare();
+    // More experiments than could end while the test runs.
+    let mut child = checkout
+        .command(&["simulate", "--experiments", "4000000000"], &[])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary can be started");
+    let status = format!("/proc/{}/status", child.id());
+    let handles_sigint = || {
+        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+        caught.is_some_and(|set| set >> (libc::SIGINT - 1) & 1 == 1)
+    };
+    let patience = Instant::now() + Duration::from_secs(120);
+    while !handles_sigint() {
+        assert!(Instant::now() < patience, "it installs no handler");
+        let ended = child.try_wait().expect("it can be waited for");
+        assert!(ended.is_none(), "it ended before it could be stopped");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // SAFETY: plain system call on our own child.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
+    let output = child.wait_with_output().expect("it can be waited for");
+    let said = ended(&output, 130);
+    assert_eq!(said, "error: interrupted\n");
 }
