@@ -26,7 +26,19 @@ pub fn lock_machine() -> Result<File> {
         true => Path::new(dir).join(name),
         false => std::env::temp_dir().join(name),
     };
-    machine_at(&named.map_or_else(usual, PathBuf::from))
+    match named {
+        Some(path) => machine_at(&named_file(path.into())?),
+        None => machine_at(&usual()),
+    }
+}
+
+/// Refuse a directory, which the user may not want to remove.
+fn named_file(path: PathBuf) -> Result<PathBuf> {
+    if path.is_dir() {
+        let path = path.display();
+        bail!("{MACHINE_ENV}={path} is a directory: set it to the path of a file");
+    }
+    Ok(path)
 }
 
 fn machine_at(path: &Path) -> Result<File> {
@@ -159,6 +171,15 @@ mod tests {
         }
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
         assert!(!dir.path().join("new").exists());
+    }
+
+    #[test]
+    fn a_directory_is_not_to_be_removed_for_a_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let why = named_file(dir.path().into()).unwrap_err().to_string();
+        assert!(why.contains("is a directory: set it to"), "{why}");
+        let file = dir.path().join("lock");
+        assert_eq!(named_file(file.clone()).unwrap(), file);
     }
 
     #[test]

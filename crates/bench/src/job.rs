@@ -165,6 +165,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    run::memory::limit()?; // Refused before anything is built.
     let _only_one = exclusive::lock_machine()?;
     let mut opened = match asked {
         Asked::Earlier(run_dir) => reopen(

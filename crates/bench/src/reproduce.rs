@@ -18,6 +18,7 @@ use harness::devices::Named;
 use harness::environment::{self, Difference, Kind};
 use harness::kept;
 use harness::prompts::Prompts;
+use harness::run;
 use provision::fetch;
 use provision::fetch::brought;
 use provision::provenance;
@@ -70,6 +71,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let budget = budget.map(|budget| of_plan(budget, &plan));
     let registry = repo.registry()?;
     let scenarios = repo.scenarios()?;
+    run::memory::limit()?; // Refused before anything is built.
     let _only_one = exclusive::lock_machine()?;
     brought::of_record(repo, header)?;
     fetch::ensure_for(repo, &plan.model, &plan.targets)?;

@@ -4,6 +4,8 @@ use super::launch::{Context, Running};
 use super::residents::Residents;
 use crate::machine::Memory;
 use crate::telemetry::peak_rss_bytes;
+use anyhow::Result;
+use base::names::Refused;
 use std::path::{Path, PathBuf};
 
 /// The memory that loading may take, as a multiple of the weight file's size: 8-bit weights widened
@@ -14,7 +16,10 @@ const LIMIT: &str = "BENCH_MEMORY_BYTES";
 
 /// Whether twice the memory that a launch may need is free: whatever it needs, the machine must not
 /// swap. False where the free memory isn't known.
-pub(super) fn has_room(context: &Context, beside: &[Running], idle: &Residents) -> bool {
+///
+/// # Errors
+/// As for [`limit`].
+pub(super) fn has_room(context: &Context, beside: &[Running], idle: &Residents) -> Result<bool> {
     let file_bytes = bytes_of(context.stage.model_dir, &context.target.weights);
     let taken = || {
         let idle = idle.pids().filter_map(peak_rss_bytes);
@@ -23,16 +28,34 @@ pub(super) fn has_room(context: &Context, beside: &[Running], idle: &Residents) 
             .filter_map(Running::peak_rss_bytes)
             .chain(idle)
     };
-    let limit = std::env::var(LIMIT)
-        .ok()
-        .and_then(|bytes| bytes.parse().ok());
     let left = |limit: u64| limit.saturating_sub(taken().sum());
     let free = [
         Memory::read().available_bytes,
-        limit.map(left),
+        limit()?.map(left),
         of_cgroup(Path::new("/sys/fs/cgroup")),
     ];
-    fits(free.into_iter().flatten().min(), file_bytes, taken().max())
+    let free = free.into_iter().flatten().min();
+    Ok(fits(free, file_bytes, taken().max()))
+}
+
+/// The user's limit of the memory of a block's engines together (bytes); `None` where none is set.
+///
+/// # Errors
+/// If the variable is no number of bytes.
+pub fn limit() -> Result<Option<u64>> {
+    std::env::var_os(LIMIT)
+        .filter(|bytes| !bytes.is_empty())
+        .map(|bytes| bytes_in(&bytes.to_string_lossy()))
+        .transpose()
+}
+
+fn bytes_in(text: &str) -> Result<u64> {
+    text.parse().map_err(|_| {
+        let why = format!(
+            "{LIMIT}={text} is no number of bytes: set it to one, such as 8000000000, or unset it"
+        );
+        Refused(why).into()
+    })
 }
 
 /// The size of the weights, in one file or in shards (bytes).
@@ -79,6 +102,17 @@ mod tests {
         assert!(!fits(Some(2 * GIB - 2), Some(1 << 20), Some(GIB)));
         assert!(!fits(None, Some(0), None));
         assert!(!fits(Some(GIB), None, None));
+    }
+
+    #[test]
+    fn a_limit_that_is_no_number_is_refused_by_its_variables_name() {
+        assert_eq!(bytes_in("8000000000").unwrap(), 8_000_000_000);
+        for text in ["lots", "8G", "-1", " 1"] {
+            let error = bytes_in(text).unwrap_err();
+            let said = format!("BENCH_MEMORY_BYTES={text} is no number of bytes: ");
+            assert!(error.to_string().starts_with(&said), "{error}");
+            assert!(base::names::is_refused(&error));
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub mod expected;
 pub mod issue;
 pub mod launch;
 pub mod load;
-mod memory;
+pub mod memory;
 pub mod open_loop;
 pub mod pending;
 pub mod pilot;
@@ -172,9 +172,9 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
         if gpu::is_used_by(&context.target.backend) {
             residents.leave();
         }
-        let mut fits = resident.is_some() || memory::has_room(context, &all, residents);
+        let mut fits = resident.is_some() || memory::has_room(context, &all, residents)?;
         while !fits && residents.make_room() {
-            fits = memory::has_room(context, &all, residents);
+            fits = memory::has_room(context, &all, residents)?;
         }
         if !fits && !all.is_empty() {
             break;
