@@ -5,7 +5,7 @@
 
 use anyhow::{Result, ensure};
 use base::say;
-use base::text::markdown_code;
+use base::text::{markdown_code, without_escapes};
 use schema::registry::Registry;
 use schema::run::Run;
 use schema::scenario::Scenario;
@@ -38,7 +38,7 @@ pub enum Format {
     Bencher,
 }
 
-/// Print the export on stdout.
+/// Print the export on stdout: to a terminal without the escapes that a record's words may hold.
 pub fn command(
     run: &Run,
     scenarios: &[Scenario],
@@ -49,7 +49,11 @@ pub fn command(
         format != Format::Parquet || !std::io::stdout().is_terminal(),
         "Parquet is no text: send it to a file with `> run.parquet`"
     );
-    say::bytes(&export(run, scenarios, registry, format)?);
+    let bytes = export(run, scenarios, registry, format)?;
+    match std::io::stdout().is_terminal() {
+        true => print!("{}", without_escapes(&String::from_utf8_lossy(&bytes))),
+        false => say::bytes(&bytes),
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use super::opening::{Planned, headline};
 use super::{Asked, Options, forecast, preflight};
 use anyhow::{Context, Result};
 use base::repo::Repo;
+use base::text::without_escapes;
 use harness::devices::Named;
 use harness::micro;
 use harness::run::pending;
@@ -25,7 +26,7 @@ use std::path::Path;
 /// The last line of a dry run.
 const END: &str = "A dry run: nothing was built, fetched, measured, locked or written.\n";
 
-/// Describe the whole run.
+/// Describe the whole run. Nothing in a record's words reaches the terminal as an escape.
 pub(super) fn text(
     repo: &Repo,
     registry: &Registry,
@@ -37,7 +38,7 @@ pub(super) fn text(
         Asked::New(planned) => new(repo, registry, results_dir, options, planned)?,
         Asked::Earlier(run_dir) => earlier(repo, registry, run_dir)?,
     };
-    Ok(text + END)
+    Ok(without_escapes(&(text + END)))
 }
 
 fn new(
