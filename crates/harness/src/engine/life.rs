@@ -96,10 +96,29 @@ pub(crate) fn check_protocol(name: &str, theirs: u32, ours: u32) -> Result<(), E
     )))
 }
 
+/// Refuse a program whose hello has another engine's id: its numbers would be that engine's.
+pub(crate) fn check_engine(theirs: &str, ours: &str) -> Result<(), EngineFailure> {
+    if theirs == ours {
+        return Ok(());
+    }
+    Err(EngineFailure::protocol(format!(
+        "its hello says that it is engine {theirs:?}, not {ours:?}: engines.toml names another engine's program, or the adapter a wrong id"
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn another_engine_is_refused_with_both_names() {
+        assert_eq!(check_engine("a", "a"), Ok(()));
+        let failure = check_engine("other", "a").unwrap_err();
+        assert_eq!(failure.status, Status::ProtocolError);
+        let said = "its hello says that it is engine \"other\", not \"a\": ";
+        assert!(failure.reason.starts_with(said), "{}", failure.reason);
+    }
 
     #[test]
     fn who_does_not_exit_is_killed_by_us_and_not_by_the_kernel() {

@@ -7,6 +7,7 @@ use super::gate::{JUDGED_MIN, PromptJudgement, Scope};
 use super::output::Output;
 use super::setup::{GateSetup, in_session, judge};
 use super::{batch, gate, lengths, outliers, prefix, repeats, setup, told};
+use crate::engine::life::check_engine;
 use crate::engine::load::load_request;
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program, kv};
@@ -73,6 +74,7 @@ fn ask(
         .map_err(|error| EngineFailure::new(Status::Unavailable, format!("{error:#}")))?;
     let load = load_request(target, setup.model_dir, setup.threads, longest, max_batch);
     let mut answers = in_session(program, &load, setup, |session| {
+        check_engine(&session.hello.engine, &target.engine)?;
         kv::check(target, setup.model_dir, &session.loaded)?;
         let mut answers = questions(session, setup, &tokenizer, &usual)?;
         answers.keeps_8_bits = kv::keeps_8_bits(target, setup.model_dir, &session.loaded);
