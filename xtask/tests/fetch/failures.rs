@@ -45,6 +45,22 @@ fn no_network_points_to_what_works_without() {
 }
 
 #[test]
+fn settings_that_no_request_can_use_are_refused_at_once() {
+    let mut world = World::new();
+    world.options.retries = 5;
+    world.options.backoff = Duration::from_secs(3600);
+    world.options.hub.token = Some("hf_bad\ntoken".into());
+    let error = world.fails(&["HF_TOKEN"]);
+    assert!(
+        !error.contains("hf_bad"),
+        "a token is never printed: {error}"
+    );
+    world.options.hub.endpoint = Some("notaurl".into());
+    world.fails(&["HF_ENDPOINT is \"notaurl\""]);
+    assert!(world.hub.requests().is_empty());
+}
+
+#[test]
 fn another_commit_and_no_hub_at_all_are_refused() {
     let world = World::new();
     world.hub.declare_commit("ffff");

@@ -8,7 +8,7 @@
 //! for ever); its own retries can append at the wrong offset, so they stay off. It also has no
 //! time-outs, and no way to set any.
 
-use super::hub_error::{Failure, explain};
+use super::hub_error::{Failure, check_settings, explain};
 use super::lock::{Found, ModelFiles};
 use super::progress::Progress;
 use super::stamp::sha256_of_file;
@@ -124,6 +124,7 @@ impl<'a> Session<'a> {
         progress: &mut Progress,
         mut attempt: impl FnMut(&mut Progress) -> Result<T, Failure>,
     ) -> Result<T> {
+        check_settings(&self.endpoint, self.options.hub.token.as_deref())?;
         let mut wait = self.options.backoff;
         for left in (0..=self.options.retries).rev() {
             let failure = match attempt(progress) {

@@ -1,11 +1,13 @@
 //! Explains errors of a hub: what failed, where, why, and what to do; and whether waiting may help.
-//! It retries nothing itself.
+//! Also checks what the environment says of a hub, before the first request. It retries nothing
+//! itself.
 
-use anyhow::anyhow;
+use anyhow::{Result, anyhow, ensure};
 use hf_hub::api::sync::ApiError;
 use schema::model::HubFile;
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use ureq::http::{HeaderValue, Uri};
 
 /// A failed attempt to get something from a hub.
 #[derive(Debug)]
@@ -32,6 +34,22 @@ impl Failure {
             error,
         }
     }
+}
+
+/// Refuse an address that is no URL and a token that no request can have in its header: every
+/// attempt would fail in the same way. The token isn't printed.
+pub(crate) fn check_settings(endpoint: &str, token: Option<&str>) -> Result<()> {
+    let address: Option<Uri> = endpoint.parse().ok();
+    let is_url = address.is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
+    ensure!(
+        is_url,
+        "HF_ENDPOINT is {endpoint:?}, which is no URL: set it to a hub's, such as https://huggingface.co, or unset it"
+    );
+    ensure!(
+        token.is_none_or(|token| HeaderValue::from_str(token).is_ok()),
+        "HF_TOKEN, or else the token that a login to the hub saved, has a line break or another character that a token can't have: set HF_TOKEN to the token alone"
+    );
+    Ok(())
 }
 
 /// Explain an error that hf-hub reports of the hub at `endpoint`. With a token, a refusal has
@@ -152,6 +170,28 @@ fn kept(part: Option<&Path>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_that_no_request_can_use_are_named() {
+        let said = |endpoint: &str, token: Option<&str>| {
+            check_settings(endpoint, token).map_err(|error| error.to_string())
+        };
+        assert_eq!(said("https://hub.example/a", Some("hf_ab")), Ok(()));
+        assert_eq!(said("http://127.0.0.1:80", None), Ok(()));
+        for no_url in ["notaurl", "ftp://hub.example", "https://", "https://a b"] {
+            let error = said(no_url, None).unwrap_err();
+            assert!(
+                error.contains(&format!("HF_ENDPOINT is {no_url:?}")),
+                "{error}"
+            );
+        }
+        let error = said("https://hub.example", Some("hf_bad\ntoken")).unwrap_err();
+        assert!(error.starts_with("HF_TOKEN"), "{error}");
+        assert!(
+            !error.contains("hf_bad"),
+            "a token is never printed: {error}"
+        );
+    }
 
     #[test]
     fn a_connection_that_is_forbidden_is_no_fault_of_the_disk() {
