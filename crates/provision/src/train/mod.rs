@@ -42,7 +42,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1024, value_parser = at_least_one, conflicts_with = "resume")]
     context: usize,
     /// Highest learning rate: reached after a tenth of the steps, then falling to a tenth.
-    #[arg(long, default_value_t = 3e-3, conflicts_with = "resume")]
+    #[arg(long, default_value_t = 3e-3, value_parser = positive, conflicts_with = "resume")]
     learning_rate: f64,
     /// Steps between two checkpoints, each with a validation.
     #[arg(long, default_value_t = 250, value_parser = at_least_one, conflicts_with = "resume")]
@@ -72,6 +72,14 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        Ok(_) => Err("a number above 0, such as 0.003".to_owned()),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
 /// Run the command: train, make the model, and install it where that is wanted.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.train_registry()?;
@@ -83,6 +91,23 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         }
         None => begin(repo, &registry, options)?,
     };
+    let spec = trainable(&job)?;
+    let backend = backend(&registry, &job.backend)?;
+    let id = format!("train-{}", backend.id);
+    let program = build::program(repo, &repo.registry()?, &id, &backend.build)
+        .map_err(|failure| anyhow::anyhow!("the trainer for {}: {failure}", job.backend))?;
+    eprintln!("training {} in {}", job.model, run.0.display());
+    train(&program, &run, options.tui)?;
+    let made = export::export(&spec, &job, &run)?;
+    made.print();
+    if options.install {
+        export::install(repo, &job, &run, &made)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The model that a job trains, or an error where this model or the job's sizes can't be trained.
+fn trainable(job: &Job) -> Result<ModelSpec> {
     let spec = ModelSpec::named(&job.model).with_context(|| {
         format!(
             "no embedded model {:?}: there are {}",
@@ -98,23 +123,20 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     );
     ensure!(
         job.context <= spec.max_position,
-        "windows of {} tokens are too long: {} has {} positions",
+        "windows of {} tokens are too long: {} has {} positions; give a smaller --context",
         job.context,
         job.model,
         spec.max_position
     );
-    let backend = backend(&registry, &job.backend)?;
-    let id = format!("train-{}", backend.id);
-    let program = build::program(repo, &repo.registry()?, &id, &backend.build)
-        .map_err(|failure| anyhow::anyhow!("the trainer for {}: {failure}", job.backend))?;
-    eprintln!("training {} in {}", job.model, run.0.display());
-    train(&program, &run, options.tui)?;
-    let made = export::export(&spec, &job, &run)?;
-    made.print();
-    if options.install {
-        export::install(repo, &job, &run, &made)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let sizes = [job.steps, job.batch, job.context, 20];
+    ensure!(
+        sizes.into_iter().try_fold(1, usize::checked_mul).is_some(),
+        "{} steps of {} windows of {} tokens are too many to be counted: give fewer --steps or a smaller --batch",
+        job.steps,
+        job.batch,
+        job.context
+    );
+    Ok(spec)
 }
 
 fn backend<'a>(registry: &'a TrainRegistry, id: &str) -> Result<&'a TrainBackend> {
@@ -150,6 +172,7 @@ fn begin(repo: &Repo, registry: &TrainRegistry, options: &Options) -> Result<(Ru
         validation_windows: VALIDATION_WINDOWS,
     };
     backend(registry, &job.backend)?;
+    trainable(&job)?;
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
     let name = format!("{now}-{}", job.model);
     let dir = options
@@ -253,6 +276,36 @@ mod tests {
         assert_eq!(find(&repo, "latest").unwrap(), run);
         let again = begin(&repo, &registry(), &options(out)).unwrap_err();
         assert!(again.to_string().contains("--resume"), "{again}");
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_trained_are_refused_before_a_run_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = Repo::under(dir.path());
+        let out = dir.path().join("r");
+        let refused = |options: Options, wanted: &str| {
+            let error = begin(&repo, &registry(), &options).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+            assert!(!out.exists(), "{wanted}");
+        };
+        let too_long = Options {
+            context: 1 << 30,
+            ..options(out.clone())
+        };
+        refused(too_long, "give a smaller --context");
+        let too_many = Options {
+            steps: usize::MAX,
+            ..options(out.clone())
+        };
+        refused(too_many, "too many to be counted");
+    }
+
+    #[test]
+    fn a_learning_rate_is_a_number_above_zero() {
+        assert_eq!(positive("3e-3"), Ok(3e-3));
+        for wrong in ["nan", "inf", "1e999", "0", "-1", "fast", ""] {
+            assert!(positive(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
