@@ -157,11 +157,12 @@ impl Repo {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// Load `data/models.lock`, with the locks of the models that the user brought.
+    /// Load `data/models.lock`, with the locks of the models that the user brought, which may not
+    /// be fetched yet.
     pub fn models_lock(&self) -> Result<ModelsLock> {
         let mut lock = ModelsLock::load(&self.models_lock_path())?;
         for brought in shelf::brought(&self.models_dir)? {
-            let own = ModelsLock::load(&shelf::lock(&self.models_dir, &brought.id))?;
+            let own = ModelsLock::load_or_empty(&shelf::lock(&self.models_dir, &brought.id))?;
             for (id, files) in own.models {
                 lock.models.entry(id).or_insert(files);
             }

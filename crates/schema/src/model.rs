@@ -154,12 +154,21 @@ pub struct ModelsLock {
 }
 
 impl ModelsLock {
-    /// Load the lock; a file that isn't there is an empty lock.
+    /// Load `data/models.lock`. A file that isn't there is an error: an empty lock would make every
+    /// golden look as if it were of other weights.
     pub fn load(path: &Path) -> Result<Self, DataError> {
-        if path.exists() {
-            read_toml(path)
-        } else {
-            Ok(Self::default())
+        if !path.exists() {
+            let message = "isn't there, and it has the hashes of the models' files: restore it (in a checkout `git checkout data/models.lock`)";
+            return Err(DataError::new(path, message));
+        }
+        read_toml(path)
+    }
+
+    /// Load a lock that the first fetch makes; a file that isn't there is an empty lock.
+    pub fn load_or_empty(path: &Path) -> Result<Self, DataError> {
+        match path.exists() {
+            true => read_toml(path),
+            false => Ok(Self::default()),
         }
     }
 }
@@ -184,6 +193,20 @@ pub fn weights_identity(files: &BTreeMap<String, String>, weights: &str) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_is_missing_is_empty_only_where_it_is_about_to_be_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("models.lock");
+        let error = ModelsLock::load(&path).unwrap_err();
+        assert_eq!(error.path, path);
+        assert!(error.message.contains("git checkout"), "{error}");
+        assert_eq!(ModelsLock::load_or_empty(&path), Ok(ModelsLock::default()));
+        std::fs::write(&path, "[m]\n\"config.json\" = \"01\"\n").unwrap();
+        let there = ModelsLock::load(&path);
+        assert_eq!(there.as_ref().unwrap().models["m"]["config.json"], "01");
+        assert_eq!(ModelsLock::load_or_empty(&path), there);
+    }
 
     #[test]
     fn weights_in_shards_are_known_by_all_of_them() {

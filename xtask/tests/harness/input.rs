@@ -38,6 +38,11 @@ fn bad_input_is_one_clear_error() {
     std::fs::remove_file(checkout.path("data/scenarios/odd.toml")).expect("it was written");
     let golden = checkout.path("data/golden/tiny-llama.json");
     let whole = std::fs::read_to_string(&golden).expect("it was blessed");
+    let lock = checkout.path("data/models.lock");
+    let hashes = std::fs::read_to_string(&lock).expect("it was copied");
+    std::fs::remove_file(&lock).expect("it is ours");
+    fails(&bench, &["data/models.lock: isn't there", "git checkout"]);
+    std::fs::write(&lock, hashes).expect("it was there");
     std::fs::write(&golden, &whole[..whole.len() / 2]).expect("it is ours");
     fails(&bench, &["data/golden/tiny-llama.json"]);
 }

@@ -32,7 +32,7 @@ impl LockFile {
     pub fn open(path: &Path) -> Result<Self> {
         Ok(Self {
             path: path.to_owned(),
-            lock: ModelsLock::load(path)?,
+            lock: ModelsLock::load_or_empty(path)?,
         })
     }
 
