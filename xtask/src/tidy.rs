@@ -8,12 +8,11 @@ mod source;
 mod workflows;
 
 use crate::versions;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use base::exit_code;
 use base::repo::Repo;
 use std::path::Path;
-use std::process::ExitCode;
-use xshell::{Shell, cmd};
+use std::process::{Command, ExitCode};
 
 /// Most lines of a Rust file; a longer one probably has a second subject.
 const LINES_MAX: usize = 450;
@@ -84,13 +83,22 @@ pub fn write(repo: &Repo) -> Result<()> {
 
 /// Return the files of a checkout that git doesn't ignore, each name ended by a NUL.
 fn tracked(root: &Path) -> Result<String> {
-    let shell = Shell::new()?;
-    let _dir = shell.push_dir(root);
-    let names = cmd!(
-        shell,
-        "git ls-files -z --cached --others --exclude-standard"
-    );
-    Ok(names.read()?)
+    let needs = || {
+        let root = root.display();
+        format!("tidy needs git and a checkout made by it, to know the files of {root}")
+    };
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others"])
+        .arg("--exclude-standard")
+        .current_dir(root)
+        .output()
+        .with_context(needs)?;
+    if !listed.status.success() {
+        let said = String::from_utf8_lossy(&listed.stderr);
+        let why = said.lines().next().unwrap_or("git says nothing");
+        bail!("{}: {why}", needs());
+    }
+    Ok(String::from_utf8(listed.stdout)?)
 }
 
 /// Return all complaints about the checkout at `root`.
@@ -272,6 +280,15 @@ mod tests {
             .expect("xtask lies in the checkout");
         let complaints = tidy(root).expect("git lists the files");
         assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    }
+
+    #[test]
+    fn without_a_git_checkout_one_error_says_what_is_needed() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(".git"), "not git's").unwrap();
+        let error = tidy(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("tidy needs git and a checkout"), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
     }
 
     #[test]
