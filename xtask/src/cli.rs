@@ -228,6 +228,12 @@ impl Cli {
     pub fn run(self) -> Result<ExitCode> {
         watch::log::install(self.loudness);
         let repo = Repo::find()?;
+        if repo.is_elsewhere() {
+            eprintln!(
+                "note: no engines/engines.toml here or above, so the checkout that this program was built from is used: {}",
+                repo.root.display()
+            );
+        }
         let done = |()| ExitCode::SUCCESS;
         match self.verb {
             Verb::BenchAll(options) => watched(&repo, options, true),

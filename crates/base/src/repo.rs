@@ -54,6 +54,14 @@ impl Repo {
         Ok(Self::at(root))
     }
 
+    /// Whether [`Repo::find`] took the checkout that this program was built from because it was called
+    /// outside of any: users who are in a checkout, or think so, should be told.
+    pub fn is_elsewhere(&self) -> bool {
+        let named = std::env::var_os("BENCH_ROOT").is_some_and(|root| !root.is_empty());
+        let is_around = |cwd: PathBuf| cwd.starts_with(&self.root);
+        !named && !std::env::current_dir().is_ok_and(is_around)
+    }
+
     /// The checkout at `root`. `CARGO_TARGET_DIR` and `BENCH_MODELS_DIR` are honoured.
     pub fn at(root: PathBuf) -> Self {
         let mut repo = Self::under(root);

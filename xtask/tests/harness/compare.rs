@@ -1,7 +1,7 @@
 //! Tests of `cargo xtask compare` on runs with made-up times: the verdicts, the exit status, and
 //! the messages on runs that can't be compared or read.
 
-use crate::checkout::{ended, says, text};
+use crate::checkout::{Checkout, ended, says, text};
 use crate::synthetic::Synthetic;
 use serde_json::Value;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 const TARGETS: [&str; 3] = ["x.cpu.f32", "y.cpu.f32", "z.cpu.f32"];
 
-/// Run `cargo xtask` on a directory of runs.
+/// Run `cargo xtask` on a directory of runs, with the data of the real checkout.
 pub fn xtask(results: &Path, arguments: &[&str]) -> Output {
     xtask_to(results, arguments, Stdio::piped())
 }
@@ -21,6 +21,7 @@ pub fn xtask_to(results: &Path, arguments: &[&str], stdout: Stdio) -> Output {
         .arg("--out")
         .arg(results)
         .current_dir(results)
+        .env("BENCH_ROOT", Checkout::real_repo().root)
         .stdout(stdout)
         .output()
         .expect("the binary can be started")

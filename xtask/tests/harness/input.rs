@@ -169,6 +169,24 @@ fn a_wrong_name_is_said_with_the_nearest_before_anything_is_made() {
 }
 
 #[test]
+fn outside_of_any_checkout_a_note_says_which_is_used() {
+    let bare = Checkout::bare();
+    let list = || {
+        let output = bare.xtask(&["list", "profiles", "--json"], &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        assert!(rows.is_array() || rows.is_object(), "{rows}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert_eq!(list(), "");
+    std::fs::remove_file(bare.path("engines/engines.toml")).expect("it was copied");
+    let real = Checkout::real_repo().root.display().to_string();
+    let said = list();
+    says(&said, &["note: no engines/engines.toml", &real]);
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
 fn what_a_data_file_names_wrongly_is_no_mistake_of_the_command_line() {
     let bare = Checkout::bare();
     let profile = std::fs::read_to_string(bare.path("data/profiles/smoke.toml"));
