@@ -43,6 +43,13 @@ fn bad_input_is_one_clear_error() {
     std::fs::remove_file(&lock).expect("it is ours");
     fails(&bench, &["data/models.lock: isn't there", "git checkout"]);
     std::fs::write(&lock, hashes).expect("it was there");
+    let parity = checkout.path("data/parity.toml");
+    let limits = std::fs::read_to_string(&parity).expect("it was written");
+    let without = limits.replace("[precision.f32]", "[precision.f33]");
+    std::fs::write(&parity, without).expect("it is ours");
+    fails(&bench, &["data/parity.toml has no [precision.f32]"]);
+    assert!(checkout.latest_dir().is_none(), "no run is made");
+    std::fs::write(&parity, limits).expect("it was there");
     std::fs::write(&golden, &whole[..whole.len() / 2]).expect("it is ours");
     fails(&bench, &["data/golden/tiny-llama.json"]);
 }

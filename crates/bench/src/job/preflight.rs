@@ -1,10 +1,12 @@
-//! Cheap checks that can refuse a run before a byte is downloaded or compiled: context lengths,
-//! disk space, access to the model, and whether its golden can be made. Names are checked before.
+//! Cheap checks that can refuse a run before a byte is downloaded or compiled: the gate's limits,
+//! context lengths, disk space, access to the model, and whether its golden can be made. Names are
+//! checked before.
 
 use anyhow::Result;
 use base::names::Refused;
 use base::repo::Repo;
 use harness::positions;
+use harness::verify::setup::limit;
 use harness::verify::subject::Subject;
 use harness::verify::{architecture, goldens, judges};
 use provision::fetch::{Hub, human_bytes};
@@ -42,6 +44,10 @@ impl Found {
 /// Run all checks on a plan.
 pub(super) fn check(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Checks> {
     let mut all = Vec::new();
+    let limits = repo.parity_limits()?;
+    for target in &plan.targets {
+        limit(&limits, &target.precision)?;
+    }
     if !plan.targets.is_empty() {
         let positions = positions::of_model(repo, &plan.model)?;
         all.push(("lengths", lengths(plan, positions)));
@@ -53,7 +59,6 @@ pub(super) fn check(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Che
     let mut gate = String::new();
     if !plan.targets.is_empty() {
         all.push(("golden", golden(repo, registry, plan)?));
-        let limits = repo.parity_limits()?;
         gate = of_gate(plan, limits.outliers_beside(&plan.model, &plan.targets));
     }
     Ok(Checks { all, gate })
