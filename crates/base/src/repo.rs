@@ -1,8 +1,8 @@
 //! The paths of a checkout, and the data files loaded from them.
 
-use crate::names::{Kind, UnknownName};
+use crate::names::{Kind, Refused, UnknownName};
 use crate::shelf;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use schema::bundle::Bundle;
 use schema::claims::Claims;
 use schema::golden::ParityLimits;
@@ -264,11 +264,22 @@ impl Repo {
     }
 
     /// Load `data/profiles/<id>.toml`. Where there is no such file, the error is an
-    /// [`UnknownName`].
+    /// [`UnknownName`], and for a path [`Refused`].
     pub fn profile(&self, id: &str) -> Result<Profile> {
+        if id.contains('/') {
+            let text = format!(
+                "{id:?} is a path, and a profile is given by its name: `cargo xtask list profiles` lists what there is"
+            );
+            return Err(Refused(text).into());
+        }
         let dir = self.root.join("data/profiles");
         let path = dir.join(format!("{id}.toml"));
-        if !path.is_file() {
+        ensure!(
+            !path.is_dir(),
+            "{} is a directory, where a profile is a file: remove it, or put the profile in its place",
+            path.display()
+        );
+        if !path.exists() {
             return Err(UnknownName::new(Kind::Profile, id, known_profiles(&dir)).into());
         }
         Ok(Profile::load(&path)?)
@@ -294,6 +305,19 @@ fn known_profiles(dir: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_and_a_directory_are_no_profiles() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = Repo::under(dir.path());
+        std::fs::create_dir_all(dir.path().join("data/profiles/test.toml")).unwrap();
+        let error = repo.profile("test").unwrap_err().to_string();
+        assert!(error.contains("test.toml is a directory"), "{error}");
+        let error = repo.profile("../profiles/test").unwrap_err();
+        assert!(error.is::<Refused>(), "{error}");
+        assert!(error.to_string().contains("is a path"), "{error}");
+        assert!(repo.profile("tset").unwrap_err().is::<UnknownName>());
+    }
 
     #[test]
     fn only_toml_files_are_profiles() {
