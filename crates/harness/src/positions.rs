@@ -4,6 +4,7 @@
 
 use crate::prompts::read_config;
 use anyhow::Result;
+use base::names::Refused;
 use base::repo::Repo;
 use models::ModelSpec;
 use schema::plan::{Case, Plan};
@@ -56,10 +57,37 @@ pub fn of_model(repo: &Repo, model: &str) -> Result<Option<u32>> {
     Ok(declared.map(whole))
 }
 
+/// Refuse a request of which an option asks for `asked` tokens and which has `others` besides, where
+/// that is more than the model's positions. Where these aren't known yet, only what no model has is
+/// refused.
+pub fn check_fit(repo: &Repo, model: &str, option: &str, asked: u32, others: u32) -> Result<()> {
+    let positions = of_model(repo, model)?.unwrap_or(u32::MAX);
+    if u64::from(asked) + u64::from(others) <= u64::from(positions) {
+        return Ok(());
+    }
+    let text = format!(
+        "{option} {asked} is too long: with {others} more, a request has to fit into {positions} positions of {model}; give fewer tokens"
+    );
+    Err(Refused(text).into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::example::plan;
+
+    #[test]
+    fn a_request_that_is_longer_than_the_model_is_refused() {
+        let repo = Repo::find().unwrap();
+        let positions = of_model(&repo, "tiny-llama").unwrap().expect("it is known");
+        let check = |model: &str, asked: u32| check_fit(&repo, model, "--n", asked, 16);
+        assert!(check("tiny-llama", positions - 16).is_ok());
+        let error = check("tiny-llama", positions - 15).unwrap_err();
+        assert!(error.is::<Refused>(), "{error}");
+        assert!(error.to_string().starts_with("--n "), "{error}");
+        assert!(check("not-here", positions).is_ok());
+        assert!(check("not-here", u32::MAX).is_err());
+    }
 
     #[test]
     fn contexts_are_prompts_and_what_is_written_on_them() {

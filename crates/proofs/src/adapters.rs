@@ -13,6 +13,7 @@ use harness::devices::Named;
 use harness::engine::Program;
 use harness::engine::start::launch;
 use harness::machine;
+use harness::positions;
 use harness::prompts::Prompts;
 use harness::verify::setup::threads;
 use provision::build;
@@ -86,6 +87,14 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     names::check(Kind::Engine, &options.engines, &engines)?;
     let model = brought::id(repo, &options.model)?;
     names::check_models(std::slice::from_ref(&model), &repo.models()?)?;
+    let fits = |option: &str, asked: u32, others: u32| {
+        positions::check_fit(repo, &model, option, asked, others)
+    };
+    let all_fit = || {
+        fits("--prompt-tokens", options.prompt_tokens, 1)?;
+        fits("--new-tokens", options.new_tokens, SHORT_PROMPT_TOKENS)
+    };
+    all_fit()?;
     // A file that can't be read must fail before anything is measured.
     let before = match options.write && repo.adapters_path().exists() {
         true => Some(read_json(&repo.adapters_path())?),
@@ -93,6 +102,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     };
     let _only_one = exclusive::lock_machine()?;
     fetch::ensure_for(repo, &model, &registry.targets())?;
+    all_fit()?; // of a model that wasn't here, the positions are known only now
     let model_dir = repo.model_dir(&model);
     let prompts = Prompts::new(&model_dir, 1)?;
     let prompt = |tokens: u32| -> Result<Vec<u32>> {

@@ -171,6 +171,18 @@ fn a_wrong_name_is_said_with_the_nearest_before_anything_is_made() {
         &["reproduce", RUN, "--scenarios", "single_requst"],
         &["no scenario \"single_requst\"", of_run],
     );
+    refused(
+        &["bench-adapters", "--new-tokens", "4294967295"],
+        &["error: --new-tokens 4294967295 is too long"],
+    );
+    refused(
+        &["bench", "--profile", "../profiles/smoke"],
+        &["error: \"../profiles/smoke\" is a path"],
+    );
+    refused(
+        &["train", "--learning-rate", "nan"],
+        &["--learning-rate", "a number above 0"],
+    );
     // clap's own names are suggested too.
     refused(&["list", "engins"], &["engines"]);
 }
