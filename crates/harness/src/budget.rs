@@ -27,7 +27,7 @@ pub fn shapes(plan: &Plan) -> Vec<Round> {
             });
         }
     }
-    shapes.sort_by_key(|r| (r.prompt_tokens + r.new_tokens) * r.concurrency);
+    shapes.sort_by_key(|r| u64::from(r.prompt_tokens + r.new_tokens) * u64::from(r.concurrency));
     shapes
 }
 
@@ -243,7 +243,7 @@ fn give_up(plan: &Plan, pilot: &Pilot, share_s: f64, budget_s: f64) -> Vec<OverB
 /// Sort key of the order in which cells are kept, for any target: a case of every scenario before a
 /// second case of any (a comparison with a hole in it says less than one with fewer sizes), one
 /// user before many, little work before much.
-fn precedence(cell: &CellCost) -> (usize, u8, u32) {
+fn precedence(cell: &CellCost) -> (usize, u8, u64) {
     let cases = &cell.scenario.cases;
     let position = cases.iter().position(|case| case.id == cell.case.id);
     let load = match cell.scenario.load {
@@ -252,7 +252,9 @@ fn precedence(cell: &CellCost) -> (usize, u8, u32) {
         LoadShape::Batch => 2,
         LoadShape::Poisson | LoadShape::ConstantRate => 3,
     };
-    let tokens = (cell.case.prompt_tokens + cell.case.new_tokens) * cell.case.concurrency;
+    let case = cell.case;
+    let context = u64::from(case.prompt_tokens + case.new_tokens);
+    let tokens = context * u64::from(case.concurrency);
     (position.unwrap_or(cases.len()), load, tokens)
 }
 

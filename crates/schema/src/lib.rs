@@ -20,6 +20,7 @@ pub mod hypothesis;
 pub mod kernels;
 pub mod key;
 pub mod launch_log;
+pub mod limits;
 mod lines;
 pub mod maturity;
 pub mod micro;

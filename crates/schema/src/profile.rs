@@ -1,8 +1,9 @@
 //! `data/profiles/*.toml`: the sizes of the scenarios for a kind of machine.
 
 use crate::error::{DataError, fits, is_stem, read_checked};
+use crate::limits::{self, PROMPTS_PER_S, within};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Least number of completed requests of a publishable cell.
@@ -111,7 +112,8 @@ fn at_least_the_floor(
     what: &str,
     invocations: u32,
 ) -> Result<(), String> {
-    if publishable && each * invocations < SAMPLES_MIN {
+    let samples = u64::from(each) * u64::from(invocations);
+    if publishable && samples < u64::from(SAMPLES_MIN) {
         return Err(format!(
             "{each} {what} × {invocations} invocations is under the {SAMPLES_MIN}-sample floor of a publishable profile"
         ));
@@ -126,6 +128,26 @@ impl MicroSizes {
             return Err("samples must be at least 1, and all times 0 or more".into());
         }
         at_least_the_floor(publishable, self.samples, "samples", invocations)
+    }
+
+    /// Check that nothing is over its limit and that no case comes twice; the error begins with the
+    /// key.
+    fn check_limits(&self) -> Result<(), String> {
+        within("samples", self.samples, limits::REQUESTS)?;
+        within("sample_ms", self.sample_ms, limits::MILLISECONDS)?;
+        within("warmup_ms", self.warmup_ms, limits::MILLISECONDS)?;
+        limits::duration("cell_s", self.cell_s)?;
+        let mut suites = self.suites.iter();
+        suites.try_for_each(|(suite, cases)| each_once(&format!("suites.{suite}"), cases))
+    }
+}
+
+/// Check that no entry of a list comes twice, because each becomes a case of its own.
+fn each_once<T: Ord + std::fmt::Debug>(key: &str, entries: &[T]) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    match entries.iter().find(|entry| !seen.insert(*entry)) {
+        Some(twice) => Err(format!("{key}: {twice:?} is listed twice")),
+        None => Ok(()),
     }
 }
 
@@ -215,10 +237,48 @@ impl Sizes {
                 "only one of prompt_tokens, concurrency, load_percent and shared_percent may vary";
             return Err(why.into());
         }
-        if !self.duration_s.is_finite() || self.duration_s < 0.0 {
-            return Err("duration_s must be a number of seconds, 0 or more".into());
-        }
         at_least_the_floor(publishable, self.requests, "requests", invocations)
+    }
+
+    /// Check that nothing is over its limit and that no entry comes twice; the error begins with the
+    /// key.
+    fn check_limits(&self, invocations: u32) -> Result<(), String> {
+        let all: [(&str, &[u32], u32); 6] = [
+            ("prompt_tokens", &self.prompt_tokens, limits::TOKENS),
+            ("new_tokens", &[self.new_tokens], limits::TOKENS),
+            ("concurrency", &self.concurrency, limits::CONCURRENCY),
+            ("load_percent", &self.load_percent, limits::LOAD_PERCENT),
+            ("shared_percent", &self.shared_percent, 99),
+            ("requests", &[self.requests], limits::REQUESTS),
+        ];
+        for (key, entries, max) in all {
+            entries.iter().try_for_each(|&e| within(key, e, max))?;
+            each_once(key, entries)?;
+        }
+        limits::duration("duration_s", self.duration_s)?;
+        match self.prompt_tokens.iter().max() {
+            Some(&length) => self.check_prompts(length, invocations),
+            // The user's file has the prompts, and limits of its own.
+            None => Ok(()),
+        }
+    }
+
+    /// Check that the prompts that a case of this prompt length (tokens) prepares can be held.
+    fn check_prompts(&self, length: u32, invocations: u32) -> Result<(), String> {
+        let in_flight = self.concurrency.iter().copied().max().unwrap_or(0);
+        // A launch rounds the number up to a multiple of the requests in flight.
+        let more = (self.duration_s * PROMPTS_PER_S).ceil() as u64 + u64::from(in_flight);
+        let prompts = u64::from(self.requests) + more;
+        within(
+            &format!("requests + {PROMPTS_PER_S} × duration_s + concurrency"),
+            prompts,
+            u64::from(limits::REQUESTS),
+        )?;
+        within(
+            &format!("tokens of all prompts in {invocations} invocations"),
+            prompts * u64::from(length) * u64::from(invocations),
+            limits::PROMPT_TOKENS,
+        )
     }
 }
 
@@ -232,10 +292,15 @@ impl Profile {
                 self.id, self.invocations
             ));
         }
-        Ok(Self {
+        within("--invocations", invocations, limits::INVOCATIONS)?;
+        let more = Self {
             invocations,
             ..self
-        })
+        };
+        let checked = more.check();
+        checked
+            .map_err(|why| format!("--invocations {invocations}: profile {}: {why}", more.id))?;
+        Ok(more)
     }
 
     /// Load and validate one file.
@@ -253,9 +318,7 @@ impl Profile {
                 "invocations, request_timeout_s and load_timeout_s must be at least 1".into(),
             );
         }
-        if !self.budget_s.is_finite() || self.budget_s < 0.0 {
-            return Err("budget_s must be a number of seconds, 0 (no limit) or more".into());
-        }
+        self.check_limits()?;
         if !self.measure_min.is_finite() || self.measure_min < 0.0 {
             return Err("measure_min must be a number of minutes, 0 (not known) or more".into());
         }
@@ -269,10 +332,14 @@ impl Profile {
             return Err("aa_pairs needs at least 2 invocations: one has no interval".into());
         }
         for (id, sizes) in &self.scenarios {
+            let checked = sizes.check_limits(self.invocations);
+            checked.map_err(|why| format!("[scenarios.{id}] {why}"))?;
             let checked = sizes.check(self.publishable, self.invocations);
             checked.map_err(|why| format!("[scenarios.{id}]: {why}"))?;
         }
         if let Some(micro) = &self.micro {
+            let checked = micro.check_limits();
+            checked.map_err(|why| format!("[micro] {why}"))?;
             let checked = micro.check(self.publishable, self.invocations);
             checked.map_err(|why| format!("[micro]: {why}"))?;
         }
@@ -284,21 +351,24 @@ impl Profile {
         }
         Ok(())
     }
+
+    /// Check that nothing that holds for all scenarios is over its limit; the error begins with the
+    /// key.
+    fn check_limits(&self) -> Result<(), String> {
+        for (key, value, max) in [
+            ("invocations", self.invocations, limits::INVOCATIONS),
+            ("threads", self.threads, limits::THREADS),
+            ("warmup_requests", self.warmup_requests, limits::REQUESTS),
+            ("request_timeout_s", self.request_timeout_s, limits::SECONDS),
+            ("load_timeout_s", self.load_timeout_s, limits::SECONDS),
+        ] {
+            within(key, value, max)?;
+        }
+        limits::duration("budget_s", self.budget_s)?;
+        let week_min = f64::from(limits::SECONDS / 60);
+        within("measure_min", self.measure_min, week_min)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Profile;
-    use std::path::Path;
-
-    #[test]
-    fn a_profile_can_be_given_more_invocations_and_not_fewer() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let profile = Profile::load(&root.join("data/profiles/cpu.toml")).unwrap();
-        let (id, own) = (profile.id.clone(), profile.invocations);
-        let more = profile.clone().with_invocations(own + 1).unwrap();
-        assert_eq!((more.id, more.invocations), (id, own + 1));
-        let why = profile.with_invocations(own - 1).unwrap_err();
-        assert!(why.contains("can't have fewer: give"), "{why}");
-    }
-}
+mod tests;

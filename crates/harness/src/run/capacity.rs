@@ -3,7 +3,6 @@
 //! plan's unit-rate arrivals. They are measured once and written down, so that a resumed run offers
 //! the same load; no time measured here is published.
 
-use super::case_prompts::PROMPTS_PER_S;
 use super::load::{CaseError, CasePrompts, PromptQueue};
 use super::{Stage, issue, refusal};
 use crate::engine::load::load_for_cases;
@@ -14,6 +13,7 @@ use base::files::Appender;
 use base::pace::{CAPACITY_ROUNDS, CAPACITY_S};
 use schema::budget::Budget;
 use schema::capacity::{Capacity, find};
+use schema::limits::PROMPTS_PER_S;
 use schema::plan::Case;
 use schema::record::{RequestRecord, Status};
 use schema::registry::Target;

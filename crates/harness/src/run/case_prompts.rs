@@ -6,19 +6,17 @@ use super::load::{CasePrompts, PromptQueue};
 use crate::own_prompts::in_order;
 use crate::prompts::Prompts;
 use anyhow::{Context as _, Result};
+use schema::limits::PROMPTS_PER_S;
 use schema::own_prompts::OwnPrompts;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::scenario::PromptSource;
 
-/// Timed prompts prepared per second of a case that runs for a duration: a case that uses more ends
-/// early, with its minimum of samples reached.
-pub const PROMPTS_PER_S: f64 = 2000.0;
 /// Untimed prompts prepared per case.
 const UNTIMED_PROMPTS: usize = 64;
 /// The range of prompt indices of one invocation; no index belongs to two invocations.
 const PROMPTS_PER_INVOCATION: u64 = 1_000_000;
-/// The first index of untimed prompts within an invocation.
-const UNTIMED_FROM: u64 = 900_000;
+/// The first index of untimed prompts within an invocation; no case has as many timed ones.
+const UNTIMED_FROM: u64 = schema::limits::REQUESTS as u64;
 
 /// The prompts of a case in one invocation.
 pub(super) fn case_prompts(
