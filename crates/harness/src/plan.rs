@@ -54,7 +54,7 @@ pub fn plan(
     let mut scenarios = narrow_targets(profile, scenarios, &targets, choice)?;
     share::share(&mut scenarios);
     let launches = order(&targets, &scenarios, profile.invocations, profile.seed);
-    Ok(Plan {
+    let plan = Plan {
         profile: profile.id.clone(),
         publishable: profile.publishable,
         model: choice.model.as_ref().unwrap_or(&profile.model).clone(),
@@ -80,7 +80,11 @@ pub fn plan(
         scenarios,
         launches,
         micro: MicroPlan::default(),
-    })
+    };
+    // A case that is measured for others can be longer than the profile says.
+    plan.check_sizes()
+        .map_err(|why| anyhow!("data/profiles/{}.toml: {why}", profile.id))?;
+    Ok(plan)
 }
 
 /// The same plan with one more block: the launches planned before stay as they were, in front.

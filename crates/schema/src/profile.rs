@@ -1,7 +1,7 @@
 //! `data/profiles/*.toml`: the sizes of the scenarios for a kind of machine.
 
 use crate::error::{DataError, fits, is_stem, read_checked};
-use crate::limits::{self, PROMPTS_PER_S, within};
+use crate::limits::{self, within};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -256,27 +256,13 @@ impl Sizes {
             each_once(key, entries)?;
         }
         limits::duration("duration_s", self.duration_s)?;
-        match self.prompt_tokens.iter().max() {
-            Some(&length) => self.check_prompts(length, invocations),
-            // The user's file has the prompts, and limits of its own.
-            None => Ok(()),
-        }
-    }
-
-    /// Check that the prompts that a case of this prompt length (tokens) prepares can be held.
-    fn check_prompts(&self, length: u32, invocations: u32) -> Result<(), String> {
-        let in_flight = self.concurrency.iter().copied().max().unwrap_or(0);
-        // A launch rounds the number up to a multiple of the requests in flight.
-        let more = (self.duration_s * PROMPTS_PER_S).ceil() as u64 + u64::from(in_flight);
-        let prompts = u64::from(self.requests) + more;
-        within(
-            &format!("requests + {PROMPTS_PER_S} × duration_s + concurrency"),
-            prompts,
-            u64::from(limits::REQUESTS),
-        )?;
+        let most = |sizes: &[u32]| sizes.iter().copied().max().unwrap_or(0);
+        let prompts = limits::prompts(self.requests, self.duration_s, most(&self.concurrency))?;
+        // There is no length where the user's file has the prompts, which has limits of its own.
+        let length = u64::from(most(&self.prompt_tokens));
         within(
             &format!("tokens of all prompts in {invocations} invocations"),
-            prompts * u64::from(length) * u64::from(invocations),
+            prompts * length * u64::from(invocations),
             limits::PROMPT_TOKENS,
         )
     }

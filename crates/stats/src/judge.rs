@@ -128,7 +128,7 @@ fn outputs_accepted(
             format!(
                 "the reference rejects {} of {} timed outputs (largest gap {:.3} nats; {})",
                 check.wrong,
-                check.wrong + check.equal + check.rescored + check.unchecked,
+                check.outputs(),
                 check.gap_nats_max,
                 check.method
             ),
