@@ -51,7 +51,7 @@ pub fn plan(
             choose_scenarios(profile, scenarios, &asked, choice)?,
         ),
     };
-    let mut scenarios = narrow_targets(profile, scenarios, &targets, choice)?;
+    let mut scenarios = narrow_targets(profile, scenarios, &targets, all_targets, choice)?;
     share::share(&mut scenarios);
     let launches = order(&targets, &scenarios, profile.invocations, profile.seed);
     let plan = Plan {

@@ -1,7 +1,7 @@
 //! `data/models.toml` (the models, and where each comes from) and `data/models.lock` (the sha256 of
 //! every file of each model).
 
-use crate::error::{DataError, check_id, read_toml};
+use crate::error::{DataError, all_fit, check_id, read_toml};
 use crate::hash::sha256_hex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -129,6 +129,8 @@ impl Models {
     /// Load and validate the list.
     pub fn load(path: &Path) -> Result<Self, DataError> {
         let mut models: Self = read_toml(path)?;
+        all_fit("model", models.models.iter().map(|model| &model.id))
+            .map_err(|why| DataError::new(path, why))?;
         let dir = path.parent().unwrap_or(Path::new("."));
         for model in &mut models.models {
             model.check(path)?;
@@ -246,6 +248,23 @@ mod tests {
         assert!(error.message.contains("not a full commit id"), "{error}");
         assert!(check(&"0A".repeat(20)).is_err());
         assert!(check(&"0a".repeat(20)).is_ok());
+    }
+
+    #[test]
+    fn a_model_that_is_listed_twice_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("models.toml");
+        let model = |id: &str| {
+            format!(
+                "[[model]]\nid = {id:?}\nname = \"\"\nparameters = 1\nabout = \"\"\n\
+                 source = {{ kind = \"embedded\" }}\n"
+            )
+        };
+        std::fs::write(&path, model("a") + &model("b")).unwrap();
+        Models::load(&path).unwrap();
+        std::fs::write(&path, model("a") + &model("a")).unwrap();
+        let error = Models::load(&path).unwrap_err();
+        assert_eq!(error.message, "model \"a\" is listed twice");
     }
 
     #[test]

@@ -52,6 +52,12 @@ fn bad_input_is_one_clear_error() {
     std::fs::write(&parity, limits).expect("it was there");
     std::fs::write(&golden, &whole[..whole.len() / 2]).expect("it is ours");
     fails(&bench, &["data/golden/tiny-llama.json"]);
+    let other = whole.replacen("\"model\":\"tiny-llama\"", "\"model\":\"other\"", 1);
+    std::fs::write(&golden, other).expect("it is ours");
+    fails(
+        &bench,
+        &["data/golden/tiny-llama.json", "is of model \"other\""],
+    );
 }
 
 #[test]

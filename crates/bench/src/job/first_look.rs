@@ -4,7 +4,7 @@
 //! and its report is not the report of the main run.
 
 use super::{Options, create, measure, planned};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use base::interrupt;
 use base::repo::{FIRST_LOOK_DIR, Repo};
 use harness::plan::profile_targets;
@@ -28,7 +28,7 @@ pub(crate) struct FirstLook<'a> {
 
 impl<'a> FirstLook<'a> {
     /// Prepare the first look that a profile names; `None` where it names none, or where the user
-    /// narrowed the run.
+    /// narrowed the run. A wrong name is an error in either case.
     pub(super) fn new(
         repo: &'a Repo,
         registry: &'a Registry,
@@ -36,10 +36,16 @@ impl<'a> FirstLook<'a> {
         profile: &Profile,
         options: &Options,
     ) -> Result<Option<Self>> {
-        let Some(id) = profile.first_look.as_ref().filter(|_| is_wanted(options)) else {
+        let Some(id) = &profile.first_look else {
             return Ok(None);
         };
-        let look = repo.profile(id)?;
+        // The profile names it, not the command line.
+        let of_file =
+            |why: anyhow::Error| anyhow!("data/profiles/{}.toml: first_look: {why}", profile.id);
+        let look = repo.profile(id).map_err(of_file)?;
+        if !is_wanted(options) {
+            return Ok(None);
+        }
         Ok(Some(Self {
             repo,
             registry,
@@ -154,6 +160,23 @@ mod tests {
         assert!(text.starts_with("A first look, not the report"), "{text}");
         assert!(text.contains("Still being compiled: A, B."), "{text}");
         assert!(!banner(&[]).contains("Still"));
+    }
+
+    #[test]
+    fn an_unknown_first_look_is_an_error_of_the_profile_even_where_none_is_wanted() {
+        let repo = Repo::find().unwrap();
+        let registry = repo.registry().unwrap();
+        let profile = Profile {
+            id: "mine".into(),
+            first_look: Some("no-such-profile".into()),
+            ..Profile::default()
+        };
+        let options = Options::default();
+        let look = FirstLook::new(&repo, &registry, &repo.runs_dir(), &profile, &options);
+        let said = look.err().expect("there is no such profile").to_string();
+        let file = "data/profiles/mine.toml: first_look: ";
+        assert!(said.starts_with(file), "{said}");
+        assert!(said.contains("no-such-profile"), "{said}");
     }
 
     #[test]

@@ -13,17 +13,23 @@ pub(super) fn narrow_targets(
     profile: &Profile,
     mut scenarios: Vec<PlannedScenario>,
     targets: &[Target],
+    all_targets: &[Target],
     choice: &Choice,
 ) -> Result<Vec<PlannedScenario>> {
+    // The engines named may be others than the profile's, whose names must be right all the same.
+    let (among, whose) = match choice.engines.is_empty() {
+        true => (targets, "the profile"),
+        false => (all_targets, "the registry"),
+    };
     for scenario in &mut scenarios {
-        if !choice.engines.is_empty() {
-            scenario.targets.clear();
-        }
         let sizes = &profile.scenarios[&scenario.id];
         let (file, id) = (format!("data/profiles/{}.toml", profile.id), &scenario.id);
-        let known = |id: &&String| targets.iter().any(|target| target.id == **id);
+        let known = |id: &&String| among.iter().any(|target| target.id == **id);
         if let Some(target) = scenario.targets.iter().find(|id| !known(id)) {
-            bail!("{file}: [scenarios.{id}] names {target:?}, which is no target of the profile");
+            bail!("{file}: [scenarios.{id}] names {target:?}, which is no target of {whose}");
+        }
+        if !choice.engines.is_empty() {
+            scenario.targets.clear();
         }
         if scenario.load.is_open() != sizes.has_rates() {
             bail!(
@@ -65,7 +71,7 @@ mod tests {
 
     #[test]
     fn engines_named_on_the_command_line_run_every_scenario() {
-        let profile = Profile {
+        let mut profile = Profile {
             backends: vec!["cpu".into()],
             invocations: 1,
             scenarios: [(
@@ -95,16 +101,27 @@ mod tests {
             ..example::target(engine)
         };
         let targets = [target("a"), target("b")];
-        let who = |engines: &[&str]| {
+        let planned = |profile: &Profile, engines: &[&str]| {
             let choice = Choice {
                 engines: engines.iter().map(|e| (*e).to_owned()).collect(),
                 ..Choice::default()
             };
-            let plan = plan(&profile, std::slice::from_ref(&text), &targets, &choice, 1).unwrap();
+            plan(profile, std::slice::from_ref(&text), &targets, &choice, 1)
+        };
+        let who = |engines: &[&str]| {
+            let plan = planned(&profile, engines).unwrap();
             let who = plan.launches.into_iter().map(|launch| launch.target);
             who.collect::<Vec<String>>()
         };
         assert_eq!(who(&[]), ["a.cpu.f32"]);
         assert_eq!(who(&["b"]), ["b.cpu.f32"]);
+        // A wrong name in the profile is an error all the same.
+        let sizes = profile.scenarios.get_mut("open").unwrap();
+        sizes.targets = vec!["c.cpu.f32".into()];
+        let wrong = |engines: &[&str]| planned(&profile, engines).unwrap_err().to_string();
+        for (engines, whose) in [(&[][..], "the profile"), (&["b"][..], "the registry")] {
+            let said = format!("names \"c.cpu.f32\", which is no target of {whose}");
+            assert!(wrong(engines).ends_with(&said), "{}", wrong(engines));
+        }
     }
 }

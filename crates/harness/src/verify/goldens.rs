@@ -341,6 +341,13 @@ fn committed(repo: &Repo, subject: Subject) -> Result<Golden> {
     let Subject { model, own_weights } = subject;
     let path = repo.golden_path(model, own_weights);
     let golden = Golden::load(&path)?;
+    if golden.model != model {
+        bail!(
+            "{}: is of model {:?}, and its name says {model}; make it anew with `cargo xtask verify --model {model} --bless`",
+            path.display(),
+            golden.model
+        );
+    }
     if !is_of_weights(repo, subject, &golden)? {
         bail!(
             "{}: was made from weights {}…, which data/models.lock does not have for {model}; make it anew with `cargo xtask verify --model {model} --bless`",
