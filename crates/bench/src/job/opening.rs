@@ -18,7 +18,7 @@ use runs::results::{Results, check_run_id};
 use runs::{merge, shard};
 use schema::budget::Budget;
 use schema::hash::sha256_hex;
-use schema::limits;
+use schema::limits::{INVOCATIONS, within};
 use schema::micro::MicroRegistry;
 use schema::origin::{Origin, Shard};
 use schema::plan::{Plan, Until};
@@ -114,7 +114,7 @@ fn until(plan: &Plan, options: &Options) -> Result<Option<Until>> {
         return Ok(None);
     };
     let blocks_max = options.at_most;
-    limits::within("--at-most", blocks_max, limits::INVOCATIONS).map_err(Error::msg)?;
+    within("--at-most", blocks_max, INVOCATIONS).map_err(Error::msg)?;
     if blocks_max < plan.invocations {
         bail!(
             "--at-most {blocks_max}: the run begins with {0} blocks already: give {0} or more",

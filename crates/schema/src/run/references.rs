@@ -1,5 +1,6 @@
 //! Checks the names in a run's files, once: ids must be fit for a path, and the plan must have
-//! everything that is named. Sizes and counts must be within their limits. Code that reads a loaded run looks things up without checking again.
+//! everything that is named. Sizes and counts must be within their limits. Code that reads a loaded
+//! run looks things up without checking again.
 
 use super::{LaunchLog, Run};
 use crate::adoption::Adoption;
