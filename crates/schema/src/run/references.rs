@@ -234,7 +234,8 @@ mod tests {
     fn a_plan_in_a_record_is_held_to_the_limits_of_profiles() {
         let path = Path::new("run.json");
         check_plan(path, &plan()).unwrap();
-        let changes: [(fn(&mut Plan), &str); 6] = [
+        type Change = fn(&mut Plan);
+        let changes: [(Change, &str); 6] = [
             (
                 |plan| plan.invocations = u32::MAX,
                 "plan: invocations: 4294967295 is more than 1000",
