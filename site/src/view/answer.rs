@@ -140,7 +140,7 @@ fn best_of_others(
         false => b.value.total_cmp(&a.value),
     })?;
     Some(format!(
-        "{} {}",
+        "{} with {}",
         best.target,
         fmt::joined(fmt::metric(metric))
     ))
