@@ -1,5 +1,5 @@
-//! Basics that the other crates of the harness share: the paths of a checkout, the command line, names, files that
-//! are written whole, random numbers, interrupts, printing, and exit statuses.
+//! Basics that the other crates of the harness share: the paths of a checkout, the command line,
+//! names, files that are written whole, random numbers, interrupts, printing, and exit statuses.
 
 // First, because the others print with its macros.
 #[macro_use]

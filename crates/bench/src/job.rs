@@ -184,7 +184,8 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     let done = to_the_end(repo, &registry, &results, options, &mut opened);
     let go_on = go_on(options, &opened.header.id);
-    if done.is_err() && opened.control.has_stopped() {
+    let is_early = done.as_ref().is_err_and(|error| !kept::is_loss(error));
+    if is_early && opened.control.has_stopped() {
         println!("Time is up; what was measured is kept. Continue with `{go_on}`");
         return Ok(ExitCode::from(TIME_IS_UP));
     }

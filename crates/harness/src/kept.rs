@@ -4,6 +4,7 @@
 use anyhow::Error;
 use schema::run_files::HEADER;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Files of a run that were written and are gone.
@@ -39,7 +40,11 @@ pub fn check<'a>(
     run_dir: &Path,
     records: impl IntoIterator<Item = &'a PathBuf>,
 ) -> Result<(), Vanished> {
-    let is_gone = |path: &PathBuf| path.symlink_metadata().is_err();
+    let is_gone = |path: &PathBuf| {
+        // Of a disk that fails otherwise, the next write tells.
+        let found = path.symlink_metadata();
+        found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
     let header = Some(run_dir.join(HEADER)).filter(is_gone);
     let records = records.into_iter().map(|record| run_dir.join(record));
     let gone: Vec<PathBuf> = records.filter(is_gone).collect();
@@ -52,6 +57,11 @@ pub fn check<'a>(
             is_header,
         }),
     }
+}
+
+/// Whether an error says that records are gone.
+pub fn is_loss(error: &Error) -> bool {
+    error.downcast_ref::<Vanished>().is_some()
 }
 
 /// Add to the error that stopped a run what the user can do: `usual`, or where records vanished,

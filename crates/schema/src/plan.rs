@@ -245,8 +245,20 @@ impl Plan {
         limits::duration("budget_s", self.budget_s)?;
         for scenario in &self.scenarios {
             for case in &scenario.cases {
-                let checked = case.check_sizes();
-                checked.map_err(|why| format!("{}: {why}", scenario.case_key(case)))?;
+                let of_case = |why| format!("{}: {why}", scenario.case_key(case));
+                let prompts = case.check_sizes().map_err(of_case)?;
+                // The user's file of prompts has limits of its own.
+                let length = match self.own_prompts(scenario) {
+                    Some(_) => 0,
+                    None => u64::from(case.prompt_tokens),
+                };
+                let blocks = self.invocations.max(blocks_max);
+                within(
+                    &format!("tokens of all prompts in {blocks} invocations"),
+                    prompts * length * u64::from(blocks),
+                    limits::PROMPT_TOKENS,
+                )
+                .map_err(of_case)?;
             }
         }
         for suite in &self.micro.suites {
@@ -346,7 +358,7 @@ impl PlannedScenario {
 }
 
 impl Case {
-    fn check_sizes(&self) -> Result<(), String> {
+    fn check_sizes(&self) -> Result<u64, String> {
         for (key, value, max) in [
             ("prompt_tokens", self.prompt_tokens, limits::TOKENS),
             ("new_tokens", self.new_tokens, limits::TOKENS),
@@ -362,7 +374,7 @@ impl Case {
             within(key, value, max)?;
         }
         limits::duration("duration_s", self.duration_s)?;
-        limits::prompts(self.requests, self.duration_s, self.concurrency).map(|_| ())
+        limits::prompts(self.requests, self.duration_s, self.concurrency)
     }
 
     /// The value on the scenario's axis.

@@ -100,6 +100,10 @@ pub struct Engine {
     /// interface in Rust.
     #[serde(default)]
     pub in_rust: bool,
+    /// Whether no package registry has it, so that its source is a repository at a pinned revision.
+    /// Pages don't call such an engine a crate.
+    #[serde(default)]
+    pub unpublished: bool,
     /// Targets of the engine.
     #[serde(rename = "target")]
     pub targets: Vec<TargetEntry>,

@@ -216,10 +216,12 @@ impl<'a> Shown<'a> {
         self.engine(target).is_some_and(|engine| engine.in_rust)
     }
 
-    /// Whether a target's engine comes as a crate, whatever language it computes in.
+    /// Whether a target's engine comes as a crate of a registry, whatever language it computes in.
     pub fn is_crate(&self, target: &str) -> bool {
         let engine = self.engine(target);
-        engine.is_some_and(|engine| matches!(engine.build, Build::Cargo(_)))
+        engine.is_some_and(|engine| {
+            matches!(engine.build, Build::Cargo(_)) && !engine.unpublished && !engine.hidden
+        })
     }
 
     /// Say how a target's engine came into the measurement, for readers who would use it from Rust;

@@ -140,7 +140,9 @@ fn the_advice_on_published_runs_follows_from_their_numbers() {
     let is_in_rust = |target: &str| engine(target).is_some_and(|engine| engine.in_rust);
     let is_crate = |target: &str| {
         let engine = engine(target);
-        engine.is_some_and(|engine| matches!(engine.build, Build::Cargo(_)))
+        engine.is_some_and(|engine| {
+            matches!(engine.build, Build::Cargo(_)) && !engine.unpublished && !engine.hidden
+        })
     };
 
     let (mut advised, mut besides, mut narrow) = (0, 0, 0);

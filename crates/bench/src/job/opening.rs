@@ -84,6 +84,10 @@ pub fn planned(
         check_contenders(&choice.engines, &targets, &programs)?;
     }
     plan.until = until(&plan, options)?;
+    if plan.until.is_some() {
+        let checked = plan.check_sizes().map_err(Error::msg);
+        checked.with_context(|| format!("--at-most {}", options.at_most))?;
+    }
     plan.micro = micro::plan(&profile, &repo.suites()?, &programs, choice)?;
     plan.prompt_seed = prompt_seed(&plan, options)?;
     // Every stamp, host tag and hash of parts has the same length, so placeholders will do.

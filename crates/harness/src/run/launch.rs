@@ -10,6 +10,7 @@ use super::pending::Pending;
 use super::watched::Engine;
 use super::weights::Weights;
 use super::{Ended, Stage, scenario, told};
+use crate::engine::life::check_engine;
 use crate::engine::load::load_for_cases;
 use crate::engine::session::{Session, Timeouts};
 use crate::engine::{self, EngineFailure, Program, kv};
@@ -316,7 +317,8 @@ fn open(
     };
     let timeouts = Timeouts::new(plan, stage.control);
     let session = Session::open_watched(context.program, &load, &timeouts)?;
-    match kv::check(target, stage.model_dir, &session.loaded) {
+    let checked = check_engine(&session.hello.engine, &target.engine);
+    match checked.and_then(|()| kv::check(target, stage.model_dir, &session.loaded)) {
         Ok(()) => Ok(session),
         Err(failure) => Err(failure.with_stderr(session.abort())),
     }

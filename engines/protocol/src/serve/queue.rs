@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 ///
 /// Requests that are sent at once say so ([`Generate::together`]), and a batch waits for all of
 /// them. The clients of a closed loop are independent: they reply to a finished batch within
-/// microseconds, or some milliseconds where the machine is busy, one after the other. Without a wait, the first of them would run alone and the
-/// other n − 1 after it, again and again. So the next batch waits for as many requests as were
-/// just answered, if that batch had several rows or other requests are still waiting: a single
-/// user never waits, and two users that got out of step are batched together again. The wait grows
-/// with the batch because so does what a late client would lose: another whole batch. An open loop
-/// loses at most 4 % of its time by it, where a batch takes 25 ms or more.
+/// microseconds, or some milliseconds where the machine is busy, one after the other. Without a
+/// wait, the first of them would run alone and the other n − 1 after it, again and again. So the
+/// next batch waits for as many requests as were just answered, if that batch had several rows or
+/// other requests are still waiting: a single user never waits, and two users that got out of step
+/// are batched together again. The wait grows with the batch because so does what a late client
+/// would lose: another whole batch. An open loop loses at most 4 % of its time by it, where a batch
+/// takes 25 ms or more.
 fn gather(took: Duration) -> Duration {
     GATHER_MIN.max(took / 25)
 }

@@ -104,7 +104,7 @@ fn at_another_size(chosen: &Chosen, of: impl Fn(&str) -> bool) -> Option<Narrowe
     let all = compare(chosen.shown, &asked, chosen.target, is_left_out);
     let compared = all.iter().find(|(id, _)| *id == found.choice);
     let compared = compared.map(|(_, compared)| Caveat::new(against(compared, chosen.target)));
-    let size_first = Caveat::new(format!("at {size}, because there was no time for {wanted}"));
+    let size_first = Caveat::new(format!("at {size}, since it has no number at {wanted}"));
     view.more = [Some(size_first), compared]
         .into_iter()
         .flatten()

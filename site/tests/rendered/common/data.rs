@@ -42,6 +42,7 @@ pub fn registry() -> Registry {
                 hidden: false,
                 ours: false,
                 in_rust: false,
+                unpublished: false,
                 id: target.engine,
                 targets: vec![entry],
             }),
