@@ -35,13 +35,14 @@ pub(super) fn keep(alert: &Alert) {
     }
 }
 
-/// Install the panic hook. Call once, at the start.
+/// Install the panic hook. Call once, at the start, on the thread that does the command's work.
 pub fn install() {
     let default = std::panic::take_hook();
+    let working = std::thread::current().id();
     std::panic::set_hook(Box::new(move |info| {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("unnamed");
-        if name == "main" || name == dashboard::THREAD {
+        if thread.id() == working || name == dashboard::THREAD {
             dashboard::give_back();
         }
         let alert = Alert {
