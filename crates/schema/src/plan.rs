@@ -2,9 +2,10 @@
 //! scenarios, profile, registry and seed. It stands in `run.json`, and `--resume` needs nothing
 //! else.
 
+mod sizes;
+
 use crate::budget::Round;
 use crate::key::{CaseKey, CellKey};
-use crate::limits::{self, within};
 use crate::micro::MicroPlan;
 use crate::own_prompts::OwnPrompts;
 use crate::profile::{MATTERS_PERCENT, Slo, matters_percent};
@@ -228,61 +229,6 @@ impl Plan {
         u64::from(case.requests) * u64::from(self.invocations)
     }
 
-    /// Check that all sizes are within their limits, and that every launch belongs to a block. The
-    /// error begins with the key or the case.
-    pub fn check_sizes(&self) -> Result<(), String> {
-        let blocks_max = self.until.map_or(0, |until| until.blocks_max);
-        for (key, value, max) in [
-            ("invocations", self.invocations, limits::INVOCATIONS),
-            ("until.blocks_max", blocks_max, limits::INVOCATIONS),
-            ("threads", self.threads, limits::THREADS),
-            ("warmup_requests", self.warmup_requests, limits::REQUESTS),
-            ("request_timeout_s", self.request_timeout_s, limits::SECONDS),
-            ("load_timeout_s", self.load_timeout_s, limits::SECONDS),
-        ] {
-            within(key, value, max)?;
-        }
-        limits::duration("budget_s", self.budget_s)?;
-        for scenario in &self.scenarios {
-            for case in &scenario.cases {
-                let of_case = |why| format!("{}: {why}", scenario.case_key(case));
-                let prompts = case.check_sizes().map_err(of_case)?;
-                // The user's file of prompts has limits of its own.
-                let length = match self.own_prompts(scenario) {
-                    Some(_) => 0,
-                    None => u64::from(case.prompt_tokens),
-                };
-                let blocks = self.invocations.max(blocks_max);
-                within(
-                    &format!("tokens of all prompts in {blocks} invocations"),
-                    prompts * length * u64::from(blocks),
-                    limits::PROMPT_TOKENS,
-                )
-                .map_err(of_case)?;
-            }
-        }
-        for suite in &self.micro.suites {
-            let key = format!("suite {}: samples", suite.id);
-            within(&key, suite.samples, limits::REQUESTS)?;
-        }
-        let blocks = self.launches.iter().map(|launch| launch.invocation);
-        let micro = self.micro.launches.iter().map(|launch| launch.invocation);
-        blocks
-            .chain(micro)
-            .try_for_each(|block| self.check_block(block))
-    }
-
-    /// Check that the plan has a block (from 0).
-    pub fn check_block(&self, block: u32) -> Result<(), String> {
-        match block < self.invocations {
-            true => Ok(()),
-            false => Err(format!(
-                "invocation: {block} is none of the plan's {} blocks, the first of which is 0",
-                self.invocations
-            )),
-        }
-    }
-
     /// The user's prompts that a scenario asks; `None` where its prompts are generated.
     pub fn own_prompts(&self, scenario: &PlannedScenario) -> Option<&OwnPrompts> {
         self.prompts
@@ -358,25 +304,6 @@ impl PlannedScenario {
 }
 
 impl Case {
-    fn check_sizes(&self) -> Result<u64, String> {
-        for (key, value, max) in [
-            ("prompt_tokens", self.prompt_tokens, limits::TOKENS),
-            ("new_tokens", self.new_tokens, limits::TOKENS),
-            ("concurrency", self.concurrency, limits::CONCURRENCY),
-            (
-                "load_percent",
-                self.load_percent.unwrap_or(0),
-                limits::LOAD_PERCENT,
-            ),
-            ("shared_percent", self.shared_percent.unwrap_or(0), 99),
-            ("requests", self.requests, limits::REQUESTS),
-        ] {
-            within(key, value, max)?;
-        }
-        limits::duration("duration_s", self.duration_s)?;
-        limits::prompts(self.requests, self.duration_s, self.concurrency)
-    }
-
     /// The value on the scenario's axis.
     pub fn axis_value(&self, axis: Axis) -> u32 {
         match axis {
