@@ -50,6 +50,38 @@ pub fn duration(key: &str, seconds: f64) -> Result<(), String> {
     within(key, seconds, f64::from(SECONDS))
 }
 
+/// The sizes that hold for all scenarios of a profile or a plan.
+pub struct OfAllScenarios {
+    /// Number of blocks.
+    pub invocations: u32,
+    /// Compute threads of an engine.
+    pub threads: u32,
+    /// Untimed requests of a case.
+    pub warmup_requests: u32,
+    /// Longest time of a request (s).
+    pub request_timeout_s: u32,
+    /// Longest time of loading a model (s).
+    pub load_timeout_s: u32,
+    /// Time budget of the run (s).
+    pub budget_s: f64,
+}
+
+impl OfAllScenarios {
+    /// Check that all are within their limits; the error begins with the key.
+    pub fn check(&self) -> Result<(), String> {
+        for (key, value, max) in [
+            ("invocations", self.invocations, INVOCATIONS),
+            ("threads", self.threads, THREADS),
+            ("warmup_requests", self.warmup_requests, REQUESTS),
+            ("request_timeout_s", self.request_timeout_s, SECONDS),
+            ("load_timeout_s", self.load_timeout_s, SECONDS),
+        ] {
+            within(key, value, max)?;
+        }
+        duration("budget_s", self.budget_s)
+    }
+}
+
 /// Check that the timed prompts that a case prepares for one invocation are within [`REQUESTS`], and
 /// return their number.
 pub fn prompts(requests: u32, duration_s: f64, concurrency: u32) -> Result<u64, String> {

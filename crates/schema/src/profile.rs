@@ -1,7 +1,7 @@
 //! `data/profiles/*.toml`: the sizes of the scenarios for a kind of machine.
 
 use crate::error::{DataError, fits, is_stem, read_checked};
-use crate::limits::{self, within};
+use crate::limits::{self, OfAllScenarios, within};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -341,16 +341,15 @@ impl Profile {
     /// Check that nothing that holds for all scenarios is over its limit; the error begins with the
     /// key.
     fn check_limits(&self) -> Result<(), String> {
-        for (key, value, max) in [
-            ("invocations", self.invocations, limits::INVOCATIONS),
-            ("threads", self.threads, limits::THREADS),
-            ("warmup_requests", self.warmup_requests, limits::REQUESTS),
-            ("request_timeout_s", self.request_timeout_s, limits::SECONDS),
-            ("load_timeout_s", self.load_timeout_s, limits::SECONDS),
-        ] {
-            within(key, value, max)?;
+        OfAllScenarios {
+            invocations: self.invocations,
+            threads: self.threads,
+            warmup_requests: self.warmup_requests,
+            request_timeout_s: self.request_timeout_s,
+            load_timeout_s: self.load_timeout_s,
+            budget_s: self.budget_s,
         }
-        limits::duration("budget_s", self.budget_s)?;
+        .check()?;
         let week_min = f64::from(limits::SECONDS / 60);
         within("measure_min", self.measure_min, week_min)
     }

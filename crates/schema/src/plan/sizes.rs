@@ -1,24 +1,23 @@
 //! The upper limits that a plan is held to, however it was made.
 
 use super::{Case, Plan};
-use crate::limits::{self, within};
+use crate::limits::{self, OfAllScenarios, within};
 
 impl Plan {
     /// Check that all sizes are within their limits, and that every launch belongs to a block. The
     /// error begins with the key or the case.
     pub fn check_sizes(&self) -> Result<(), String> {
         let blocks_max = self.until.map_or(0, |until| until.blocks_max);
-        for (key, value, max) in [
-            ("invocations", self.invocations, limits::INVOCATIONS),
-            ("until.blocks_max", blocks_max, limits::INVOCATIONS),
-            ("threads", self.threads, limits::THREADS),
-            ("warmup_requests", self.warmup_requests, limits::REQUESTS),
-            ("request_timeout_s", self.request_timeout_s, limits::SECONDS),
-            ("load_timeout_s", self.load_timeout_s, limits::SECONDS),
-        ] {
-            within(key, value, max)?;
+        OfAllScenarios {
+            invocations: self.invocations,
+            threads: self.threads,
+            warmup_requests: self.warmup_requests,
+            request_timeout_s: self.request_timeout_s,
+            load_timeout_s: self.load_timeout_s,
+            budget_s: self.budget_s,
         }
-        limits::duration("budget_s", self.budget_s)?;
+        .check()?;
+        within("until.blocks_max", blocks_max, limits::INVOCATIONS)?;
         for scenario in &self.scenarios {
             for case in &scenario.cases {
                 let of_case = |why| format!("{}: {why}", scenario.case_key(case));
