@@ -9,7 +9,7 @@ pub mod isa;
 mod kv;
 
 pub use architectures::ANY_ARCHITECTURE;
-pub use build::{Build, CargoBuild, Libtorch, Need};
+pub use build::{Build, CargoBuild, Libtorch, Need, VENV};
 pub use device::{Device, DeviceKind};
 pub use instrument::{Handicap, Instrument};
 pub use kv::{KvFormat, kv_bits};
@@ -303,7 +303,7 @@ impl Registry {
             let first = *made_from.entry(environment).or_insert(requirements);
             if first != requirements {
                 return Err(format!(
-                    "{environment:?} would be made from {first} and from {requirements}"
+                    "the environment {environment:?} would be made from {first} and from {requirements}: give one of the programs another `environment`"
                 ));
             }
         }
@@ -379,12 +379,12 @@ impl Registry {
         engine.map_or(Vec::new(), |engine| engine.env.clone())
     }
 
-    /// Path of the locked requirements of the engines in Python, relative to the repository.
+    /// Path of the locked requirements of the environment [`VENV`], relative to the repository.
     pub fn python_requirements(&self) -> Option<&str> {
-        self.engines.iter().find_map(|engine| match &engine.build {
-            Build::Python { requirements, .. } => Some(requirements.as_str()),
-            _ => None,
-        })
+        let builds = self.engines.iter().flat_map(Engine::builds);
+        let mut named = builds.filter_map(Build::environment);
+        let usual = named.find(|(environment, _)| *environment == VENV)?;
+        Some(usual.1)
     }
 
     /// The id of a target's program; `None` where its engine isn't here.

@@ -5,7 +5,7 @@ use super::surroundings::Surroundings;
 use super::{build_tools, compiler, cuda, libdevice, python, unavailable};
 use base::repo::Repo;
 use harness::engine::EngineFailure;
-use schema::registry::{Libtorch, Need, Registry};
+use schema::registry::{Libtorch, Need, Registry, VENV};
 use std::path::{Path, PathBuf};
 
 /// Provide everything that `program` needs. `from`: the environment that brings its libtorch, where
@@ -65,7 +65,7 @@ fn libtorch(
     all: &mut Surroundings,
 ) -> Result<(), EngineFailure> {
     let own = from.map(|from| (from.environment.as_str(), from.requirements.as_str()));
-    let from = own.or_else(|| Some((python::VENV, registry.python_requirements()?)));
+    let from = own.or_else(|| Some((VENV, registry.python_requirements()?)));
     let requirements = from.map_or("", |(_, requirements)| requirements);
     if let Some(dir) = libtorch_named(repo, requirements) {
         all.libraries.push(dir.join("lib"));

@@ -1,8 +1,7 @@
 //! The order in which the programs of a run are built, and how long that takes: first what the
 //! first look needs, then the cheapest, so that there are results soon. Pure.
 
-use super::python::VENV;
-use schema::registry::{Build, Need};
+use schema::registry::{Build, Need, VENV};
 use std::cmp::Reverse;
 
 /// Time for a program that nothing is known of (s).

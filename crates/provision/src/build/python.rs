@@ -9,15 +9,12 @@ use base::nix_shell::{self, NixShell};
 use base::repo::Repo;
 use harness::engine::{EngineFailure, Program};
 use indicatif::{ProgressBar, ProgressStyle};
+use schema::registry::VENV;
 use std::cell::Cell;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-
-/// The directory of the environment that libtorch is taken from where a build names none, under the
-/// build directory.
-pub(super) const VENV: &str = "venv";
 
 thread_local! {
     static BESIDE: Cell<bool> = const { Cell::new(false) };

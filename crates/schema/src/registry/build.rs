@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The environment of a program that names none, whose PyTorch also brings libtorch where a build
+/// names no other: its directory under the build directory.
+pub const VENV: &str = "venv";
+
 /// How an engine's program is built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -99,7 +103,7 @@ impl CargoBuild {
 }
 
 fn venv() -> String {
-    "venv".to_owned()
+    VENV.to_owned()
 }
 
 fn yes() -> bool {

@@ -143,9 +143,33 @@ target = [{{ backend = "cpu", precision = "f32", weights = "w" }}]
     assert_eq!(python.libtorch(), None);
 
     let why = on("\"libtorch\"", "a.lock").unwrap_err().to_string();
-    assert!(why.contains("from a.lock and from b.lock"), "{why}");
+    assert!(why.contains("from a.lock and from b.lock: give"), "{why}");
     let why = on("", "b.lock").unwrap_err().to_string();
     assert!(why.contains("doesn't need libtorch"), "{why}");
+}
+
+#[test]
+fn the_usual_environment_is_known_by_its_name_and_not_by_its_place() {
+    let registry = load(ENGINE).expect("it is sound");
+    assert_eq!(registry.python_requirements(), None);
+    let python = |id: &str, more: &str| {
+        format!(
+            r#"[[engine]]
+id = "{id}"
+name = ""
+about = ""
+homepage = ""
+build = {{ kind = "python", script = "{id}.py", requirements = "{id}.lock"{more} }}
+target = [{{ backend = "cpu", precision = "f32", weights = "w" }}]
+"#
+        )
+    };
+    let own = python("b", r#", environment = "venv-b""#);
+    let usual = python("c", "");
+    for both in [format!("{own}{usual}"), format!("{usual}{own}")] {
+        let registry = with(&both).expect("it is sound");
+        assert_eq!(registry.python_requirements(), Some("c.lock"));
+    }
 }
 
 #[test]
