@@ -30,7 +30,7 @@ pub const WORKSPACES: [&str; 4] = [
     "engines/tch",
 ];
 /// Files that list the workspaces too: the workflow that audits their lockfiles, and the
-/// configuration of what updates them.
+/// configuration of what updates them, which also lists the folders of Python locks.
 const AUDIT: &str = ".github/workflows/audit.yml";
 const DEPENDABOT: &str = ".github/dependabot.yml";
 /// The flake and its parts, without the stand-in for nixpkgs.
@@ -122,10 +122,7 @@ impl Sources {
         let left_out = root.get("workspace").and_then(|all| all.get("exclude"));
         let left_out = left_out.and_then(toml::Value::as_array);
         let left_out = left_out.context("Cargo.toml says no workspace.exclude")?;
-        let (audit, dependabot) = (self.text(AUDIT)?, self.text(DEPENDABOT)?);
-        // Its other parts have folders of other languages.
-        let cargo = dependabot.split("package-ecosystem: ");
-        let cargo: String = cargo.filter(|part| part.starts_with("cargo\n")).collect();
+        let (audit, cargo) = (self.text(AUDIT)?, self.updated("cargo")?);
         for dir in left_out.iter().filter_map(toml::Value::as_str) {
             ensure!(
                 WORKSPACES.contains(&dir),
@@ -141,6 +138,14 @@ impl Sources {
             }
         }
         Ok(())
+    }
+
+    /// Return what the configuration of updates says of packages of one kind.
+    fn updated(&self, kind: &str) -> Result<String> {
+        let text = self.text(DEPENDABOT)?;
+        let parts = text.split("package-ecosystem: ");
+        let of_kind = parts.filter(|part| part.lines().next() == Some(kind));
+        Ok(of_kind.collect())
     }
 
     /// Check that every workspace has the version that CITATION.cff names.

@@ -157,6 +157,20 @@ fn a_lock_and_its_wheels_change_together() {
 }
 
 #[test]
+fn a_lock_that_nothing_updates_is_noticed() {
+    let entry = "\"/engines/openvino\"";
+    let wanted = format!("{DEPENDABOT} must have {entry}, for pip");
+    noticed(DEPENDABOT, entry, "\"/other\"", &wanted);
+    // The list for Cargo doesn't count.
+    noticed(
+        DEPENDABOT,
+        "\"/engines/gigatoken\", \"/engines/tch\"]",
+        "\"/engines/gigatoken\"]",
+        &format!("{DEPENDABOT} must have \"/engines/tch\", for pip"),
+    );
+}
+
+#[test]
 fn wheels_that_are_missing_or_of_no_lock_are_noticed() {
     let mut sources = checkout();
     sources.wheel_files.insert("nix/wheels/x.toml".into());

@@ -1,7 +1,7 @@
 //! Checks that the flake installs what is locked: for each requirements.lock that a registry names,
 //! a file in `nix/wheels` has its wheels. `nix/wheels.py` makes these files.
 
-use super::{PINS, Sources, requirements, word};
+use super::{DEPENDABOT, PINS, Sources, requirements, word};
 use anyhow::{Context, Result, bail, ensure};
 use schema::hash::sha256_hex;
 use std::collections::BTreeSet;
@@ -47,9 +47,11 @@ impl Sources {
         Ok(locks)
     }
 
-    /// Check that the flake has the wheels of each lock that a registry names, and no others.
+    /// Check that the flake has the wheels of each lock that a registry names, and no others, and
+    /// that each lock is updated.
     pub(super) fn wheels(&self) -> Result<()> {
         let mut left = self.wheel_files.clone();
+        let updated = self.updated("pip")?;
         for lock in self.locks()? {
             let folder = lock.rsplit('/').nth(1).unwrap_or_default();
             let name = format!("{FOLDER}{folder}.toml");
@@ -58,6 +60,12 @@ impl Sources {
                 "a registry names {lock}, and there is no {name}: run nix/wheels.py"
             );
             self.wheels_of(&name, &lock)?;
+            let dir = lock.strip_suffix("/requirements.lock");
+            let entry = format!("\"/{}\"", dir.unwrap_or(&lock));
+            ensure!(
+                updated.contains(&entry),
+                "a registry names {lock}; {DEPENDABOT} must have {entry}, for pip"
+            );
         }
         if let Some(name) = left.first() {
             bail!("{name} is of no lock that a registry names: run nix/wheels.py")
