@@ -62,15 +62,11 @@ pub fn base(
         if let Some((_, requirements)) = build.environment() {
             part.copy(requirements, &repo.root.join(requirements))?;
         }
-        if let Build::Python { script, .. } = build {
-            let dir = Path::new(script).parent().unwrap_or(Path::new("."));
-            let is_python = |path: &Path| path.extension().is_some_and(|ext| ext == "py");
-            add_dir(
-                &mut part,
-                &repo.root,
-                &dir.display().to_string(),
-                &is_python,
-            )?;
+        if let Build::Python {
+            script, modules, ..
+        } = build
+        {
+            add_modules(&mut part, &repo.root, script, modules.as_deref())?;
         }
     }
     if let Some(tracer) = tracer {
@@ -86,6 +82,15 @@ fn launcher(made: &Bundle, verb: &str) -> String {
         .replace("@CPU_FLAGS@", &made.cpu_flags.join(" "))
         .replace("@TARGET_CPU@", &made.target_cpu)
         .replace("@VERB@", verb)
+}
+
+/// Add the modules of a program in Python: those beside its script, and those in the other folder
+/// that it imports from.
+fn add_modules(part: &mut Part, root: &Path, script: &str, other: Option<&str>) -> Result<()> {
+    let is_python = |path: &Path| path.extension().is_some_and(|ext| ext == "py");
+    let own = script.rsplit_once('/').map_or(".", |(dir, _)| dir);
+    let mut dirs = [Some(own), other].into_iter().flatten();
+    dirs.try_for_each(|dir| add_dir(part, root, dir, &is_python))
 }
 
 /// Add the files in `root/dir` that are wanted, named by their path under `root`, and those in
@@ -122,6 +127,22 @@ mod tests {
         assert!(text.contains("needed='avx2 fma'"), "{text}");
         assert!(text.contains("bin/xtask\" bench-all \"$@\""), "{text}");
         assert!(!text.contains("@CPU") && !text.contains("@VERB"), "{text}");
+    }
+
+    #[test]
+    fn a_script_brings_its_own_modules_and_those_that_it_shares() {
+        let dir = tempfile::tempdir().unwrap();
+        let shell = xshell::Shell::new().unwrap();
+        for name in ["own/bench.py", "own/a.lock", "shared/b.py", "other/c.py"] {
+            shell.write_file(dir.path().join(name), name).unwrap();
+        }
+        let packed = |other| {
+            let mut part = Part::new("x");
+            add_modules(&mut part, dir.path(), "own/bench.py", other).unwrap();
+            part.entries.into_keys().collect::<Vec<String>>()
+        };
+        assert_eq!(packed(None), ["own/bench.py"]);
+        assert_eq!(packed(Some("shared")), ["own/bench.py", "shared/b.py"]);
     }
 
     #[test]
