@@ -26,6 +26,8 @@ from wire import BadRequest, text, token_ids, whole
 # Number of samples that must lie beyond a percentile for it to be printed: with fewer, it would
 # only report one or two outliers.
 BEYOND_MIN = 10
+# The precisions that a file name may contain; bf16 comes before f16, which is a part of it.
+PRECISIONS = ("q4_k_m", "q8_0", "bf16", "f16", "f32")
 KNOWN = {
     "prompt",
     "prompt_ids",
@@ -63,13 +65,13 @@ def measure(engine_type: type[Engine], ask: dict[str, Any]) -> dict[str, Any]:
     iterations = whole(ask, "iterations", 1, 10)
     warmup = whole(ask, "warmup", 0, 2)
     new_tokens = whole(ask, "new_tokens", 1, whole(ask, "max_tokens", 1, 64))
-    model_dir, weights = locate(ask)
+    model_dir, weights, precision = locate(ask)
     prompt_ids = prompt_of(ask, model_dir)
     backend, device = device_of(ask)
     load = Load(
         model_dir=str(model_dir),
         weights=weights,
-        precision=text(ask, "precision", "f32"),
+        precision=precision,
         backend=backend,
         variant=text(ask, "variant", ""),
         device=device,
@@ -170,16 +172,28 @@ def percentile(ascending: list[float], percent: int) -> float | None:
     return ascending[rank - 1] if len(ascending) - rank >= BEYOND_MIN else None
 
 
-def locate(ask: dict[str, Any]) -> tuple[Path, str]:
-    """Return model directory and weight file; `model_path` names either."""
+def locate(ask: dict[str, Any]) -> tuple[Path, str, str]:
+    """Return model directory, weight file and precision. `model_path` names a directory or a file;
+    the precision says which file of a directory, or the file's name says the precision."""
     path = Path(text(ask, "model_path"))
+    asked = text(ask, "precision", "")
     if path.is_dir():
-        names = ("model.safetensors.index.json", "model.safetensors")
-        found = next((name for name in names if (path / name).is_file()), names[-1])
-        return path, text(ask, "weights", found)
-    if path.is_file():
-        return path.parent, text(ask, "weights", path.name)
-    raise BadRequest(f"model_path {path} does not exist")
+        folder, found = path, weights_in(path, asked)
+    elif path.is_file():
+        folder, found = path.parent, path.name
+    else:
+        raise BadRequest(f"model_path {path} does not exist")
+    weights = text(ask, "weights", found)
+    named = next((known for known in PRECISIONS if known in weights.lower()), "f32")
+    return folder, weights, asked or named
+
+
+def weights_in(folder: Path, precision: str) -> str:
+    """The name of the GGUF file of a quantised precision, else that of the safetensors."""
+    if precision.startswith("q"):
+        return f"model-{precision}.gguf"
+    index = "model.safetensors.index.json"
+    return index if (folder / index).is_file() else "model.safetensors"
 
 
 def device_of(ask: dict[str, Any]) -> tuple[str, int]:

@@ -507,6 +507,27 @@ class ByHand(unittest.TestCase):
         self.assertEqual((hundred["p90"], hundred["p95"]), (90.0, None))
         self.assertIsNone(by_hand.summary([ms * 1_000_000 for ms in range(99)])["p90"])
 
+    def test_weights(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            model = Path(name)
+            file = model / "model-q8_0.gguf"
+            file.touch()
+            whole = "model.safetensors"
+            for ask, weights, precision in [
+                ({}, whole, "f32"),
+                ({"precision": "bf16"}, whole, "bf16"),
+                ({"precision": "q4_k_m"}, "model-q4_k_m.gguf", "q4_k_m"),
+                ({"weights": "model-f16.gguf"}, "model-f16.gguf", "f16"),
+                ({"weights": "m-BF16.gguf"}, "m-BF16.gguf", "bf16"),
+                ({"weights": "m-f16.gguf", "precision": "bf16"}, "m-f16.gguf", "bf16"),
+                ({"model_path": str(file)}, file.name, "q8_0"),
+            ]:
+                found = by_hand.locate({"model_path": name} | ask)
+                self.assertEqual(found, (model, weights, precision), ask)
+            index = model / f"{whole}.index.json"
+            index.touch()
+            self.assertEqual(by_hand.locate({"model_path": name})[1], index.name)
+
     def test_devices(self) -> None:
         for ask, device in [
             ({}, ("cpu", 0)),

@@ -146,6 +146,7 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
         "model_path": ask.model_path,
         "weights": load.weights,
         "precision": load.precision,
+        "variant": load.variant,
         "backend": load.backend,
         "device": load.device,
         "threads": load.threads,

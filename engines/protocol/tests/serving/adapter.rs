@@ -153,6 +153,7 @@ fn a_person_gets_one_result_with_statistics() {
         (&result["precision"], &result["prompt_tokens"]),
         (&"q8_0".into(), &2.into())
     );
+    assert_eq!(result["variant"], "", "the engines in Python say it too");
     assert_eq!(
         (&result["ttft_ms"]["n"], &result["itl_ms"]["n"]),
         (&5.into(), &15.into())
