@@ -103,7 +103,8 @@ fn tracked(root: &Path) -> Result<String> {
 
 /// Return all complaints about the checkout at `root`.
 pub fn tidy(root: &Path) -> Result<Vec<String>> {
-    let names = tracked(root)?;
+    let listed = tracked(root)?;
+    let names: Vec<&str> = listed.split('\0').collect();
     let mut complaints = Vec::new();
     let engines: Vec<String> = std::fs::read_dir(root.join("engines"))?
         .filter_map(|entry| entry.ok())
@@ -113,7 +114,7 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
         .collect();
     // Records are not written by hand: they are validated when they are loaded.
     let ours = |name: &&str| !name.is_empty() && !name.starts_with("data/results/");
-    for name in names.split('\0').filter(ours) {
+    for name in names.iter().copied().filter(ours) {
         let path = root.join(name);
         let Ok(bytes) = std::fs::read(&path) else {
             continue;
@@ -146,9 +147,9 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
         }
         if name.ends_with(".md") {
             complaints.extend(check_links(root, name, text));
+            complaints.extend(check_sources(name, text, &names));
         }
     }
-    let names: Vec<&str> = names.split('\0').collect();
     complaints.extend(house::check(root, &names)?);
     complaints.extend(hacking::check(root, &names)?);
     complaints.extend(versions::disagreement(root));
@@ -239,7 +240,7 @@ fn check_knows_no_engine(name: &str, text: &str, engines: &[String]) -> Vec<Stri
         for engine in engines {
             if code.contains(&format!("\"{engine}")) {
                 complaints.push(format!(
-                    "{name}:{}: names the engine {engine:?}: it belongs in engines.toml",
+                    "{name}:{}: names the engine {engine:?}: it belongs in engines.toml; where the string means something else, give the engine's folder and id another name",
                     number + 1
                 ));
             }
@@ -267,6 +268,32 @@ fn check_links(root: &Path, name: &str, text: &str) -> Vec<String> {
         }
     }
     complaints
+}
+
+/// Check that the source files that a document names in backticks exist. A path may leave out `src`
+/// and the folders before it: `run/audit.rs` is `crates/harness/src/run/audit.rs`. What was true
+/// once, as in the changelogs, need not exist today.
+fn check_sources(name: &str, text: &str, names: &[&str]) -> Vec<String> {
+    if name.to_lowercase().ends_with("changelog.md") {
+        return Vec::new();
+    }
+    let is_source = |word: &&str| {
+        let is_of_path = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        (word.ends_with(".rs") || word.ends_with(".py")) && word.chars().all(is_of_path)
+    };
+    let is_there = |word: &&str| {
+        let ends = |path: &str| {
+            let before = path.strip_suffix(*word);
+            before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+        };
+        let mut all = names.iter();
+        all.any(|path| ends(path) || ends(&path.replace("/src/", "/")))
+    };
+    let words = text.split('`').filter(is_source);
+    let missing = words.filter(|word| !is_there(word));
+    missing
+        .map(|word| format!("{name}: names {word}, which is not there"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -328,6 +355,25 @@ mod tests {
         assert_eq!(named("if id == \"candle\" {}\n"), 1);
         assert_eq!(named("// \"candle\" is fine here\n"), 0);
         assert_eq!(named("#[cfg(test)]\n\"candle\"\n"), 0);
+    }
+
+    #[test]
+    fn a_source_file_that_is_not_there_is_seen() {
+        let names = ["crates/a/src/b/c.rs", "engines/p/q.py"];
+        let missing = |name, text| check_sources(name, text, &names);
+        let there = "`crates/a/src/b/c.rs` `a/b/c.rs` `b/c.rs` `c.rs` `q.py`, `<x>/y.rs`";
+        assert_eq!(missing("a.md", there), [""; 0]);
+        let elsewhere = missing("a.md", "`a/c.rs` and `src/c.rs`");
+        assert_eq!(
+            elsewhere,
+            [
+                "a.md: names a/c.rs, which is not there",
+                "a.md: names src/c.rs, which is not there"
+            ]
+        );
+        // The end of a name is no name.
+        assert_eq!(missing("a.md", "`.rs`").len(), 1);
+        assert_eq!(missing("site/pages/changelog.md", "`old.rs`"), [""; 0]);
     }
 
     #[test]

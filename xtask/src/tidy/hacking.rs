@@ -1,5 +1,5 @@
-//! Checks that HACKING.md names only files and functions that exist, and every variable that is
-//! read.
+//! Checks that HACKING.md names only files and functions that exist, every example, and every
+//! variable that is read.
 
 use super::source;
 use anyhow::Result;
@@ -17,6 +17,7 @@ pub fn check(root: &Path, names: &[&str]) -> Result<Vec<String>> {
     };
     let text = |name: &str| std::fs::read_to_string(root.join(name)).ok();
     let mut complaints = steps(&page, text)?;
+    complaints.extend(examples(&page, names));
     let mut read: BTreeSet<String> = BTreeSet::new();
     for name in names.iter().filter(|name| is_source(name)) {
         let text = text(name).unwrap_or_default();
@@ -68,6 +69,17 @@ fn steps(page: &str, text: impl Fn(&str) -> Option<String>) -> Result<Vec<String
     Ok(complaints)
 }
 
+/// Complain about programs in a folder `examples` that the page doesn't name.
+fn examples(page: &str, names: &[&str]) -> Vec<String> {
+    let programs = names
+        .iter()
+        .filter(|name| name.contains("/examples/") && name.ends_with(".rs"));
+    let untold = programs.filter(|name| !page.contains(&format!("`{name}`")));
+    untold
+        .map(|name| format!("{PAGE}: {name} is not in the table of examples"))
+        .collect()
+}
+
 /// Tell whether a file may read a variable that users set. Variables that only tests read are not
 /// in the table.
 fn is_source(name: &str) -> bool {
@@ -114,6 +126,14 @@ mod tests {
         let row = |n: u32| ROW.replace("| 1 |", &format!("| {n} |"));
         let many = complaints(&(1..18).map(row).collect::<String>());
         assert_eq!(many, ["HACKING.md: 17 steps, and 16 are the most"]);
+    }
+
+    #[test]
+    fn an_example_that_the_page_lacks_is_found() {
+        let names = ["a/examples/b.rs", "a/examples/c.rs", "examples/d/README.md"];
+        let untold = examples("| `a/examples/b.rs` | what it shows |\n", &names);
+        let wanted = "HACKING.md: a/examples/c.rs is not in the table of examples";
+        assert_eq!(untold, [wanted]);
     }
 
     #[test]
