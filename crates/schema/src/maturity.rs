@@ -116,7 +116,8 @@ pub struct Fact {
     pub topic: Topic,
     /// Text of the statement, a sentence or two.
     pub says: String,
-    /// The statement in a few words, without a full stop; empty where only the whole is shown.
+    /// The statement in a few words, without a full stop; empty where only the whole is shown. The
+    /// guide prints it of the topics server, batching and devices.
     #[serde(default)]
     pub short: String,
     /// Address of the page that it was read from; empty: this repository.
@@ -363,21 +364,20 @@ mod tests {
             .unwrap()
             .expect("there is a file");
         for dossier in &all.engines {
-            let has_program = !dossier.example.is_empty();
+            let (id, path) = (&dossier.id, &dossier.example);
+            let has_program = !path.is_empty();
             assert_eq!(
                 has_program,
                 !dossier.example_text.is_empty(),
-                "{}",
-                dossier.id
+                "{id}: there is no file {path:?}, or it is empty"
             );
-            assert!(!dossier.facts.is_empty(), "{}", dossier.id);
+            assert!(!dossier.facts.is_empty(), "{id}: it has no statement");
             let beside = [Topic::Server, Topic::Batching, Topic::Devices];
             for fact in dossier.facts.iter().filter(|f| beside.contains(&f.topic)) {
-                let words = fact.short.chars().count();
+                let length = fact.short.chars().count();
                 assert!(
-                    (1..=80).contains(&words),
-                    "{}: {:?}",
-                    dossier.id,
+                    (1..=80).contains(&length),
+                    "{id}: the guide prints `short` of {:?}: give it 1 to 80 characters",
                     fact.topic
                 );
             }

@@ -173,7 +173,8 @@ pub struct TargetEntry {
     /// engine; empty: the engine's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub architectures: Vec<String>,
-    /// Whether this one target is hidden, as in [`Engine::hidden`].
+    /// Whether this one target is hidden, as in [`Engine::hidden`]. Of an engine that isn't, it is a
+    /// mutant ([`Registry::mutants`]), which the gate must refuse, unless it is a handicap.
     #[serde(default)]
     pub hidden: bool,
 }
