@@ -113,7 +113,8 @@ pub trait Engine: Sized {
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError>;
 
     /// Discard the current batch, feed `prompts` (`rows × length`, all rows of one length ≥ 1),
-    /// and return the greedy next token of each row.
+    /// and return the greedy next token of each row. The engine itself refuses ids that the model
+    /// doesn't have, here and in [`Engine::decode`] ([`crate::check_ids`]).
     fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError>;
 
     /// Feed one token per row of the current batch; return the greedy next
