@@ -198,34 +198,9 @@ mod tests {
         assert!(made.output.is_empty() && made.k.iter().all(|k| *k == 0.0));
         attention.call().expect("it can be called");
         let values = attention.output().expect("it was called");
-        for (value, expected) in values.iter().zip(plain(&Inputs::draw(5, &shape), &shape)) {
+        let expected = micro_inputs::reference::sdpa(&Inputs::draw(5, &shape), &shape);
+        for (value, expected) in values.iter().zip(expected) {
             assert!((value - expected).abs() < 1e-5, "{value} {expected}");
         }
-    }
-
-    fn plain(inputs: &Inputs, shape: &Shape) -> Vec<f64> {
-        let row = |of: &[f32], head: usize, at: usize| -> Vec<f64> {
-            let from = (head * shape.seq + at) * shape.dim;
-            of[from..][..shape.dim]
-                .iter()
-                .map(|&x| f64::from(x))
-                .collect()
-        };
-        let mut out = Vec::new();
-        for (head, at) in (0..shape.heads).flat_map(|head| (0..shape.seq).map(move |at| (head, at)))
-        {
-            let q = row(&inputs.q, head, at);
-            let dot = |k: &[f64]| q.iter().zip(k).map(|(q, k)| q * k).sum::<f64>();
-            let scores = (0..=at).map(|to| (dot(&row(&inputs.k, head, to)) * shape.scale()).exp());
-            let scores: Vec<f64> = scores.collect();
-            let sum: f64 = scores.iter().sum();
-            out.extend((0..shape.dim).map(|d| {
-                let weighed = scores.iter().enumerate();
-                weighed
-                    .map(|(to, score)| score / sum * row(&inputs.v, head, to)[d])
-                    .sum::<f64>()
-            }));
-        }
-        out
     }
 }
