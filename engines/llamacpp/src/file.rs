@@ -16,7 +16,7 @@ pub struct Contents {
     /// Bytes of key/value cache per token, as in [`protocol::wire::Loaded::kv_bytes_per_token`].
     pub kv_bytes_per_token: u64,
     /// The type of most of the layers' weights, e.g. `q8_0`, `q4_K`.
-    main_type: String,
+    pub main_type: String,
 }
 
 /// A tensor's name, type and size in bytes.
@@ -32,16 +32,13 @@ impl Contents {
         let header = Header::open(path)?;
         let tensors = header.tensors();
         let kv_values_per_token = header.kv_values_per_token()?;
+        let kinds = tensors.iter();
+        let kinds = kinds.map(|tensor| (&*tensor.name, tensor.kind.clone(), tensor.bytes));
         Ok(Self {
             weight_bytes: weight_bytes(&tensors),
             kv_bytes_per_token: KV_ELEMENT_BYTES * kv_values_per_token,
-            main_type: main_type(&tensors).ok_or("the file has no layer weights")?,
+            main_type: protocol::main_type(kinds).ok_or("the file has no layer weights")?,
         })
-    }
-
-    /// Check that the file has the precision asked for, by the type of most of its weights.
-    pub fn check_precision(&self, precision: &str) -> Result<(), String> {
-        protocol::check_precision(&self.main_type, precision)
     }
 }
 
@@ -51,11 +48,6 @@ fn weight_bytes(tensors: &[Tensor]) -> u64 {
     let untied = tensors.iter().any(|tensor| tensor.name == "output.weight");
     let read = |tensor: &&Tensor| !(untied && tensor.name == "token_embd.weight");
     tensors.iter().filter(read).map(|tensor| tensor.bytes).sum()
-}
-
-fn main_type(tensors: &[Tensor]) -> Option<String> {
-    let tensors = tensors.iter();
-    protocol::main_type(tensors.map(|tensor| (&*tensor.name, tensor.kind.clone(), tensor.bytes)))
 }
 
 /// An open GGUF header.
@@ -165,26 +157,6 @@ mod tests {
         assert_eq!(weight_bytes(&tensors), 110);
         tensors.push(tensor("output.weight", "q8_0", 100));
         assert_eq!(weight_bytes(&tensors), 110);
-    }
-
-    #[test]
-    fn a_mixture_goes_by_most_of_its_layers() {
-        let contents = |tensors: &[Tensor]| Contents {
-            weight_bytes: 0,
-            kv_bytes_per_token: 0,
-            main_type: main_type(tensors).unwrap(),
-        };
-        let mixed = contents(&[
-            tensor("token_embd.weight", "q6_K", 1000),
-            tensor("blk.0.ffn_up.weight", "q4_K", 30),
-            tensor("blk.0.ffn_down.weight", "q6_K", 20),
-        ]);
-        assert!(mixed.check_precision("q4_k_m").is_ok());
-        assert!(mixed.check_precision("q8_0").unwrap_err().contains("q4_K"));
-        let half = contents(&[tensor("blk.0.ffn_up.weight", "f16", 30)]);
-        assert!(half.check_precision("f16").is_ok());
-        assert!(half.check_precision("bf16").is_err());
-        assert!(main_type(&[]).is_none());
     }
 
     #[test]

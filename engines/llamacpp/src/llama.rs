@@ -39,8 +39,7 @@ impl Llama {
         let device = device::find(&load.backend, load.device)?;
         let contents =
             Contents::read(path).map_err(|why| EngineError::unavailable(why).in_file(&file))?;
-        contents
-            .check_precision(&load.precision)
+        protocol::check_precision(&contents.main_type, &load.precision)
             .map_err(|why| EngineError::unsupported(why).in_file(&file))?;
 
         // SAFETY: takes nothing, and this thread is the only one that does it.
