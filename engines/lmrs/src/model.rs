@@ -187,7 +187,7 @@ impl Model {
             )));
         }
         for prompt in prompts {
-            self.check(prompt)?;
+            protocol::check_ids(prompt, self.config.vocabulary)?;
         }
         self.base = match self.mutation {
             // The previous sequence stays in the cache and is attended to.
@@ -261,7 +261,7 @@ impl Model {
                 self.max_context
             )));
         }
-        self.check(tokens)?;
+        protocol::check_ids(tokens, self.config.vocabulary)?;
         let start = self.length;
         // A scoring caller has read the logits of the previous step; a generating caller has not.
         let is_scored = self.logits_read.take();
@@ -296,20 +296,6 @@ impl Model {
             return Err(EngineError::bad_request(message));
         }
         Ok(&self.state.logits[row * self.config.vocabulary..][..self.config.vocabulary])
-    }
-
-    fn check(&self, ids: &[u32]) -> Result<(), EngineError> {
-        match ids
-            .iter()
-            .find(|id| **id as usize >= self.config.vocabulary)
-        {
-            None => Ok(()),
-            Some(id) => {
-                let vocabulary = self.config.vocabulary;
-                let message = format!("token {id} is not in the vocabulary of {vocabulary}");
-                Err(EngineError::bad_request(message))
-            }
-        }
     }
 
     fn greedy(&self) -> Result<Vec<u32>, EngineError> {
