@@ -158,6 +158,15 @@ mod tests {
     }
 
     #[test]
+    fn zeros_stay_zero() {
+        for kind in GgmlType::ALL {
+            let mut bytes = Vec::new();
+            kind.encode(&[0.0; 256], &mut bytes);
+            assert_eq!(kind.decode(&bytes), [0.0; 256], "{kind:?}");
+        }
+    }
+
+    #[test]
     fn round_trips_stay_within_the_step_of_each_format() {
         assert_eq!(round_trip_error(GgmlType::F32), 0.0);
         assert!(round_trip_error(GgmlType::F16) < 3e-4);
