@@ -6,7 +6,8 @@
 use protocol::argmax;
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
-use protocol::scheduler::{Answer, Job};
+use protocol::scheduler::Job;
+use protocol::wire::Done;
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 
@@ -74,7 +75,7 @@ struct Sequence {
     fed: usize,
     /// The token to feed next, once the prompt is fed.
     next: u32,
-    answer: Answer,
+    answer: Done,
     logits: Vec<Vec<f32>>,
     /// Whether the step in progress feeds any of its tokens.
     in_step: bool,
@@ -273,10 +274,10 @@ impl Sequence {
             work,
             fed: 0,
             next: 0,
-            answer: Answer {
+            answer: Done {
                 token_ns: Vec::with_capacity(tokens),
                 output_ids: Vec::with_capacity(tokens),
-                ..Answer::default()
+                ..Done::default()
             },
             logits: Vec::new(),
             in_step: false,

@@ -7,8 +7,8 @@ use crate::{gguf, load};
 use mistralrs::{CustomLogitsProcessor, Request, Response};
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
-use protocol::scheduler::{Answer, InFlight, Job, Scheduler};
-use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
+use protocol::scheduler::{InFlight, Job, Scheduler};
+use protocol::wire::{Batching, Capabilities, Done, Hello, Load, Loaded};
 use protocol::witness::Commits;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
@@ -66,19 +66,19 @@ impl Handle {
         prompt: &[u32],
         new_tokens: usize,
         commits: Commits,
-    ) -> Result<Answer, EngineError> {
+    ) -> Result<Done, EngineError> {
         let recorder = Arc::new(Recorder::new(new_tokens, commits));
         let _turn = self.turns.acquire().await.map_err(EngineError::internal)?;
         let seat = self.in_flight.join();
         let started_ns = now_ns();
         finished(self.enqueue(prompt, new_tokens, recorder.clone())?).await?;
         let recorded = recorder.take()?;
-        Ok(Answer {
+        Ok(Done {
             started_ns,
             token_ns: recorded.token_ns,
             output_ids: recorded.ids,
-            output_text: None,
             batch: seat.leave(),
+            ..Done::default()
         })
     }
 }

@@ -4,8 +4,8 @@
 use crate::endpoint::Endpoint;
 use crate::{endpoint, tokens};
 use protocol::engine::EngineError;
-use protocol::scheduler::{Answer, InFlight, Job, Scheduler};
-use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
+use protocol::scheduler::{InFlight, Job, Scheduler};
+use protocol::wire::{Batching, Capabilities, Done, Hello, Load, Loaded};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -89,12 +89,12 @@ fn serve(endpoint: &Endpoint, in_flight: &InFlight, job: Job) {
     let answer = answer(endpoint, &job);
     let batch = seat.leave();
     match answer {
-        Ok(answer) => job.done(Answer { batch, ..answer }),
+        Ok(answer) => job.done(Done { batch, ..answer }),
         Err(error) => job.failed(error),
     }
 }
 
-fn answer(endpoint: &Endpoint, job: &Job) -> Result<Answer, EngineError> {
+fn answer(endpoint: &Endpoint, job: &Job) -> Result<Done, EngineError> {
     let generated = endpoint.generate(job.prompt_ids(), job.new_tokens(), job.commits());
     let generated = generated.map_err(EngineError::from)?;
     let reply = &generated.reply;
@@ -102,12 +102,12 @@ fn answer(endpoint: &Endpoint, job: &Job) -> Result<Answer, EngineError> {
     let tokens = tokens::tokens(reply, job.new_tokens(), |text| endpoint.count_text(text))
         .map_err(EngineError::internal)?;
     let output_text = tokens.ids.is_empty().then(|| reply.text());
-    Ok(Answer {
+    Ok(Done {
         started_ns: generated.sent_ns,
         token_ns: tokens.token_ns,
         output_ids: tokens.ids,
         output_text,
-        batch: 0,
+        ..Done::default()
     })
 }
 

@@ -4,8 +4,8 @@
 
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
-use protocol::scheduler::{Answer, Job, Scheduler};
-use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded};
+use protocol::scheduler::{Job, Scheduler};
+use protocol::wire::{Batching, Capabilities, Done, Hello, Load, Loaded};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -59,7 +59,7 @@ impl Scheduler for Relay {
 }
 
 fn rounds(inbox: &Receiver<Job>) {
-    let mut running: Vec<(Job, u32, Answer)> = Vec::new();
+    let mut running: Vec<(Job, u32, Done)> = Vec::new();
     loop {
         let job = if running.is_empty() {
             match inbox.recv() {
@@ -71,9 +71,9 @@ fn rounds(inbox: &Receiver<Job>) {
         };
         if let Some(job) = job {
             let last = *job.prompt_ids().last().expect("never empty");
-            let answer = Answer {
+            let answer = Done {
                 started_ns: now_ns(),
-                ..Answer::default()
+                ..Done::default()
             };
             running.push((job, last, answer));
         }
@@ -85,7 +85,7 @@ fn rounds(inbox: &Receiver<Job>) {
             answer.output_ids.push(*last);
             answer.batch = answer.batch.max(batch);
         }
-        let finished = |(job, _, answer): &(Job, u32, Answer)| {
+        let finished = |(job, _, answer): &(Job, u32, Done)| {
             answer.output_ids.len() == job.new_tokens() as usize
         };
         for (job, _, answer) in running.extract_if(.., |entry| finished(entry)) {

@@ -47,22 +47,6 @@ pub struct Job {
     reply: Option<Box<dyn FnOnce(Event) + Send>>,
 }
 
-/// The result of a [`Job`]. `started_ns ≤ token_ns[0] ≤ …`, on [`crate::clock`].
-#[derive(Clone, Debug, Default)]
-pub struct Answer {
-    /// When the scheduler began to work on the request (ns).
-    pub started_ns: u64,
-    /// When each output token was known on the host (ns), stamped by [`Job::commits`]; `new_tokens`
-    /// entries.
-    pub token_ns: Vec<u64>,
-    /// Ids of the output tokens; `new_tokens` entries, or none if there is `output_text`.
-    pub output_ids: Vec<u32>,
-    /// The output as text, from an engine that returns no ids.
-    pub output_text: Option<String>,
-    /// Largest number of requests that shared a step with this one, itself included.
-    pub batch: u32,
-}
-
 impl Job {
     /// Create a job whose answer is passed to `reply`.
     pub fn new(
@@ -105,16 +89,13 @@ impl Job {
         self.received_ns
     }
 
-    /// Answer the request with its output.
-    pub fn done(mut self, answer: Answer) {
+    /// Answer the request with its output, whose tokens [`Job::commits`] has stamped. The id and
+    /// `received_ns` are the request's, whatever `done` has in their place.
+    pub fn done(mut self, done: Done) {
         let done = Done {
             id: self.generate.id,
             received_ns: self.received_ns,
-            started_ns: answer.started_ns,
-            token_ns: answer.token_ns,
-            output_ids: answer.output_ids,
-            output_text: answer.output_text,
-            batch: answer.batch,
+            ..done
         };
         self.send(Event::Done(done));
     }

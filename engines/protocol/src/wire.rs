@@ -266,7 +266,7 @@ pub struct Loaded {
 }
 
 /// A finished generation. `received ≤ started ≤ token[0] ≤ … ≤ token[last]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     /// The id of the [`Generate`] request.
     pub id: u64,

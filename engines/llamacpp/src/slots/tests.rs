@@ -2,7 +2,7 @@
 //! records every step.
 
 use super::*;
-use protocol::wire::{Done, Event, FailureKind, Generate};
+use protocol::wire::{Event, FailureKind, Generate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, channel};
 
