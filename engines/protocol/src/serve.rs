@@ -22,7 +22,7 @@ pub(crate) use build_info::collect as build_info;
 use crate::engine::{Engine, EngineError};
 use crate::panicked;
 use crate::scheduler::Scheduler;
-use crate::wire::{Event, Failure, FailureKind, Hello, Load, Loaded, PROTOCOL, Request};
+use crate::wire::{Event, Failure, Hello, Load, Loaded, PROTOCOL, Request};
 use crate::witness::{self, Witness};
 use batch::{Batched, Timeline};
 use input::{First, Lines};
@@ -153,18 +153,21 @@ fn loaded<A: Adapter, R: Read + Send + 'static, W: Write>(
         Ok(witness) => witness,
         Err(stop) => return stop.report_fatal(&mut out),
     };
-    let start_ns = crate::clock::now_ns();
-    let adapter = match guarded(|| A::load(&load, &hello)) {
-        Ok((adapter, mut loaded)) => {
-            // Every engine's load time is measured here, so that no engine can leave a part of it
-            // out.
-            loaded.load_ns = crate::clock::now_ns() - start_ns;
-            send(&mut out, &[Event::Loaded(loaded)])?;
-            adapter
-        }
+    let (adapter, loaded) = match guarded(|| timed_load::<A>(&load, &hello)) {
+        Ok(both) => both,
         Err(stop) => return stop.report_fatal(&mut out),
     };
+    send(&mut out, &[Event::Loaded(loaded)])?;
     adapter.answer(lines, out, witness)
+}
+
+/// Load the model. Every engine's load time is measured here, so that no engine can leave a part of
+/// it out.
+fn timed_load<A: Adapter>(load: &Load, hello: &Hello) -> Result<(A, Loaded), EngineError> {
+    let start_ns = crate::clock::now_ns();
+    let (adapter, mut loaded) = A::load(load, hello)?;
+    loaded.load_ns = crate::clock::now_ns() - start_ns;
+    Ok((adapter, loaded))
 }
 
 /// Open the shared memory into which tokens are committed.
@@ -242,12 +245,8 @@ pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, EngineError>) -> Resul
     }
 }
 
-fn bad_request(id: Option<u64>, message: impl Into<String>) -> Failure {
-    Failure {
-        id,
-        kind: FailureKind::BadRequest,
-        message: message.into(),
-    }
+fn bad_request(id: Option<u64>, message: impl std::fmt::Display) -> Failure {
+    EngineError::bad_request(message).failure(id)
 }
 
 fn failed(id: u64, error: &EngineError) -> Event {

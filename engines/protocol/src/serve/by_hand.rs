@@ -11,8 +11,7 @@
 use super::batch::Timeline;
 use super::defaults::{Choice, Device};
 use super::summary::Summary;
-use super::{Adapter, defaults, guarded, introduce, set_threads};
-use crate::clock::now_ns;
+use super::{Adapter, defaults, guarded, introduce, set_threads, timed_load};
 use crate::engine::EngineError;
 use crate::error_log;
 use crate::wire::{FailureKind, Hello, Load, Loaded};
@@ -119,13 +118,7 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
     };
 
     set_threads(load.threads);
-    let Opened {
-        load,
-        hello,
-        mut adapter,
-        loaded,
-        load_ns,
-    } = open::<A>(load, &choices)?;
+    let (load, hello, mut adapter, loaded) = open::<A>(load, &choices)?;
     let mut samples = Samples::default();
     for iteration in 0..runs {
         let timeline = adapter.run_alone(&prompt_ids, ask.new_tokens)?;
@@ -154,7 +147,7 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
         "new_tokens": ask.new_tokens,
         "warmup": ask.warmup,
         "iterations": ask.iterations,
-        "load_ms": load_ns as f64 / 1e6,
+        "load_ms": loaded.load_ns as f64 / 1e6,
         "weight_bytes": loaded.weight_bytes,
         "kv_bytes_per_token": loaded.kv_bytes_per_token,
         "ttft_ms": Summary::of_ns(&samples.ttft_ns),
@@ -169,32 +162,18 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
     }))
 }
 
-/// A loaded model, with how and on what it was loaded.
-struct Opened<A> {
-    load: Load,
-    hello: Hello,
-    adapter: A,
-    loaded: Loaded,
-    load_ns: u64,
-}
-
-/// Load on the first choice whose device is present. For each that is skipped, print the reason.
-fn open<A: Adapter>(mut load: Load, choices: &[Choice]) -> Result<Opened<A>, EngineError> {
+/// Load on the first choice whose device is present, which becomes the load's. For each that is
+/// skipped, print the reason.
+fn open<A: Adapter>(
+    mut load: Load,
+    choices: &[Choice],
+) -> Result<(Load, Hello, A, Loaded), EngineError> {
     let mut absent = EngineError::internal("this build has no backend");
     for (number, choice) in choices.iter().enumerate() {
         (load.backend, load.device) = (choice.backend.clone(), choice.device);
         let hello = introduce::<A>(&load);
-        let start_ns = now_ns();
-        match A::load(&load, &hello) {
-            Ok((adapter, loaded)) => {
-                return Ok(Opened {
-                    hello,
-                    adapter,
-                    loaded,
-                    load_ns: now_ns() - start_ns,
-                    load,
-                });
-            }
+        match timed_load::<A>(&load, &hello) {
+            Ok((adapter, loaded)) => return Ok((load, hello, adapter, loaded)),
             Err(err) if err.kind == FailureKind::Unavailable => absent = err,
             Err(err) => return Err(err),
         }
