@@ -2,7 +2,7 @@
 //! A separate thread reads, because a request that arrives during a batch must be stamped then and
 //! not when the batch is over. It deliberately does not judge a request; the queue does.
 //!
-//! It also checks whether requests fit what was loaded ([`Bounds`]). It deliberately knows nothing
+//! It also checks whether requests fit what was loaded. It deliberately knows nothing
 //! of the engine, which reports itself what it cannot do.
 
 use crate::clock::now_ns;
@@ -171,44 +171,34 @@ fn complaint(line: &[u8], err: &serde_json::Error) -> String {
 /// The error message for a second `load`.
 pub const LOADED_ALREADY: &str = "a model is loaded already; start another process";
 
-/// The limits that were given when the model was loaded.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Longest sequence in tokens, as in [`crate::wire::Load::max_context`].
-    pub max_context: u32,
+/// Check that a generation fits in `max_context` tokens; the error is the reason why it doesn't.
+pub fn check_generate(generate: &Generate, max_context: u32) -> Result<(), String> {
+    let total = generate.prompt_ids.len() + generate.new_tokens as usize;
+    if generate.prompt_ids.is_empty() {
+        Err("the prompt is empty".to_string())
+    } else if generate.new_tokens == 0 {
+        Err("new_tokens is 0".to_string())
+    } else {
+        check_length(total, max_context)
+    }
 }
 
-impl Bounds {
-    /// Check that a generation fits the limits; the error is the reason why it doesn't.
-    pub fn generate(&self, generate: &Generate) -> Result<(), String> {
-        let total = generate.prompt_ids.len() + generate.new_tokens as usize;
-        if generate.prompt_ids.is_empty() {
-            Err("the prompt is empty".to_string())
-        } else if generate.new_tokens == 0 {
-            Err("new_tokens is 0".to_string())
-        } else {
-            self.length(total)
-        }
+/// Check that a score fits in `max_context` tokens; the error is the reason why it doesn't.
+pub fn check_score(score: &Score, max_context: u32) -> Result<(), String> {
+    let (n, k) = (score.ids.len(), score.ask.len());
+    if k == 0 || k > n {
+        return Err(format!("{k} positions asked for, {n} ids given"));
     }
+    check_length(n, max_context)
+}
 
-    /// Check that a score fits the limits; the error is the reason why it doesn't.
-    pub fn score(&self, score: &Score) -> Result<(), String> {
-        let (n, k) = (score.ids.len(), score.ask.len());
-        if k == 0 || k > n {
-            return Err(format!("{k} positions asked for, {n} ids given"));
-        }
-        self.length(n)
+fn check_length(tokens: usize, max_context: u32) -> Result<(), String> {
+    if tokens <= max_context as usize {
+        return Ok(());
     }
-
-    fn length(&self, tokens: usize) -> Result<(), String> {
-        if tokens <= self.max_context as usize {
-            return Ok(());
-        }
-        Err(format!(
-            "{tokens} tokens are more than the max_context of {}",
-            self.max_context
-        ))
-    }
+    Err(format!(
+        "{tokens} tokens are more than the max_context of {max_context}"
+    ))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! are joined into one batch. It deliberately does not run anything.
 
 use super::bad_request;
-use super::input::{Bounds, Inbound, LOADED_ALREADY};
+use super::input::{Inbound, LOADED_ALREADY, check_generate, check_score};
 use crate::wire::{Failure, Generate, Request, Score};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -71,7 +71,7 @@ pub struct Queue {
     inbox: Receiver<Inbound>,
     waiting: VecDeque<Item>,
     max_batch: usize,
-    bounds: Bounds,
+    max_context: u32,
     /// Rows of the batch that finished last; 0 if the last work was not a batch.
     answered: usize,
     /// When the work that is running, or ran last, was handed out.
@@ -93,7 +93,7 @@ impl Queue {
             inbox,
             waiting: VecDeque::new(),
             max_batch,
-            bounds: Bounds { max_context },
+            max_context,
             answered: 0,
             handed_out: Instant::now(),
             took: Duration::ZERO,
@@ -201,7 +201,7 @@ impl Queue {
                     0 => generate.together.saturating_sub(1) as usize,
                     left => left - 1,
                 };
-                match self.bounds.generate(&generate) {
+                match check_generate(&generate, self.max_context) {
                     Ok(()) => Item::Generate(Waiting {
                         received_ns,
                         generate,
@@ -209,10 +209,12 @@ impl Queue {
                     Err(message) => reject(Some(generate.id), message),
                 }
             }
-            Inbound::Request(_, Request::Score(score)) => match self.bounds.score(&score) {
-                Ok(()) => Item::Score(score),
-                Err(message) => reject(Some(score.id), message),
-            },
+            Inbound::Request(_, Request::Score(score)) => {
+                match check_score(&score, self.max_context) {
+                    Ok(()) => Item::Score(score),
+                    Err(message) => reject(Some(score.id), message),
+                }
+            }
             Inbound::Request(_, Request::Load(_)) => reject(None, LOADED_ALREADY.to_string()),
             Inbound::Request(_, Request::Exit) => return,
         };

@@ -3,7 +3,7 @@
 //! and holds no request back.
 
 use super::batch::Timeline;
-use super::input::{Bounds, Inbound, LOADED_ALREADY, Lines};
+use super::input::{Inbound, LOADED_ALREADY, Lines, check_generate, check_score};
 use super::{Adapter, Stop, bad_request, failed, guarded, score, send};
 use crate::clock::now_ns;
 use crate::engine::EngineError;
@@ -16,7 +16,7 @@ use std::sync::mpsc::{Sender, channel};
 /// The adapter of a [`Scheduler`].
 pub struct Scheduled<S> {
     scheduler: S,
-    bounds: Bounds,
+    max_context: u32,
 }
 
 /// A message to the thread that answers.
@@ -37,10 +37,12 @@ impl<S: Scheduler> Adapter for Scheduled<S> {
 
     fn load(load: &Load, _hello: &Hello) -> Result<(Self, Loaded), EngineError> {
         let (scheduler, loaded) = S::load(load)?;
-        let bounds = Bounds {
-            max_context: load.max_context,
+        let max_context = load.max_context;
+        let adapter = Self {
+            scheduler,
+            max_context,
         };
-        Ok((Self { scheduler, bounds }, loaded))
+        Ok((adapter, loaded))
     }
 
     fn run_alone(&mut self, prompt_ids: &[u32], new_tokens: u32) -> Result<Timeline, EngineError> {
@@ -120,7 +122,7 @@ impl<S: Scheduler> Scheduled<S> {
         match inbound {
             Inbound::Malformed(message) => refused(None, message),
             Inbound::Request(received_ns, Request::Generate(generate)) => {
-                if let Err(message) = self.bounds.generate(&generate) {
+                if let Err(message) = check_generate(&generate, self.max_context) {
                     return refused(Some(generate.id), message);
                 }
                 let reply = reply.clone();
@@ -135,7 +137,7 @@ impl<S: Scheduler> Scheduled<S> {
                 })
             }
             Inbound::Request(_, Request::Score(request)) => {
-                if let Err(message) = self.bounds.score(&request) {
+                if let Err(message) = check_score(&request, self.max_context) {
                     return refused(Some(request.id), message);
                 }
                 match guarded(|| score::run_forced(&mut self.scheduler, &request)) {
