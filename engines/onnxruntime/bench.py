@@ -18,16 +18,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
 
 from build_facts import environment, version_of
-from engine import (
-    Engine,
-    EngineError,
-    Hello,
-    Load,
-    Loaded,
-    Opinion,
-    check_load,
-    not_importable,
-)
+from engine import EngineError, Hello, Load, Loaded, SessionEngine, check_load, not_importable
 from model_config import Config, read_config
 from protocol import main
 
@@ -39,12 +30,8 @@ WEIGHTS = {"f32": ".safetensors", "q8_0": ".gguf"}
 WARNING = 2  # the lowest severity that the runtime logs
 
 
-class OnnxRuntime(Engine):
+class OnnxRuntime(SessionEngine):
     """A session of ONNX Runtime and its current batch."""
-
-    def __init__(self, session: Any, vocabulary: int) -> None:
-        self.vocabulary = vocabulary
-        self._session = session
 
     @classmethod
     def hello(cls, load: Load) -> Hello:
@@ -90,15 +77,6 @@ class OnnxRuntime(Engine):
     def kind_of(cls, error: Exception) -> str:
         text = str(error)
         return "oom" if "bad_alloc" in text or "Failed to allocate" in text else "internal"
-
-    def prefill(self, prompts: list[list[int]]) -> list[int]:
-        return self._session.begin(prompts)
-
-    def decode(self, tokens: list[int]) -> list[int]:
-        return self._session.feed([[token] for token in tokens])
-
-    def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
-        return self._session.opinion(row, ask, top)
 
 
 def imported() -> tuple[Any, Any, Any, Any]:

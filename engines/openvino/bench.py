@@ -22,16 +22,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
 
 from build_facts import environment, version_of
 from conversion import converted
-from engine import (
-    Engine,
-    EngineError,
-    Hello,
-    Load,
-    Loaded,
-    Opinion,
-    check_load,
-    not_importable,
-)
+from engine import EngineError, Hello, Load, Loaded, SessionEngine, check_load, not_importable
 from graph import keep_last_position, set_angles, set_frequencies, weight_bytes
 from model_config import Config, read_config
 from protocol import main
@@ -48,12 +39,8 @@ COMPUTED_IN = {"q8_0": None, "bf16": "bf16", "f16": "f16"}
 CAPABILITIES = {"bf16": "BF16", "f16": "FP16"}
 
 
-class OpenVino(Engine):
+class OpenVino(SessionEngine):
     """A compiled model and its current batch."""
-
-    def __init__(self, session: Session, vocabulary: int) -> None:
-        self.vocabulary = vocabulary
-        self._session = session
 
     @classmethod
     def hello(cls, load: Load) -> Hello:
@@ -106,15 +93,6 @@ class OpenVino(Engine):
     @classmethod
     def kind_of(cls, error: Exception) -> str:
         return "oom" if "bad_alloc" in str(error) else "internal"
-
-    def prefill(self, prompts: list[list[int]]) -> list[int]:
-        return self._session.begin(prompts)
-
-    def decode(self, tokens: list[int]) -> list[int]:
-        return self._session.feed([[token] for token in tokens])
-
-    def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
-        return self._session.opinion(row, ask, top)
 
 
 def import_openvino() -> Any:

@@ -138,6 +138,24 @@ class Engine:
         raise NotImplementedError
 
 
+class SessionEngine(Engine):
+    """An engine whose batch is in a session: its `begin` and `feed` take `rows × length` ids and
+    return the greedy next token of each row, and it has an `opinion` as the engine has."""
+
+    def __init__(self, session: Any, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
+        self._session = session
+
+    def prefill(self, prompts: list[list[int]]) -> list[int]:
+        return self._session.begin(prompts)
+
+    def decode(self, tokens: list[int]) -> list[int]:
+        return self._session.feed([[token] for token in tokens])
+
+    def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
+        return self._session.opinion(row, ask, top)
+
+
 def opinion_of(logits: Sequence[float], ask: list[int], top: int) -> Opinion:
     """Return the opinion given by raw logits, for an engine without an array library."""
     highest = max(logits)
