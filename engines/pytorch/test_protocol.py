@@ -252,6 +252,13 @@ class Requests(unittest.TestCase):
 
 
 class Scores(unittest.TestCase):
+    def queue(self, *rows: list[int]) -> waiting.Queue:
+        """A queue with a request for each of these, numbered from 1."""
+        inbox = SimpleQueue()
+        for id, ids in enumerate(rows, 1):
+            inbox.put((id, json.dumps(score(id, ids, [[]], parallel=True)).encode()))
+        return waiting.Queue(inbox, 1, 64, 16, parallel_score=True)
+
     def test_incremental_and_parallel_agree(self) -> None:
         ids, ask = [1, 2, 3, 4], [[3, 4], [6], []]
         answers = []
@@ -292,10 +299,7 @@ class Scores(unittest.TestCase):
             self.assertIn(alone, events)
 
     def test_a_pass_is_bounded(self) -> None:
-        inbox = SimpleQueue()
-        queue = waiting.Queue(inbox, 1, 64, 16, parallel_score=True)
-        for id in range(1, 6):
-            inbox.put((id, json.dumps(score(id, [id] * 10, [[]], parallel=True)).encode()))
+        queue = self.queue(*([id] * 10 for id in range(1, 6)))
         with patch.object(waiting, "PASS_TOKENS_MAX", 25):
             self.assertEqual([request.id for request in queue.next()], [1, 2])
         with patch.object(waiting, "PASS_TOKENS_MAX", 5):
@@ -303,20 +307,13 @@ class Scores(unittest.TestCase):
         self.assertEqual([request.id for request in queue.next()], [4, 5])
 
     def test_what_rows_of_a_pass_begin_with_counts_once(self) -> None:
-        inbox = SimpleQueue()
-        queue = waiting.Queue(inbox, 1, 64, 16, parallel_score=True)
-        for id in range(1, 6):
-            ids = [id % 2] * 9 + [id]
-            inbox.put((id, json.dumps(score(id, ids, [[]], parallel=True)).encode()))
+        queue = self.queue(*([id % 2] * 9 + [id] for id in range(1, 6)))
         with patch.object(waiting, "PASS_TOKENS_MAX", 12):
             self.assertEqual([request.id for request in queue.next()], [1, 3, 5])
             self.assertEqual([request.id for request in queue.next()], [2, 4])
 
     def test_what_a_pass_copies_is_bounded(self) -> None:
-        inbox = SimpleQueue()
-        queue = waiting.Queue(inbox, 1, 64, 16, parallel_score=True)
-        for id in range(1, 6):
-            inbox.put((id, json.dumps(score(id, [1] * 9 + [id], [[]], parallel=True)).encode()))
+        queue = self.queue(*([1] * 9 + [id] for id in range(1, 6)))
         with (
             patch.object(waiting, "PASS_TOKENS_MAX", 12),
             patch.object(waiting, "COPIED_TOKENS_MAX", 20),
@@ -324,11 +321,7 @@ class Scores(unittest.TestCase):
             self.assertEqual([request.id for request in queue.next()], [1, 2])
 
     def test_of_what_is_longer_than_a_pass_alike_rows_still_share_one(self) -> None:
-        inbox = SimpleQueue()
-        queue = waiting.Queue(inbox, 1, 64, 16, parallel_score=True)
-        for id, first in enumerate((1, 1, 2, 1), 1):
-            ids = [first] * 40 + [id]
-            inbox.put((id, json.dumps(score(id, ids, [[]], parallel=True)).encode()))
+        queue = self.queue(*([first] * 40 + [id] for id, first in enumerate((1, 1, 2, 1), 1)))
         with patch.object(waiting, "PASS_TOKENS_MAX", 32):
             self.assertEqual([request.id for request in queue.next()], [1, 2, 4])
 
@@ -373,9 +366,9 @@ class Gathering(unittest.TestCase):
     """Tests of the queue's wait, without a process: whether a reply arrives in time depends on
     thread scheduling, so these tests feed the queue by hand."""
 
-    def queue(self) -> tuple[waiting.Queue, Any]:
+    def queue(self, max_batch: int = 8) -> tuple[waiting.Queue, Any]:
         inbox = SimpleQueue()
-        return waiting.Queue(inbox, max_batch=8, max_context=64, vocabulary=16), inbox
+        return waiting.Queue(inbox, max_batch, max_context=64, vocabulary=16), inbox
 
     def put(self, inbox: Any, id: int, together: int = 1) -> None:
         inbox.put((id, json.dumps(generate(id, [1]) | {"together": together}).encode()))
@@ -411,8 +404,7 @@ class Gathering(unittest.TestCase):
         thread.join()
 
     def test_a_full_batch_waits_for_no_more_and_the_end_of_input_ends_the_wait(self) -> None:
-        inbox = SimpleQueue()
-        queue = waiting.Queue(inbox, max_batch=2, max_context=64, vocabulary=16)
+        queue, inbox = self.queue(max_batch=2)
         for id in (1, 2, 3):
             self.put(inbox, id, together=4)
         self.assertEqual(self.ids(queue.next()), [1, 2])
