@@ -26,32 +26,19 @@ pub struct Batch {
 /// unlimited, so no window is seen twice.
 #[derive(Clone)]
 pub struct Loader {
-    windows: Arc<Windows>,
-    job: Arc<Job>,
-    split: Split,
-    device: Device,
+    /// Where the windows are cut.
+    pub windows: Arc<Windows>,
+    /// The job of the run.
+    pub job: Arc<Job>,
+    /// The split whose batches these are.
+    pub split: Split,
+    /// The device that gets them.
+    pub device: Device,
     /// Number of steps made, shared by the loaders of both splits.
-    done: Arc<AtomicUsize>,
+    pub done: Arc<AtomicUsize>,
 }
 
 impl Loader {
-    /// Create the loader of a run that has already made `done` steps.
-    pub fn new(
-        windows: Arc<Windows>,
-        job: Arc<Job>,
-        split: Split,
-        device: Device,
-        done: Arc<AtomicUsize>,
-    ) -> Self {
-        Self {
-            windows,
-            job,
-            split,
-            device,
-            done,
-        }
-    }
-
     /// Return the numbers of the batches that come next.
     fn range(&self) -> std::ops::Range<usize> {
         let done = self.done.load(Ordering::SeqCst);
@@ -105,12 +92,11 @@ impl Loader {
 
 impl DataLoader<Batch> for Loader {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<Batch> + 'a> {
-        let range = self.range();
+        let left = self.range();
         Box::new(Batches {
             loader: self,
-            first: range.start,
-            next: range.start,
-            end: range.end,
+            count: left.len(),
+            left,
         })
     }
 
@@ -133,22 +119,18 @@ impl DataLoader<Batch> for Loader {
 
 struct Batches<'a> {
     loader: &'a Loader,
-    first: usize,
-    next: usize,
-    end: usize,
+    count: usize,
+    left: std::ops::Range<usize>,
 }
 
 impl Iterator for Batches<'_> {
     type Item = Result<Batch, DatasetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.next == self.end {
-            return None;
-        }
-        let batch = self.loader.batch(self.next, self.next + 1 == self.end);
-        self.next += 1;
+        let number = self.left.next()?;
+        let batch = self.loader.batch(number, self.left.is_empty());
         if self.loader.split == Split::Training {
-            self.loader.done.store(self.next, Ordering::SeqCst);
+            self.loader.done.store(number + 1, Ordering::SeqCst);
         }
         Some(Ok(batch))
     }
@@ -157,8 +139,8 @@ impl Iterator for Batches<'_> {
 impl DataLoaderIterator<Batch> for Batches<'_> {
     fn progress(&self) -> Progress {
         Progress::new(
-            self.next - self.first,
-            self.end - self.first,
+            self.count - self.left.len(),
+            self.count,
             Some("steps".to_owned()),
         )
     }

@@ -53,8 +53,13 @@ pub fn run(run: &RunDir, tui: bool) -> Result<()> {
     let windows = Arc::new(Windows::new(&spec, job.context)?);
     let (job, done) = (Arc::new(job), Arc::new(AtomicUsize::new(done)));
     let loader = |split| {
-        let (windows, job, done) = (windows.clone(), job.clone(), done.clone());
-        Arc::new(Loader::new(windows, job, split, device.clone(), done))
+        Arc::new(Loader {
+            windows: windows.clone(),
+            job: job.clone(),
+            split,
+            device: device.clone(),
+            done: done.clone(),
+        })
     };
     let curve = Curve::open(run, Schedule::new(&job), job.steps, !tui)?;
     let mut training =
