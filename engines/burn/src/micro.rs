@@ -94,11 +94,7 @@ impl Suite for Micro {
             work: None,
             output: None,
         };
-        let hello = Hello {
-            version: crate::engine::VERSION.to_string(),
-            ..Hello::default()
-        };
-        Ok((micro, hello))
+        Ok((micro, Hello::of(crate::engine::VERSION)))
     }
 
     fn prepare(&mut self, case: &Prepare) -> Result<f64, EngineError> {

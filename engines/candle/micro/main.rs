@@ -50,10 +50,6 @@ impl Suite for Attention {
             "fused" => true,
             _ => return Err(unknown_variant(load)),
         };
-        let hello = Hello {
-            version: VERSION.into(),
-            ..Hello::default()
-        };
         let attention = Self {
             seed: load.seed,
             dtype,
@@ -61,7 +57,7 @@ impl Suite for Attention {
             case: None,
             output: None,
         };
-        Ok((attention, hello))
+        Ok((attention, Hello::of(VERSION)))
     }
 
     fn prepare(&mut self, case: &Prepare) -> Result<f64, EngineError> {

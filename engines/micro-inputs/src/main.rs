@@ -36,11 +36,7 @@ impl Suite for Reference {
             work,
             output: Vec::new(),
         };
-        let hello = Hello {
-            version: env!("CARGO_PKG_VERSION").into(),
-            ..Hello::default()
-        };
-        Ok((reference, hello))
+        Ok((reference, Hello::of(env!("CARGO_PKG_VERSION"))))
     }
 
     fn prepare(&mut self, case: &Prepare) -> Result<f64, EngineError> {

@@ -28,17 +28,13 @@ impl Suite for Attention {
         };
         tch::set_num_threads(load.threads as i32);
         tch::set_num_interop_threads(1);
-        let hello = Hello {
-            version: env!("BENCH_LIBTORCH").into(),
-            ..Hello::default()
-        };
         let attention = Self {
             seed: load.seed,
             kind,
             case: None,
             output: None,
         };
-        Ok((attention, hello))
+        Ok((attention, Hello::of(env!("BENCH_LIBTORCH"))))
     }
 
     fn prepare(&mut self, case: &Prepare) -> Result<f64, EngineError> {

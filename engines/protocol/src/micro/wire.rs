@@ -112,6 +112,16 @@ pub struct Hello {
     pub notes: Vec<String>,
 }
 
+impl Hello {
+    /// Create the description of a program that measures this version, without remarks.
+    pub fn of(version: &str) -> Self {
+        Self {
+            version: version.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
 /// The answer to [`Prepare`]: the case is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prepared {
