@@ -3,7 +3,7 @@
 
 use splitmix::SplitMix64;
 /// The state of one row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     previous: u32,
     last: u32,
@@ -17,11 +17,7 @@ const MARGIN: f32 = 8.0;
 impl Row {
     /// Return the state after a prompt.
     pub fn new(prompt: &[u32]) -> Self {
-        let empty = Self {
-            previous: 0,
-            last: 0,
-            position: 0,
-        };
+        let empty = Self::default();
         prompt.iter().fold(empty, |row, &id| row.feed(id))
     }
 

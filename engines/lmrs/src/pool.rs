@@ -38,6 +38,7 @@ struct Job {
     items: usize,
 }
 
+#[derive(Default)]
 struct Shared {
     /// Number of jobs so far; waiting workers look for a change.
     epoch: Padded<AtomicU64>,
@@ -81,14 +82,8 @@ impl Pool {
     pub fn new(threads: usize) -> std::io::Result<Self> {
         let count = threads.saturating_sub(1);
         let shared = Arc::new(Shared {
-            epoch: Padded::default(),
-            open: Padded::default(),
-            active: Padded::default(),
-            next: Padded::default(),
-            job: UnsafeCell::new(None),
-            panic: std::sync::Mutex::new(None),
             parked: (0..count).map(|_| Padded::default()).collect(),
-            exit: AtomicBool::new(false),
+            ..Shared::default()
         });
         // Created before the workers, so that dropping it on an error stops them.
         let mut pool = Self {

@@ -23,6 +23,7 @@ struct Place {
 }
 
 /// The open files, and the locations of their tensors.
+#[derive(Default)]
 pub struct Weights {
     files: Vec<(PathBuf, File)>,
     places: HashMap<String, Place>,
@@ -32,10 +33,7 @@ impl Weights {
     /// Open the file `weights` in `model_dir`, or its shards, and read the headers.
     pub fn open(model_dir: &Path, weights: &str) -> Result<Self, EngineError> {
         let files = protocol::only_safetensors(model_dir, weights)?;
-        let mut weights = Self {
-            files: Vec::new(),
-            places: HashMap::new(),
-        };
+        let mut weights = Self::default();
         for path in files {
             weights.add(path)?;
         }

@@ -14,6 +14,7 @@ fn main() -> ExitCode {
     protocol::micro::main::<Summing>()
 }
 
+#[derive(Default)]
 struct Summing {
     variant: String,
     fails: bool,
@@ -34,10 +35,7 @@ impl Suite for Summing {
         }
         let summing = Self {
             variant: load.variant.clone(),
-            fails: false,
-            n: 0,
-            calls: 0,
-            sum: 0,
+            ..Self::default()
         };
         Ok((summing, Hello::default()))
     }

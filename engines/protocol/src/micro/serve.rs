@@ -161,6 +161,7 @@ mod tests {
     use super::*;
 
     /// A suite that doubles its parameter, and panics if that is 13.
+    #[derive(Default)]
     struct Doubler {
         value: f64,
         calls: u64,
@@ -169,13 +170,7 @@ mod tests {
     impl Suite for Doubler {
         fn open(load: &Load) -> Result<(Self, Hello), EngineError> {
             match load.variant.as_str() {
-                "double" => Ok((
-                    Self {
-                        value: 0.0,
-                        calls: 0,
-                    },
-                    Hello::default(),
-                )),
+                "double" => Ok((Self::default(), Hello::default())),
                 _ => Err(super::super::unknown_variant(load)),
             }
         }
