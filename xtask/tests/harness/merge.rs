@@ -182,7 +182,9 @@ fn what_is_no_part_of_one_run_is_refused_with_both_sides_named() {
     let torch = |header: &mut RunHeader| header.provenance.pins.libtorch = Some(Default::default());
     refused_with(torch, &["libtorch: absent → from "]);
     let mut newer = shard("r-two", "2/2");
-    newer.version = "2".into();
+    for ready in newer.run.launches.iter_mut().flat_map(|l| &mut l.ready) {
+        ready.version = "2".into();
+    }
     refused(
         &[shard("r-one", "1/2"), newer],
         &["r-one and r-two", "x.cpu.f32 version: 1 → 2"],

@@ -1,6 +1,6 @@
 //! Tests of comparing two made-up runs whose truth is known.
 
-use crate::common::{self, Engine, Made, check, made, plain};
+use crate::common::{self, Engine, Made, check, made};
 use schema::capacity::Capacity;
 use schema::own_prompts::OwnPrompts;
 use schema::record::Status;
@@ -23,30 +23,12 @@ fn ten(id: &str, factor: f64, chance: u64) -> Made {
         "i.cpu.f32",
         "j.cpu.f32",
     ];
-    let engines: Vec<Engine> = names
-        .into_iter()
-        .enumerate()
-        .map(|(index, target)| {
-            let slow = if index == 0 { factor } else { 1.0 };
-            Engine {
-                target,
-                prefill_ns: (3e6 * slow) as u64,
-                step_ns: (1e6 * slow) as u64,
-                ..plain()
-            }
-        })
-        .collect();
-    let mut run = made(&engines, 5, 22);
-    run.run.header.id = id.into();
-    for log in &mut run.run.launches {
-        let engine = engines.iter().find(|e| e.target == log.launch.target);
-        let seed = chance
-            + u64::from(log.launch.invocation) * 1000
-            + log.launch.target.as_bytes()[0] as u64;
-        let engine = engine.expect("it was made");
-        *log = common::log(engine, log.launch.invocation, 22, seed);
-    }
-    run
+    let mut engines = names.map(Engine::plain);
+    engines[0] = engines[0].clone().slowed(factor);
+    let mut made = made(&engines, 5, 22);
+    made.run = madeup::run(&engines, 5, 22, chance);
+    made.run.header.id = id.into();
+    made
 }
 
 fn compare_on(a: &Made, b: &Made, metric: Option<MetricId>) -> Vec<Change> {
@@ -63,7 +45,7 @@ fn verdicts(changes: &[Change]) -> Vec<Verdict> {
 
 #[test]
 fn an_engine_slowed_by_a_tenth_is_found_and_no_other_is_called_changed() {
-    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
+    let (a, b) = (ten("a", 1.0, 98), ten("b", 1.1, 500_097));
     let changes = compare(&a, &b);
     assert_eq!(verdicts(&changes)[0], Verdict::Worse);
     assert!(changes[0].is_regression());
@@ -79,7 +61,7 @@ fn an_engine_slowed_by_a_tenth_is_found_and_no_other_is_called_changed() {
 
 #[test]
 fn the_other_way_round_it_is_faster_by_the_same_ratio() {
-    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
+    let (a, b) = (ten("a", 1.0, 98), ten("b", 1.1, 500_097));
     let (there, back) = (compare(&a, &b), compare(&b, &a));
     assert_eq!(back[0].verdict, Verdict::Better);
     assert!(!back[0].is_regression());
@@ -88,7 +70,7 @@ fn the_other_way_round_it_is_faster_by_the_same_ratio() {
 
 #[test]
 fn a_metric_of_which_more_is_better_keeps_the_sense() {
-    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
+    let (a, b) = (ten("a", 1.0, 98), ten("b", 1.1, 500_097));
     let changes = compare_on(&a, &b, Some(MetricId::OutputTokPerS));
     assert_eq!(changes[0].verdict, Verdict::Worse);
     assert!(changes[0].ratio.unwrap() < 1.0);
@@ -96,14 +78,14 @@ fn a_metric_of_which_more_is_better_keeps_the_sense() {
 
 #[test]
 fn two_runs_of_the_same_targets_agree_on_what_lies_between_these() {
-    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.0, 500_000));
+    let (a, b) = (ten("a", 1.0, 98), ten("b", 1.0, 500_097));
     let agree = between(&a.run, &b.run, &a.scenarios, None).agreement;
     // Ten targets in one case make 45 pairs.
     assert_eq!((agree.pairs, agree.with_intervals), (45, 45));
     assert_eq!(agree.contradictory, 0, "{agree:?}");
     assert!(agree.within_errors >= agree.held, "{agree:?}");
     // The first target is twice as slow in the second run.
-    let (a, c) = (ten("a", 1.0, 1), ten("c", 2.0, 500_000));
+    let (a, c) = (ten("a", 1.0, 98), ten("c", 2.0, 500_097));
     let differ = between(&a.run, &c.run, &a.scenarios, None).agreement;
     assert!(
         differ.within_errors <= agree.within_errors - 8,
@@ -113,12 +95,7 @@ fn two_runs_of_the_same_targets_agree_on_what_lies_between_these() {
 
 /// Let the first target of a run run twice, and the second time `times` as long in every block.
 fn with_twin(mut made: Made, times: f64) -> Made {
-    let engine = Engine {
-        target: "a.cpu.f32",
-        prefill_ns: (3e6 * times) as u64,
-        step_ns: (1e6 * times) as u64,
-        ..plain()
-    };
+    let engine = Engine::plain("a.cpu.f32").slowed(times);
     let second = |block| common::log(&engine, block, 22, u64::from(block) + 77);
     made.twice(engine.target, (0..5).map(second));
     made
@@ -126,7 +103,7 @@ fn with_twin(mut made: Made, times: f64) -> Made {
 
 #[test]
 fn errors_are_as_large_as_the_pairs_of_either_run_say() {
-    let (a, b) = (|| ten("a", 1.0, 1), || ten("b", 1.06, 500_000));
+    let (a, b) = (|| ten("a", 1.0, 98), || ten("b", 1.06, 500_097));
     let without = &compare(&a(), &b())[0];
     assert_eq!(without.verdict, Verdict::Worse, "found without pairs");
     assert_eq!(without.inflation, None);
@@ -144,7 +121,7 @@ fn errors_are_as_large_as_the_pairs_of_either_run_say() {
 
 #[test]
 fn the_whole_table_is_one_family() {
-    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
+    let (a, b) = (ten("a", 1.0, 98), ten("b", 1.1, 500_097));
     let alone = |made: &Made| {
         let mut one = made.clone();
         one.run.header.plan.targets.truncate(1);
@@ -170,9 +147,9 @@ fn refused(a: &Made, b: &Made) -> (String, bool) {
 
 #[test]
 fn what_cannot_be_compared_says_why() {
-    let a = ten("a", 1.0, 1);
+    let a = ten("a", 1.0, 98);
     let changed = |change: &dyn Fn(&mut Made)| {
-        let mut b = ten("b", 1.0, 2);
+        let mut b = ten("b", 1.0, 99);
         change(&mut b);
         refused(&a, &b)
     };
@@ -195,23 +172,23 @@ fn what_cannot_be_compared_says_why() {
     // The cell is in the second run's plan alone, and so last in the list.
     let mut less = a.clone();
     less.run.header.plan.targets.remove(0);
-    let changes = compare(&less, &ten("b", 1.0, 2));
+    let changes = compare(&less, &ten("b", 1.0, 99));
     assert_eq!(changes.len(), 10);
     assert_eq!(
         (changes[9].target.as_str(), changes[9].reason.as_str()),
         ("a.cpu.f32", "not in the plan of a")
     );
     assert_eq!(
-        compare(&ten("b", 1.0, 2), &less)[0].reason,
+        compare(&ten("b", 1.0, 99), &less)[0].reason,
         "not in the plan of a"
     );
 }
 
 #[test]
 fn other_questions_are_not_compared() {
-    let a = ten("a", 1.0, 1);
+    let a = ten("a", 1.0, 98);
     let reasons = |change: &dyn Fn(&mut Made)| {
-        let mut b = ten("b", 1.0, 2);
+        let mut b = ten("b", 1.0, 99);
         change(&mut b);
         let changes = compare(&a, &b);
         let all: Vec<Verdict> = verdicts(&changes);
@@ -242,7 +219,7 @@ fn other_questions_are_not_compared() {
         provenance.model_files = BTreeMap::from([file]);
         provenance.facts = BTreeMap::from([("prompts_sha256".to_owned(), prompts.to_owned())]);
     };
-    let mut a = ten("a", 1.0, 1);
+    let mut a = ten("a", 1.0, 98);
     hashed(&mut a, "0123456789abcdef", "p");
     for (file, prompts, wanted) in [
         (
@@ -252,12 +229,12 @@ fn other_questions_are_not_compared() {
         ),
         ("0123456789abcdef", "q", "other prompts: p in a, q in b"),
     ] {
-        let mut b = ten("b", 1.0, 2);
+        let mut b = ten("b", 1.0, 99);
         hashed(&mut b, file, prompts);
         assert_eq!(compare(&a, &b)[0].reason, wanted);
     }
     // Prompts that a run drew for itself differ, but have the same lengths.
-    let mut drawn = ten("b", 1.0, 2);
+    let mut drawn = ten("b", 1.0, 99);
     hashed(&mut drawn, "0123456789abcdef", "q");
     drawn.run.header.plan.prompt_seed = Some(7);
     assert_ne!(compare(&a, &drawn)[0].verdict, Verdict::Unknown);
@@ -270,7 +247,7 @@ fn other_questions_are_not_compared() {
 #[test]
 fn an_open_loop_is_compared_only_under_the_same_load() {
     let run = |id: &str, capacity: f64| {
-        let mut made = ten(id, 1.0, 7);
+        let mut made = ten(id, 1.0, 104);
         let scenario = &mut made.run.header.plan.scenarios[0];
         (scenario.load, scenario.axis) = (LoadShape::Poisson, Axis::LoadPercent);
         let case = &mut scenario.cases[0];
@@ -303,7 +280,7 @@ fn an_open_loop_is_compared_only_under_the_same_load() {
 #[test]
 fn prompts_of_the_users_compare_where_they_are_the_same_tokens() {
     let run = |id: &str, file: &str, tokens: &[u32]| {
-        let mut made = ten(id, 1.0, 7);
+        let mut made = ten(id, 1.0, 104);
         let plan = &mut made.run.header.plan;
         plan.scenarios[0].prompts = PromptSource::Own;
         plan.prompts = Some(OwnPrompts {

@@ -5,9 +5,8 @@ use stats::analysis::{Analysis, Comparison, MetricId, Role, Verdict};
 
 fn engine(target: &'static str, prefill_ns: u64) -> Engine {
     Engine {
-        target,
         prefill_ns,
-        ..plain()
+        ..Engine::plain(target)
     }
 }
 

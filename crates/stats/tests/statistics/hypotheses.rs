@@ -1,6 +1,6 @@
 //! Tests of predictions against made-up cells whose intervals are worked out by hand.
 
-use crate::common::{Engine, Made, SCENARIO, assert_close, made, place, plain, prediction};
+use crate::common::{Engine, Made, SCENARIO, assert_close, made, place, prediction};
 use schema::hypothesis::{CaseSelector, Claim, Hypothesis, NamedCases, Place, Selector};
 use schema::record::Status;
 use schema::scenario::Axis;
@@ -18,8 +18,7 @@ struct Stage {
 }
 
 fn stage() -> Stage {
-    let engine = |target| Engine { target, ..plain() };
-    let made = made(&[plain(), engine(FAST), engine(OTHER)], 5, 22);
+    let made = made(&[BASE, FAST, OTHER].map(Engine::plain), 5, 22);
     let analysis = made.analyse();
     Stage { made, analysis }
 }

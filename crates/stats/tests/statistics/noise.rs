@@ -1,6 +1,6 @@
 //! Tests of A/A pairs in made-up runs whose twins differ by a known amount.
 
-use crate::common::{CASE, Engine, Made, SCENARIO, check, log, made, metric, plain};
+use crate::common::{CASE, Engine, Made, SCENARIO, check, log, made, metric};
 use schema::budget::OverBudget;
 use schema::key::{CaseKey, twin_name};
 use schema::record::Status;
@@ -10,10 +10,9 @@ use stats::ratio::paired_ratio;
 
 fn still(target: &'static str, prefill_ns: u64) -> Engine {
     Engine {
-        target,
         prefill_ns,
         jitter: 0.0,
-        ..plain()
+        ..Engine::plain(target)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests of open loops: what was offered, what was served of it, and goodput.
 
-use crate::common::{self, assert_close, made, metric, plain};
+use crate::common::{self, Engine, assert_close, made, metric, plain};
 use schema::capacity::Capacity;
 use schema::plan::{Case, PlannedScenario};
 use schema::profile::Slo;
@@ -237,10 +237,7 @@ fn in_a_closed_loop_goodput_is_of_what_was_answered() {
 #[test]
 fn nobody_is_ranked_or_compared_where_each_has_a_load_of_its_own() {
     let made = || {
-        let twice = common::Engine {
-            target: "twice.cpu.f32",
-            ..plain()
-        };
+        let twice = Engine::plain("twice.cpu.f32");
         let mut made = made(&[plain(), twice], 5, 1);
         made.run.header.plan.scenarios = vec![scenario()];
         for log in &mut made.run.launches {

@@ -6,10 +6,7 @@ use schema::record::Status;
 /// Make a run of two targets and seven planned blocks, stopped in the `block`th after its first
 /// launch.
 fn stopped_in(block: u32) -> common::Made {
-    let other = Engine {
-        target: "b.cpu.f32",
-        ..plain()
-    };
+    let other = Engine::plain("b.cpu.f32");
     let mut made = made(&[plain(), other], 7, 22);
     made.run.launches.retain(|log| {
         let launch = &log.launch;
