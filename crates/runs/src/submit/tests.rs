@@ -2,59 +2,17 @@
 
 use super::checks::BYTES_MAX;
 use super::*;
+use madeup::{Engine, SCENARIO};
 use schema::key::CellKey;
-use schema::launch_log::LaunchLog;
 use schema::origin::Source;
-use schema::plan::Plan;
 use schema::provenance::Provenance;
-use schema::record::{CaseEnd, CheckRecord, LaunchRecord, RequestRecord, Status, VerifyRecord};
+use schema::record::{CheckRecord, Status};
 use schema::run::{FORMAT, RunHeader};
 use stats::analysis::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 const ID: &str = "20260101-000000-cpu-1a2b";
-
-fn request(warmup: bool) -> RequestRecord {
-    RequestRecord {
-        case: "p10".into(),
-        warmup,
-        ..RequestRecord::default()
-    }
-}
-
-fn log(target: &str, requests: Vec<RequestRecord>) -> LaunchLog {
-    let end = CaseEnd {
-        case: "p10".into(),
-        ..CaseEnd::default()
-    };
-    LaunchLog {
-        file: format!("{target}/s.i0.jsonl").into(),
-        launch: LaunchRecord {
-            target: target.into(),
-            scenario: "s".into(),
-            cases: vec!["p10".into()],
-            ..LaunchRecord::default()
-        },
-        requests,
-        case_ends: vec![end],
-        ..LaunchLog::default()
-    }
-}
-
-fn verified(target: &str) -> VerifyRecord {
-    VerifyRecord {
-        target: target.into(),
-        model: "m".into(),
-        status: Status::Ok,
-        verified_positions: Some(512),
-        scope: "logits".into(),
-        kl_nats: Some(1.5e-8),
-        argmax_agreement: Some(1.0),
-        batches: vec![1],
-        ..VerifyRecord::default()
-    }
-}
 
 fn clean() -> Provenance {
     Provenance {
@@ -65,45 +23,31 @@ fn clean() -> Provenance {
     }
 }
 
-fn checked() -> CheckRecord {
-    CheckRecord {
-        target: "t".into(),
-        scenario: "s".into(),
-        case: "p10".into(),
-        equal: 1,
-        tie_width_nats: 0.1,
-        ..CheckRecord::default()
-    }
-}
-
-/// A run that passes every check.
+/// A run that passes every check: `t` answered a timed request, and `u`, which the gate has not
+/// judged, a warm-up alone.
 fn run() -> Run {
-    let plan = Plan {
-        publishable: true,
-        ..harness::plan::example::plan()
+    let mut run = madeup::run(&["t", "u"].map(Engine::plain), 1, 1, 0);
+    run.launches[1].requests.truncate(1);
+    run.verify.remove("u");
+    let check = CheckRecord {
+        equal: 1,
+        rescored: 0,
+        ..madeup::check("t", 0)
     };
-    Run {
-        header: RunHeader {
-            format: FORMAT,
-            id: ID.into(),
-            started: "2026-01-01T00:00:00Z".into(),
-            plan_sha256: crate::shard::plan_sha256(&plan).unwrap(),
-            plan,
-            provenance: clean(),
-            ..RunHeader::default()
-        },
-        launches: vec![
-            log("t", vec![request(false)]),
-            log("u", vec![request(true)]),
-        ],
-        verify: BTreeMap::from([("t".to_owned(), verified("t"))]),
-        checks: BTreeMap::from([(checked().key(), checked())]),
-        ..Run::default()
-    }
+    run.checks.insert(check.key(), check);
+    run.header = RunHeader {
+        format: FORMAT,
+        id: ID.into(),
+        started: "2026-01-01T00:00:00Z".into(),
+        plan_sha256: crate::shard::plan_sha256(&run.header.plan).unwrap(),
+        provenance: clean(),
+        ..run.header
+    };
+    run
 }
 
 fn cell(case: &str) -> Cell {
-    let key = CellKey::new("t", "s", case);
+    let key = CellKey::new("t", SCENARIO, case);
     Cell {
         requests: 100,
         invocations: 5,
@@ -135,7 +79,7 @@ fn a_run_that_may_be_published_passes_every_check() {
     assert_eq!(
         lines,
         [
-            "ok  profile   x of m is publishable",
+            "ok  profile   cpu of tiny-llama is publishable",
             "ok  whole     2 cells, none left to run",
             "ok  checkout  clean, at revision 0123456789ab",
             "ok  gate      1 target timed, all verified",
@@ -170,11 +114,11 @@ fn each_fault_fails_its_own_check_and_says_what_to_do() {
         (
             |run, _| run.checks.clear(),
             "outputs",
-            "check.jsonl: t s/p10: outputs that the reference has not judged",
+            "check.jsonl: t single_request/p10: outputs that the reference has not judged",
         ),
         (
             // Add a request, as if a block was measured after the outputs were judged.
-            |run, _| run.launches[0].requests.push(request(false)),
+            |run, _| run.launches[0].requests.extend_from_within(1..),
             "outputs",
             "--resume 2026",
         ),
@@ -195,7 +139,7 @@ fn each_fault_fails_its_own_check_and_says_what_to_do() {
         (
             |_, cells| cells[1].status = Status::NotRun,
             "whole",
-            "1 cell (t s/p500): planned and not run: finish it with `cargo xtask bench --resume 2026",
+            "1 cell (t single_request/p500): planned and not run: finish it with `cargo xtask bench --resume 2026",
         ),
         (
             |run, _| run.header.provenance.git_dirty = Some(true),
@@ -237,7 +181,7 @@ fn each_fault_fails_its_own_check_and_says_what_to_do() {
         (
             |_, cells| cells[0].requests = 99,
             "samples",
-            "1 cell (t s/p10): under 100 requests or 5 launches (the least: 99 and 5)",
+            "1 cell (t single_request/p10): under 100 requests or 5 launches (the least: 99 and 5)",
         ),
         (
             |_, cells| cells[0].invocations = 4,
@@ -250,7 +194,7 @@ fn each_fault_fails_its_own_check_and_says_what_to_do() {
                 cells.iter_mut().for_each(|cell| cell.unseen = 1);
             },
             "canary",
-            "5 cells (t s/p0, t s/p1, t s/p2 and 2 more): launches beside which the machine's speed was not measured",
+            "5 cells (t single_request/p0, t single_request/p1, t single_request/p2 and 2 more): launches beside which the machine's speed was not measured",
         ),
     ];
     for (fault, name, words) in faults {
@@ -320,7 +264,7 @@ fn the_text_has_machine_lead_checks_and_gate_and_no_markup_of_a_records() {
         "| packed | 3.7 MB |",
         "Measured 0 of 0 cells: 0 samples in 0 launches",
         "| size | ok | `0.0 MB packed` |",
-        "| `t` | `ok` | `logits` | 512 | 1.5e-8 |",
+        "| `t` | `ok` | `logits` | 64 | 1.0e-8 |",
     ] {
         assert!(
             written.lines().any(|known| known == line),
