@@ -230,7 +230,8 @@ fn check_at_pace_s(plan: &Plan, pilot: &Pilot, judging: &Judging) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schema::record::{CaseEnd, LaunchRecord, RequestRecord};
+    use madeup::Engine;
+    use schema::plan::Launch;
 
     #[test]
     fn what_comes_is_said_stage_by_stage_and_in_all() {
@@ -261,9 +262,9 @@ mod tests {
 
     #[test]
     fn judging_takes_each_prompt_once_whatever_the_targets() {
-        let mut plan = harness::plan::example::plan();
-        let case = plan.scenarios[0].cases[0].clone();
-        plan.scenarios[0].cases.truncate(1);
+        let run = madeup::run(&["a", "b"].map(Engine::plain), 2, 20, 0);
+        let plan = &run.header.plan;
+        let case = &plan.scenarios[0].cases[0];
         let pilot = Pilot {
             target: "judge".into(),
             load_s: 1.0,
@@ -280,17 +281,14 @@ mod tests {
             pilots: vec![pilot],
             ..Budget::default()
         };
-        let mut left: Vec<Pending> = Vec::new();
-        for launch in &plan.launches {
-            for target in ["a", "b"] {
-                let mut launch = launch.clone();
-                launch.target = target.into();
-                left.push(Pending { launch, attempt: 0 });
-            }
-        }
+        let pending = |launch: &Launch| Pending {
+            launch: launch.clone(),
+            attempt: 0,
+        };
+        let mut left: Vec<Pending> = plan.launches.iter().map(pending).collect();
         let takes_s = |by: &str, left: &[Pending], logs: &[LaunchLog], checks| {
             let judging = Judging::new(by.into(), |_| None, left, logs, checks);
-            check_s(&plan, &budget, &judging)
+            check_s(plan, &budget, &judging)
         };
         // 20 requests in each of two blocks.
         let none = BTreeMap::new();
@@ -298,7 +296,7 @@ mod tests {
         assert!((all_s - 40.0 * 0.5).abs() < 1e-9, "{all_s}");
         let own = |target: &str| (target == "b").then_some("w");
         let in_two = Judging::new("judge".into(), own, &left, &[], &none);
-        let in_two_s = check_s(&plan, &budget, &in_two);
+        let in_two_s = check_s(plan, &budget, &in_two);
         assert_eq!(in_two_s, 2.0 * all_s, "once with each weights");
         let of_another_s = takes_s("other", &left, &[], &none);
         assert_eq!(of_another_s, all_s, "at the pace of who is timed");
@@ -306,49 +304,19 @@ mod tests {
         assert_eq!(takes_s("judge", &[], &[], &none), 0.0);
         // One block is measured; its outputs need a judgement until they have one.
         left.retain(|p| p.launch.invocation == 1);
-        let measured = [log(0, "a", &plan.scenarios[0].id, &case.id)];
-        assert_eq!(takes_s("judge", &left, &measured, &none), all_s);
-        let cell = plan.scenarios[0].cell_key(&case, "a");
-        let judged = BTreeMap::from([(cell.clone(), judgement(cell))]);
-        assert_eq!(takes_s("judge", &[], &measured, &judged), 0.0);
-        assert_eq!(takes_s("judge", &left, &measured, &judged), all_s, "anew");
-        // A block that was measured after the judgement needs another one.
-        let more = [0, 1].map(|block| log(block, "a", &plan.scenarios[0].id, &case.id));
-        assert_eq!(takes_s("judge", &[], &more, &judged), all_s);
-    }
-
-    /// A launch that completed one case, with 20 requests.
-    fn log(invocation: u32, target: &str, scenario: &str, case: &str) -> LaunchLog {
-        let request = RequestRecord {
-            case: case.into(),
-            ..RequestRecord::default()
-        };
-        let end = CaseEnd {
-            case: case.into(),
-            ..CaseEnd::default()
-        };
-        LaunchLog {
-            launch: LaunchRecord {
-                target: target.into(),
-                scenario: scenario.into(),
-                invocation,
-                cases: vec![case.into()],
-                ..LaunchRecord::default()
-            },
-            requests: vec![request; 20],
-            case_ends: vec![end],
-            ..LaunchLog::default()
-        }
-    }
-
-    fn judgement(cell: CellKey) -> CheckRecord {
-        CheckRecord {
-            target: cell.target,
-            scenario: cell.scenario,
-            case: cell.case,
+        let mut of_a = run.launches.clone();
+        of_a.retain(|log| log.launch.target == "a");
+        let measured = &of_a[..1];
+        assert_eq!(takes_s("judge", &left, measured, &none), all_s);
+        let check = CheckRecord {
             equal: 20,
-            tie_width_nats: 0.1,
-            ..CheckRecord::default()
-        }
+            rescored: 0,
+            ..madeup::check("a", 0)
+        };
+        let judged = BTreeMap::from([(check.key(), check)]);
+        assert_eq!(takes_s("judge", &[], measured, &judged), 0.0);
+        assert_eq!(takes_s("judge", &left, measured, &judged), all_s, "anew");
+        // A block that was measured after the judgement needs another one.
+        assert_eq!(takes_s("judge", &[], &of_a, &judged), all_s);
     }
 }
