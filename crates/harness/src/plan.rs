@@ -1,7 +1,6 @@
 //! Makes the plan from scenarios, profile, registry and seed. Pure: no clock, no machine, no
 //! randomness but the seed's, so that equal inputs give equal plans anywhere.
 
-pub mod example;
 mod narrow;
 mod own;
 mod share;
@@ -268,26 +267,11 @@ mod tests {
     use super::*;
     use schema::scenario::LoadShape;
 
-    fn target(id: &str, backend: &str, hidden: bool) -> Target {
-        let mut parts = id.split('.');
-        let name = parts.next().expect("an id has parts");
-        let (engine, variant) = name.split_once('+').unwrap_or((name, ""));
-        Target {
-            engine: engine.into(),
-            variant: variant.into(),
-            backend: backend.into(),
-            hidden,
-            ..example::target(id)
-        }
-    }
-
     fn targets() -> Vec<Target> {
-        vec![
-            target("a.cpu.f32", "cpu", false),
-            target("a+mutant.cpu.f32", "cpu", true),
-            target("b.cpu.f32", "cpu", false),
-            target("b.cuda.f32", "cuda", false),
-        ]
+        let ids = ["a.cpu.f32", "a+mutant.cpu.f32", "b.cpu.f32", "b.cuda.f32"];
+        let mut targets = ids.map(madeup::target);
+        targets[1].hidden = true;
+        targets.into()
     }
 
     fn ids(engines: &[&str]) -> Result<Vec<String>> {

@@ -1,6 +1,6 @@
-//! Made-up runs for the tests of all crates: one serial case, measured in every block on engines
-//! whose timing is known, without any failure. The records built here are consistent; each test
-//! changes the part that it is about.
+//! Made-up plans and runs for the tests of all crates. A run has one serial case, measured in every
+//! block on engines whose timing is known, without any failure. The records built here are
+//! consistent; each test changes the part that it is about.
 
 use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
@@ -88,14 +88,7 @@ pub fn run(engines: &[Engine], invocations: u32, requests: u32, chance: u64) -> 
         load_timeout_s: 60,
         matters_percent: 2.0,
         targets: engines.iter().map(|e| target(e.target)).collect(),
-        scenarios: vec![PlannedScenario {
-            id: SCENARIO.into(),
-            version: 1,
-            load: LoadShape::Serial,
-            axis: Axis::PromptTokens,
-            cases: vec![case(requests)],
-            ..PlannedScenario::default()
-        }],
+        scenarios: vec![serial(SCENARIO, vec![case(requests)])],
         launches,
         ..Plan::default()
     };
@@ -111,15 +104,58 @@ pub fn run(engines: &[Engine], invocations: u32, requests: u32, chance: u64) -> 
     }
 }
 
-/// Make the target of an id such as `engine.cpu.f32`.
+/// Make a plan of one target `t`, a serial scenario `s` with two cases, and two blocks.
+pub fn plan() -> Plan {
+    let of = |id: &str, prompt_tokens| Case {
+        id: id.into(),
+        prompt_tokens,
+        new_tokens: 16,
+        ..case(20)
+    };
+    let launch = |invocation| Launch {
+        invocation,
+        target: "t".into(),
+        scenario: "s".into(),
+        cases: vec!["p10".into(), "p500".into()],
+    };
+    Plan {
+        profile: "x".into(),
+        model: "m".into(),
+        seed: 1,
+        threads: 1,
+        invocations: 2,
+        warmup_requests: 1,
+        request_timeout_s: 1,
+        load_timeout_s: 1,
+        matters_percent: 2.0,
+        scenarios: vec![serial("s", vec![of("p10", 10), of("p500", 500)])],
+        launches: vec![launch(0), launch(1)],
+        ..Plan::default()
+    }
+}
+
+fn serial(id: &str, cases: Vec<Case>) -> PlannedScenario {
+    PlannedScenario {
+        id: id.into(),
+        version: 1,
+        load: LoadShape::Serial,
+        axis: Axis::PromptTokens,
+        cases,
+        ..PlannedScenario::default()
+    }
+}
+
+/// Make the target of an id such as `engine+variant.cpu.f32`; what the id lacks is `cpu` and `f32`.
 pub fn target(id: &str) -> Target {
-    let mut parts = id.split('.').map(str::to_owned);
-    let mut part = || parts.next().unwrap_or_default();
+    let mut parts = id.split('.');
+    let name = parts.next().unwrap_or_default();
+    let (engine, variant) = name.split_once('+').unwrap_or((name, ""));
     Target {
         id: id.into(),
-        engine: part(),
-        backend: part(),
-        precision: part(),
+        engine: engine.into(),
+        variant: variant.into(),
+        backend: parts.next().unwrap_or("cpu").into(),
+        precision: parts.next().unwrap_or("f32").into(),
         weights: "model.safetensors".into(),
         ..Target::default()
     }

@@ -242,7 +242,7 @@ fn suites(plan: &Plan, logs: &[MicroLog], ours: impl Fn(u32) -> bool) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use harness::plan::example::{plan, target};
+    use madeup::{plan, target};
 
     #[test]
     fn cells_launches_and_samples_are_counted() {

@@ -355,7 +355,7 @@ fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::{Options, prompt_seed};
-    use harness::plan::example::plan;
+    use madeup::plan;
 
     #[test]
     fn a_run_draws_its_prompts_and_later_shards_need_those_of_the_first() {

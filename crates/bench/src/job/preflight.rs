@@ -237,7 +237,7 @@ fn listed(numbers: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use harness::plan::example::plan;
+    use madeup::plan;
     use std::path::PathBuf;
 
     #[test]

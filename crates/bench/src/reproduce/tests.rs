@@ -2,7 +2,7 @@
 
 use super::*;
 use base::files::write_json;
-use harness::plan::example::{plan, target};
+use madeup::{plan, target};
 use runs::publish::pack;
 use schema::budget::{OverBudget, Pilot};
 use schema::key::{CaseKey, Twin, TwinRole};

@@ -48,7 +48,6 @@ pub(crate) fn keeps_8_bits(target: &Target, model_dir: &Path, loaded: &Loaded) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::example;
 
     /// A model of 2 × 2 × 2 × 16 = 128 keys and values per token.
     const CONFIG: &str = r#"{
@@ -62,7 +61,7 @@ mod tests {
         let of = |kv, kv_bytes_per_token| {
             let target = Target {
                 kv,
-                ..example::target("a.cpu.q8_0")
+                ..madeup::target("a.cpu.q8_0")
             };
             let loaded = Loaded {
                 kv_bytes_per_token,

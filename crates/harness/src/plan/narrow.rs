@@ -64,7 +64,7 @@ pub(super) fn narrow_targets(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{example, plan};
+    use super::super::plan;
     use super::*;
     use schema::profile::Sizes;
     use schema::scenario::{Axis, Scenario};
@@ -96,11 +96,7 @@ mod tests {
             axis: Axis::LoadPercent,
             ..Scenario::default()
         };
-        let target = |engine: &str| Target {
-            id: format!("{engine}.cpu.f32"),
-            ..example::target(engine)
-        };
-        let targets = [target("a"), target("b")];
+        let targets = ["a.cpu.f32", "b.cpu.f32"].map(madeup::target);
         let planned = |profile: &Profile, engines: &[&str]| {
             let choice = Choice {
                 engines: engines.iter().map(|e| (*e).to_owned()).collect(),

@@ -120,8 +120,8 @@ impl CellPrompts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::example::plan;
     use crate::prompts::tests::prompts;
+    use madeup::plan;
     use schema::scenario::Axis;
     use std::collections::BTreeMap;
 

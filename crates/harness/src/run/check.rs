@@ -371,7 +371,7 @@ fn open_cells(run: &Run, has_judge: bool) -> Vec<OpenCell<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::example::target;
+    use madeup::target;
 
     fn record(equal: u64, wrong: u64, unchecked: u64, method: &str) -> CheckRecord {
         CheckRecord {

@@ -139,7 +139,7 @@ fn case_refusal(run: &Run, scenario: &PlannedScenario, case: &Case, name: &str) 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::plan::example::plan;
+    use madeup::plan;
     use schema::budget::Budget;
     use schema::capacity::Capacity;
     use schema::plan::Plan;

@@ -206,7 +206,7 @@ fn words(pilot: &Pilot) -> String {
 mod tests {
     use super::super::pending::tests::verified;
     use super::*;
-    use crate::plan::example::{plan, target};
+    use madeup::{plan, target};
     use schema::plan::PlannedScenario;
     use schema::scenario::Axis;
 

@@ -106,7 +106,7 @@ pub(super) fn is_needed_again<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::example::{self, plan};
+    use madeup::plan;
     use schema::plan::Launch;
     use schema::registry::Target;
     use schema::scenario::LoadShape;
@@ -114,7 +114,7 @@ mod tests {
     fn target(backend: &str) -> Target {
         Target {
             backend: backend.into(),
-            ..example::target("t")
+            ..madeup::target("t")
         }
     }
 
