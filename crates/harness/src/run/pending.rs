@@ -149,12 +149,9 @@ pub(crate) mod tests {
 
     pub(crate) fn verified(positions: u32) -> BTreeMap<String, VerifyRecord> {
         let record = VerifyRecord {
-            target: "t".into(),
             model: "m".into(),
-            status: Status::Ok,
             verified_positions: Some(positions),
-            scope: "logits".into(),
-            ..VerifyRecord::default()
+            ..madeup::verified("t")
         };
         BTreeMap::from([("t".to_owned(), record)])
     }

@@ -79,46 +79,41 @@ pub fn case<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
 
     fn plan(targets: &[&str]) -> Plan {
-        let target = |id: &&str| -> Value {
-            let parts: Vec<&str> = id.split('.').collect();
-            json!({ "id": id, "engine": parts[0], "variant": "", "backend": parts[1],
-                    "precision": parts[2], "weights": "w" })
+        let case = |&prompt_tokens: &u32| Case {
+            id: format!("p{prompt_tokens}"),
+            prompt_tokens,
+            new_tokens: 128,
+            duration_s: 5.0,
+            ..madeup::case(20)
         };
-        let case = |tokens: &u32| -> Value {
-            json!({ "id": format!("p{tokens}"), "prompt_tokens": tokens, "new_tokens": 128,
-                    "concurrency": 1, "requests": 20, "duration_s": 5.0 })
+        let scenario = |id: &str, load, prompts: &[u32]| PlannedScenario {
+            id: id.into(),
+            load,
+            cases: prompts.iter().map(case).collect(),
+            ..PlannedScenario::default()
         };
-        let scenario = |id: &str, load: &str, prompts: &[u32]| -> Value {
-            json!({ "id": id, "version": 1, "load": load, "axis": "prompt_tokens",
-                    "cases": prompts.iter().map(case).collect::<Vec<_>>() })
-        };
-        let plan = json!({
-            "profile": "gpu", "publishable": true, "model": "m", "seed": 1, "threads": 1,
-            "invocations": 5, "warmup_requests": 1, "request_timeout_s": 1,
-            "load_timeout_s": 1, "launches": [],
-            "targets": targets.iter().map(target).collect::<Vec<_>>(),
-            "scenarios": [
-                scenario("busy", "closed_loop", &[8]),
-                scenario("long", "serial", &[1024, 8192]),
-                scenario("short", "serial", &[10, 200, 50]),
+        Plan {
+            targets: targets.iter().map(|id| madeup::target(id)).collect(),
+            scenarios: vec![
+                scenario("busy", LoadShape::ClosedLoop, &[8]),
+                scenario("long", LoadShape::Serial, &[1024, 8192]),
+                scenario("short", LoadShape::Serial, &[10, 200, 50]),
             ],
-        });
-        serde_json::from_value(plan).unwrap()
+            ..Plan::default()
+        }
     }
 
     /// The record of a target that is verified up to `positions`, or failed the gate.
     fn verified(id: &str, positions: Option<u32>) -> (String, VerifyRecord) {
-        let status = if positions.is_some() {
-            "ok"
-        } else {
-            "wrong_output"
+        let record = VerifyRecord {
+            status: positions.map_or(Status::WrongOutput, |_| Status::Ok),
+            reason: "other words".into(),
+            verified_positions: positions,
+            ..madeup::verified(id)
         };
-        let record = json!({ "target": id, "model": "m", "status": status,
-            "reason": "other words", "verified_positions": positions, "scope": "logits" });
-        (id.into(), serde_json::from_value(record).unwrap())
+        (id.into(), record)
     }
 
     #[test]
