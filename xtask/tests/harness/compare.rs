@@ -2,7 +2,7 @@
 //! the messages on runs that can't be compared or read.
 
 use crate::checkout::{Checkout, ended, says, text};
-use crate::synthetic::Synthetic;
+use crate::synthetic::{Synthetic, fact};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -80,10 +80,7 @@ fn two_runs_of_the_same_do_not_differ_and_the_json_says_so() {
     let results = dir.path();
     Synthetic::new("20260101-a", &TARGETS).write(results);
     let b = Synthetic::new("20260102-b", &TARGETS)
-        .with(|header| {
-            let facts = &mut header.provenance.facts;
-            facts.insert("kernel".into(), "6.2".into());
-        })
+        .with(fact("kernel", "6.2"))
         .write(results);
     let path = b.display().to_string();
     let output = xtask(results, &["compare", "20260101-a", &path, "--json"]);

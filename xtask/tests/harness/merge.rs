@@ -3,7 +3,7 @@
 
 use crate::checkout::{Checkout, PROFILE, ended, says, text};
 use crate::compare::{runs, xtask};
-use crate::synthetic::{Synthetic, hash, reseeded};
+use crate::synthetic::{Synthetic, fact, hash, reseeded};
 use runs::results::Results;
 use schema::budget::{Budget, OverBudget};
 use schema::key::CellKey;
@@ -154,11 +154,6 @@ fn what_is_no_part_of_one_run_is_refused_with_both_sides_named() {
         },
         &["tiny-llama/model.safetensors: m → n"],
     );
-    let fact = |key: &'static str, value: &'static str| {
-        move |header: &mut RunHeader| {
-            header.provenance.facts.insert(key.into(), value.into());
-        }
-    };
     refused_with(fact("prompts_sha256", "q"), &["prompts_sha256: p → q"]);
     refused_with(
         fact("cpu_model", "another CPU"),
@@ -209,11 +204,8 @@ fn other_bytes_of_the_same_source_are_said_and_of_unknown_source_refused() {
     let dir = runs();
     shard("r-one", "1/2").write(dir.path());
     shard("r-two", "2/2")
-        .with(|header| {
-            other_programs(header);
-            let facts = &mut header.provenance.facts;
-            facts.insert("kernel".into(), "6.2".into());
-        })
+        .with(other_programs)
+        .with(fact("kernel", "6.2"))
         .write(dir.path());
     let said = ended(&xtask(dir.path(), &["merge", "r-one", "r-two"]), 0);
     let differ = "note: r-one and r-two differ in program of y.cpu.f32: b → c";

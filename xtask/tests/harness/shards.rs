@@ -7,8 +7,7 @@
 //! result with the newest published run of such a machine. The runs have made-up times.
 
 use crate::checkout::{Checkout, says, text};
-use crate::synthetic::Synthetic;
-use schema::run::RunHeader;
+use crate::synthetic::{Synthetic, fact};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -217,12 +216,6 @@ fn published(dir: &Path) -> usize {
     entries.expect("it is there").flatten().count()
 }
 
-/// Let a run be one of this processor.
-fn on_cpu(header: &mut RunHeader, model: &str) {
-    let facts = &mut header.provenance.facts;
-    facts.insert("cpu_model".into(), model.into());
-}
-
 #[test]
 fn shards_are_put_together_and_held_against_the_last_published_run() {
     if !has_tools() {
@@ -260,7 +253,7 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
     // A run of another machine is not compared.
     std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
     fast("20260103-000000-test-c")
-        .with(|header| on_cpu(header, "another CPU"))
+        .with(fact("cpu_model", "another CPU"))
         .write(&dir.join("shards/shard-big-1of1"));
     let (said, verdict) = judge(dir, r#"["big"]"#, r#"["1/1"]"#);
     says(&said, &["The first run of such a machine"]);
@@ -275,7 +268,7 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
     for (which, name) in [("1/2", "1of2"), ("2/2", "2of2")] {
         fast(&format!("20260104-000001-test-s{name}"))
             .shard(which)
-            .with(|header| on_cpu(header, "a third CPU"))
+            .with(fact("cpu_model", "a third CPU"))
             .write(&dir.join(format!("shards/shard-whole-{name}")));
     }
     let (said, verdict) = judge(dir, r#"["big", "whole"]"#, r#"["1/2", "2/2"]"#);

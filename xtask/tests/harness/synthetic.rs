@@ -136,6 +136,13 @@ fn events(log: &LaunchLog) -> Vec<RecordEvent> {
     events
 }
 
+/// A change of a header that gives a fact this value.
+pub fn fact(key: &'static str, value: &'static str) -> impl FnOnce(&mut RunHeader) {
+    move |header: &mut RunHeader| {
+        header.provenance.facts.insert(key.into(), value.into());
+    }
+}
+
 /// Return a plan's hash, as it stands in run.json.
 pub fn hash(plan: &Plan) -> String {
     sha256_hex(&serde_json::to_vec(plan).expect("it is JSON"))
