@@ -59,20 +59,7 @@ pub fn registry() -> Registry {
 }
 
 pub fn targets() -> Vec<Target> {
-    SPEEDS
-        .iter()
-        .map(|(id, ..)| {
-            let parts: Vec<&str> = id.split('.').collect();
-            Target {
-                id: (*id).into(),
-                engine: parts[0].into(),
-                backend: parts[1].into(),
-                precision: parts[2].into(),
-                weights: "model.safetensors".into(),
-                ..Target::default()
-            }
-        })
-        .collect()
+    SPEEDS.map(|(id, ..)| madeup::target(id)).into()
 }
 
 pub struct Shape {

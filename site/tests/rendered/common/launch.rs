@@ -61,7 +61,7 @@ pub fn launch(
     index: usize,
     requests: u32,
     noise: &mut Noise,
-) -> Option<LaunchLog> {
+) -> LaunchLog {
     let (target, prefill, decode, load_ms, weights_mib, batches) = SPEEDS[index];
     let failure = match (target, scenario.id.as_str()) {
         ("burn.flex.f32", "memory") => {
@@ -93,7 +93,7 @@ pub fn launch(
             cases: cases.iter().map(|case| case.id.clone()).collect(),
             argv: vec![format!(
                 "target/release/{}-bench",
-                target.split('.').next()?
+                madeup::target(target).engine
             )],
             start_ns,
             ..LaunchRecord::default()
@@ -119,7 +119,7 @@ pub fn launch(
             stderr_tail: "thread 'main' panicked\nnote: this text is synthetic".into(),
             end_ns: now,
         });
-        return Some(log);
+        return log;
     }
     let mut id = 0;
     for case in cases {
@@ -142,7 +142,7 @@ pub fn launch(
                     token_ns.push(t);
                     t += (decode * slow * drift * noise.factor(0.12)) as u64;
                 }
-                let end = *token_ns.last()?;
+                let end = *token_ns.last().expect("a case has tokens");
                 log.requests.push(RequestRecord {
                     case: case.id.clone(),
                     id,
@@ -180,7 +180,7 @@ pub fn launch(
         end_ns: now,
         ..End::default()
     });
-    Some(log)
+    log
 }
 
 /// Add two targets that ran twice to the run, each with noise of its own.
@@ -203,15 +203,8 @@ pub fn with_twins(mut run: Run, requests: u32) -> Run {
                 .filter(|case| planned.cases.contains(&case.id))
                 .cloned()
                 .collect();
-            let log = launch(
-                scenario,
-                &cases,
-                planned.invocation,
-                index,
-                requests,
-                &mut noise,
-            );
-            let mut log = log.expect("it is a target");
+            let block = planned.invocation;
+            let mut log = launch(scenario, &cases, block, index, requests, &mut noise);
             log.launch.target = twin_name(target);
             log.file = format!("{}/{}", twin_name(target), log.file.display()).into();
             run.twins.push(log);
