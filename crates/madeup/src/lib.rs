@@ -2,6 +2,7 @@
 //! block on engines whose timing is known, without any failure. The records built here are
 //! consistent; each test changes the part that it is about.
 
+use schema::budget::OverBudget;
 use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::record::{
@@ -201,6 +202,17 @@ pub fn check(target: &str, wrong: u64) -> CheckRecord {
         gap_nats_max: 1.25,
         method: "re-scored by the reference".into(),
         ..CheckRecord::default()
+    }
+}
+
+/// Make the note that there was no time for a cell, and why.
+pub fn over(target: &str, scenario: &str, case: &str, reason: &str) -> OverBudget {
+    OverBudget {
+        target: target.into(),
+        scenario: scenario.into(),
+        case: case.into(),
+        estimate_s: 1.0,
+        reason: reason.into(),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::common::change::{large, ours};
 use crate::common::provenance::{add_facts, add_limits};
 use crate::common::{World, render, run, usual, usual_site, world};
 use crate::html::{Pages, between, checked, html_of, lacks, page, says, words_of};
-use schema::budget::{Budget, OverBudget, Pilot, Round};
+use schema::budget::{Budget, Pilot, Round};
 use schema::run::Run;
 use schema::scenario::Axis;
 
@@ -188,13 +188,7 @@ fn a_cell_that_was_not_planned_has_the_pilot_s_estimate_where_there_is_one() {
 fn a_cell_that_there_was_no_time_for_has_what_the_pilot_took() {
     let mut run = run("cpu", 5, 22);
     let slow = "candle.cpu.f32";
-    let over = OverBudget {
-        target: slow.into(),
-        scenario: "long_context".into(),
-        case: "p512".into(),
-        estimate_s: 1.0,
-        reason: "no time (synthetic)".into(),
-    };
+    let over = madeup::over(slow, "long_context", "p512", "no time (synthetic)");
     let pilot = Pilot {
         target: slow.into(),
         rounds: vec![round(256, 3.0), round(512, 70.5)],

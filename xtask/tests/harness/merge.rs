@@ -4,8 +4,9 @@
 use crate::checkout::{Checkout, PROFILE, ended, says, text};
 use crate::compare::{runs, xtask};
 use crate::synthetic::{Synthetic, fact, hash, reseeded};
+use madeup::{CASE, SCENARIO};
 use runs::results::Results;
-use schema::budget::{Budget, OverBudget};
+use schema::budget::Budget;
 use schema::key::CellKey;
 use schema::record::Status;
 use schema::run::{Run, RunHeader};
@@ -266,15 +267,10 @@ fn a_cell_counts_where_every_shard_kept_it_and_nothing_measured_is_lost() {
     let dir = runs();
     shard("r-one", "1/2").write(dir.path());
     let two = shard("r-two", "2/2").write(dir.path());
+    let why = "about 9 s by the pilot";
     let budget = Budget {
         budget_s: 60.0,
-        over: vec![OverBudget {
-            target: "x.cpu.f32".into(),
-            scenario: "single_request".into(),
-            case: "p10".into(),
-            estimate_s: 9.0,
-            reason: "about 9 s by the pilot".into(),
-        }],
+        over: vec![madeup::over("x.cpu.f32", SCENARIO, CASE, why)],
         ..Budget::default()
     };
     let text_of = serde_json::to_string(&budget).expect("it is JSON");

@@ -4,7 +4,7 @@ use super::*;
 use base::files::write_json;
 use madeup::{plan, target};
 use runs::publish::pack;
-use schema::budget::{OverBudget, Pilot};
+use schema::budget::Pilot;
 use schema::key::{CaseKey, Twin, TwinRole};
 
 /// A plan of the targets `t` and `u`, in which `s` is measured for the scenario `later` too.
@@ -59,13 +59,7 @@ fn a_part_of_a_run_can_be_loaded() {
         planned_s: 1.0,
         ..Pilot::default()
     };
-    let over = |target: &str, scenario: &str| OverBudget {
-        target: target.into(),
-        scenario: scenario.into(),
-        case: "p10".into(),
-        estimate_s: 1.0,
-        reason: String::new(),
-    };
+    let over = |target: &str, scenario: &str| madeup::over(target, scenario, "p10", "");
     let twin = |target: &str| Twin {
         target: target.into(),
         role: TwinRole::Fastest,

@@ -299,13 +299,7 @@ pub(crate) mod tests {
     #[test]
     fn nothing_is_timed_that_there_is_no_time_for() {
         let budget = Budget {
-            over: vec![schema::budget::OverBudget {
-                target: "t".into(),
-                scenario: "s".into(),
-                case: "p10".into(),
-                estimate_s: 1.0,
-                reason: "slow".into(),
-            }],
+            over: vec![madeup::over("t", "s", "p10", "slow")],
             ..Budget::default()
         };
         let left = pending(&plan(), &[], &verified(1024), Some(&budget), &[]);

@@ -3,7 +3,7 @@
 use crate::common::{
     self, CASE, Engine, SCENARIO, assert_refused, check, log, made, metric, plain,
 };
-use schema::budget::{Budget, OverBudget};
+use schema::budget::Budget;
 use schema::key::CaseKey;
 use schema::record::{End, Status};
 use schema::scenario::LoadShape;
@@ -36,14 +36,9 @@ fn a_complete_cell_is_ok() {
 fn a_cell_without_time_is_over_budget_and_says_why() {
     let mut made = made(&[plain()], 5, 22);
     made.run.launches.clear();
+    let why = "about 300 s by the pilot";
     made.run.budget = Some(Budget {
-        over: vec![OverBudget {
-            target: plain().target.into(),
-            scenario: SCENARIO.into(),
-            case: CASE.into(),
-            estimate_s: 300.0,
-            reason: "about 300 s by the pilot".into(),
-        }],
+        over: vec![madeup::over(plain().target, SCENARIO, CASE, why)],
         ..Budget::default()
     });
     assert_refused(&made, Status::OverBudget, "about 300 s");

@@ -1,7 +1,6 @@
 //! Tests of A/A pairs in made-up runs whose twins differ by a known amount.
 
 use crate::common::{CASE, Engine, Made, SCENARIO, check, log, made, metric};
-use schema::budget::OverBudget;
 use schema::key::{CaseKey, twin_name};
 use schema::record::Status;
 use stats::analysis::{MetricId, Role, Verdict};
@@ -142,13 +141,8 @@ fn a_pair_counts_only_where_both_were_measured_and_found_right() {
     let verify = refused.run.verify.get_mut("base.cpu.f32").unwrap();
     verify.status = Status::WrongOutput;
     let mut no_time = pair();
-    no_time.run.budget.as_mut().unwrap().over.push(OverBudget {
-        target: twin_name("base.cpu.f32"),
-        scenario: SCENARIO.into(),
-        case: CASE.into(),
-        estimate_s: 1.0,
-        reason: "slow".into(),
-    });
+    let over = madeup::over(&twin_name("base.cpu.f32"), SCENARIO, CASE, "slow");
+    no_time.run.budget.as_mut().unwrap().over.push(over);
     for made in [incomplete, wrong, refused, no_time] {
         assert!(made.analyse().noise.is_empty());
     }

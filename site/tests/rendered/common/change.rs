@@ -2,7 +2,7 @@
 //! another, runs that lack something, and what the registry says of engines.
 
 use super::{World, usual};
-use schema::budget::{Budget, OverBudget};
+use schema::budget::Budget;
 use schema::key::CellKey;
 use schema::launch_log::LaunchLog;
 use schema::model::Model;
@@ -77,13 +77,8 @@ pub fn without_engine(run: &mut Run, engine: &str) {
 
 /// Let a run have had no time for these cells.
 pub fn no_time(run: &mut Run, cells: impl IntoIterator<Item = CellKey>) {
-    let over = cells.into_iter().map(|cell| OverBudget {
-        target: cell.target,
-        scenario: cell.scenario,
-        case: cell.case,
-        estimate_s: 1.0,
-        reason: "no time".into(),
-    });
+    let cells = cells.into_iter();
+    let over = cells.map(|of| madeup::over(&of.target, &of.scenario, &of.case, "no time"));
     run.budget = Some(Budget {
         over: over.collect(),
         ..Budget::default()
