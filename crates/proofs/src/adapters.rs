@@ -375,21 +375,14 @@ mod tests {
 
     fn row(ratio: f64, ci95: Option<(f64, f64)>) -> AdapterCost {
         AdapterCost {
-            measured: "2098-12-31".into(),
-            revision: None,
             engine: "candle".into(),
-            version: "1.2.3".into(),
-            target: "candle.cpu.q8_0".into(),
             work: Work::Prefill,
-            prompt_tokens: 512,
-            new_tokens: 1,
             pairs: 10,
             ratio,
             ci95,
             adapter_tok_per_s: 97.0,
             direct_tok_per_s: 100.0,
-            tool: None,
-            other_tokens: String::new(),
+            ..AdapterCost::default()
         }
     }
 

@@ -16,7 +16,7 @@ pub struct AdapterCosts {
 }
 
 /// A comparison of one engine through our adapter and driven directly, at one kind of work.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterCost {
     /// Day of the measurement, `2026-11-25`.
@@ -58,10 +58,11 @@ pub struct AdapterCost {
 }
 
 /// A kind of work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
     /// Reading a prompt and producing one token.
+    #[default]
     Prefill,
     /// Producing tokens after a short prompt.
     Decode,
@@ -98,21 +99,9 @@ mod tests {
 
     fn costs(model: &str, rows: &[(&str, f64)]) -> AdapterCosts {
         let row = |&(engine, ratio): &(&str, f64)| AdapterCost {
-            measured: "2098-12-31".into(),
-            revision: None,
             engine: engine.into(),
-            version: "1".into(),
-            target: format!("{engine}.cpu.q8_0"),
-            work: Work::Decode,
-            prompt_tokens: 16,
-            new_tokens: 32,
-            pairs: 5,
             ratio,
-            ci95: None,
-            adapter_tok_per_s: ratio,
-            direct_tok_per_s: 1.0,
-            tool: None,
-            other_tokens: String::new(),
+            ..AdapterCost::default()
         };
         AdapterCosts {
             cpu_model: Some("A processor".into()),

@@ -18,7 +18,7 @@ pub struct Calibration {
 }
 
 /// A closed loop at one number of requests in flight.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Level {
     /// Requests in flight.
     pub concurrency: u32,
@@ -36,7 +36,7 @@ pub struct Level {
 }
 
 /// Reported latencies compared with emitted ones, sample by sample.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyError {
     /// Median of the emitted latencies (ns).
     pub emitted_ns_p50: f64,
@@ -51,7 +51,7 @@ pub struct LatencyError {
 }
 
 /// Delay between when requests of an open loop were due and when they were sent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleLag {
     /// Rate of the open loop (requests per second).
     pub rate_per_s: f64,

@@ -23,7 +23,7 @@ pub const TOP: usize = 32;
 pub const USUAL_POSITIONS: u32 = 1024;
 
 /// The goldens of one model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Golden {
     /// Model id.
@@ -41,7 +41,7 @@ pub struct Golden {
 }
 
 /// One prompt, the reference's greedy continuation and its distributions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GoldenPrompt {
     /// Name for messages, such as `long`.
@@ -241,16 +241,11 @@ mod tests {
             name: context.to_string(),
             prompt_ids: vec![1; context as usize - POSITIONS],
             output_ids: vec![1; POSITIONS],
-            top_ids: vec![],
-            top_logprobs: vec![],
+            ..GoldenPrompt::default()
         };
         Golden {
-            model: "m".into(),
-            weights_sha256: String::new(),
-            reference: "r 1".into(),
-            cross_check: "c 1".into(),
-            cross_check_kl_nats: 0.0,
             prompts: contexts.iter().map(prompt).collect(),
+            ..Golden::default()
         }
     }
 

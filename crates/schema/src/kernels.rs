@@ -102,7 +102,7 @@ pub struct KernelName {
 }
 
 /// One kernel that ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
     /// Id of its name.
     pub name: u32,
@@ -151,7 +151,7 @@ impl std::fmt::Display for TraceFailure {
 }
 
 /// The last line of a trace, written when the process ended in good order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceEnd {
     /// Number of kernel lines above.
     pub kernels: u64,

@@ -170,10 +170,11 @@ pub struct Suite {
 }
 
 /// The unit of the work of a call, and so of rates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
     /// Bytes of text: MB/s.
+    #[default]
     Bytes,
     /// Floating-point operations: GFLOP/s.
     Flop,
@@ -182,7 +183,7 @@ pub enum Work {
 }
 
 /// One size of a suite's work.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteCase {
     /// Id of the case, which stands in file names and URLs.
@@ -252,7 +253,7 @@ impl MicroPlan {
 }
 
 /// A suite with its sizes resolved.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlannedSuite {
     /// Suite id, without `micro/`.
     pub id: String,

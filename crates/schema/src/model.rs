@@ -69,7 +69,7 @@ pub enum Source {
 }
 
 /// One file of a hub model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HubFile {
     /// Name in the model's directory, e.g. `model.safetensors`.
@@ -237,10 +237,8 @@ mod tests {
     fn a_branch_is_not_a_pin() {
         let check = |revision: &str| {
             let file = HubFile {
-                name: "a".into(),
-                repo: "o/r".into(),
                 revision: revision.into(),
-                path: "a".into(),
+                ..HubFile::default()
             };
             file.check_revision(Path::new("models.toml"), "m")
         };

@@ -55,7 +55,7 @@ pub struct PercentileRow {
 }
 
 /// Outcomes for the interval of a percentile.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PercentileOutcome {
     /// Share of the experiments that have an interval, 0…1.
@@ -131,7 +131,7 @@ pub struct UntilRow {
 
 /// Outcomes of runs that add blocks: where they ended, and how often their intervals held the
 /// truth.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UntilOutcome {
     /// Mean number of blocks at the end.

@@ -40,7 +40,7 @@ impl TrainRegistry {
 }
 
 /// `training.json` beside a shipped model's weights: how they were trained, and how good they are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Training {
     /// Model id.
@@ -73,7 +73,7 @@ impl Training {
 
 /// `stories.json` beside a shipped model's weights: stories that the model writes. Made with its
 /// goldens by `cargo xtask verify --bless`, from the reference's greedy output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stories {
     /// Model id.
@@ -156,22 +156,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Shipped::load(dir.path()).unwrap(), None);
         let training = Training {
-            model: "m".into(),
-            command: "c".into(),
-            backend: "b".into(),
-            seed: 1,
-            steps: 2,
-            tokens: 3,
-            last_loss_nats: 0.5,
-            perplexity: 1.5,
-            perplexity_tokens: 4,
             weights_sha256: "aa".into(),
+            ..Training::default()
         };
         let stories = |weights: &str| Stories {
-            model: "m".into(),
             weights_sha256: weights.into(),
-            reference: "r".into(),
-            stories: Vec::new(),
+            ..Stories::default()
         };
         let put = |name: &str, json: String| std::fs::write(dir.path().join(name), json).unwrap();
         put(Training::FILE, serde_json::to_string(&training).unwrap());

@@ -105,11 +105,9 @@ mod tests {
             instrument: "x".into(),
             levels: vec![Level {
                 concurrency: 10,
-                requests: 1000,
                 itl: error(|_| 0.0),
                 ttft,
-                delivery_ns_p50: 0.0,
-                delivery_ns_p99: 0.0,
+                ..Level::default()
             }],
             schedule: schedule_lag(1000.0, &[lag_ns; 100]).unwrap(),
             failures: vec![],

@@ -65,12 +65,9 @@ pub fn simulate_until(run: &UntilSetting, experiments: u32, seed: u64) -> Option
     };
     let holds = |interval: &Interval| interval.low <= truth && truth <= interval.high;
     let mut stopped = UntilOutcome {
-        blocks: 0.0,
-        gave_up: 0.0,
-        coverage: 0.0,
-        coverage_widest: 0.0,
         false_positive: run.compared.then_some(0.0),
         power: run.compared.then_some(0.0),
+        ..UntilOutcome::default()
     };
     let one = 1.0 / f64::from(experiments);
     let each = one / f64::from(run.cells);

@@ -254,30 +254,17 @@ mod tests {
 
     #[test]
     fn a_broken_limit_is_in_the_table_and_in_the_line() {
-        let error = || LatencyError {
-            emitted_ns_p50: 2e6,
+        let ttft = LatencyError {
             p50_error: 0.0012,
-            emitted_ns_p99: 3e6,
-            p99_error_ns: 1500.0,
-            sample_error_ns_p99: 2500.0,
+            ..LatencyError::default()
         };
         let mut calibration = Calibration {
             instrument: "known.cpu.f32".into(),
             levels: vec![Level {
-                concurrency: 10,
-                requests: 1000,
-                ttft: error(),
-                itl: error(),
-                delivery_ns_p50: 40e3,
-                delivery_ns_p99: 90e3,
+                ttft,
+                ..Level::default()
             }],
-            schedule: ScheduleLag {
-                rate_per_s: 1000.0,
-                requests: 1000,
-                lag_ns_p50: 9e3,
-                lag_ns_p99: 2e6,
-                lag_ns_max: 3e6,
-            },
+            schedule: ScheduleLag::default(),
             failures: vec![],
         };
         assert!(table(&calibration).contains("All limits are kept"));

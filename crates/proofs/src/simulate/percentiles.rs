@@ -92,9 +92,8 @@ mod tests {
             slow,
             percentile,
             found: Some(PercentileOutcome {
-                given: 1.0,
                 coverage,
-                half_width_percent: 1.0,
+                ..PercentileOutcome::default()
             }),
         };
         let rows = [row(0.0, 50, 0.92), row(0.0, 90, 0.92), row(0.25, 90, 0.1)];

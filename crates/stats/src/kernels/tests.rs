@@ -19,18 +19,12 @@ fn trace(kernels: &[(u32, u64, u64, u32)]) -> KernelTrace {
                 name,
                 start_ns,
                 end_ns,
-                grid: [1; 3],
-                block: [1; 3],
-                device: 0,
                 stream,
                 graph_node: u64::from(name == 2),
+                ..Kernel::default()
             })
             .collect(),
-        end: Some(TraceEnd {
-            kernels: kernels.len() as u64,
-            clock: None,
-            end_ns: 9000,
-        }),
+        end: Some(TraceEnd::default()),
         ..KernelTrace::default()
     }
 }

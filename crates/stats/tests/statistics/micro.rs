@@ -5,7 +5,7 @@ use crate::common::{assert_close, made, place, plain, prediction};
 use schema::hypothesis::{Claim, Hypothesis};
 use schema::micro::record::{MicroFailed, MicroStart};
 use schema::micro::{
-    MicroLaunch, MicroLog, MicroPlan, MicroSample, PlannedSuite, SuiteCase, Variant, Work,
+    MicroLaunch, MicroLog, MicroPlan, MicroSample, PlannedSuite, SuiteCase, Variant,
 };
 use schema::record::Status;
 use schema::run::Run;
@@ -13,7 +13,6 @@ use stats::analysis::{MetricId, Role, Verdict};
 use stats::between::between;
 use stats::hypotheses::{Verdict as Judged, evaluate};
 use stats::micro::analyse;
-use std::collections::BTreeMap;
 
 const BLOCKS: u32 = 5;
 
@@ -45,21 +44,13 @@ fn run(ns: &Ns) -> Run {
     run.header.plan.micro = MicroPlan {
         suites: vec![PlannedSuite {
             id: "s".into(),
-            version: 1,
-            work: Work::Bytes,
-            limits: BTreeMap::new(),
             baseline: "base".into(),
-            reference: variant("reference"),
             variants: ["base", "fast", "alike"].map(variant).to_vec(),
             cases: vec![SuiteCase {
                 id: "c".into(),
-                label: "c".into(),
-                params: BTreeMap::new(),
+                ..SuiteCase::default()
             }],
-            samples: 3,
-            sample_ns: 1,
-            warmup_ns: 1,
-            cell_ns: 0,
+            ..PlannedSuite::default()
         }],
         launches: launches.collect(),
     };
