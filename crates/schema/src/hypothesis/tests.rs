@@ -15,33 +15,33 @@ fn load(path: &Path) -> Result<Hypotheses, DataError> {
     Hypotheses::load(path, &registry, &scenarios)
 }
 
-const GOOD: &str = r#"
+const GOOD: &str = "
 [[place]]
-id = "anywhere"
-about = "any machine"
-command = "cargo xtask bench-all"
+id = 'anywhere'
+about = 'any machine'
+command = 'cargo xtask bench-all'
 
 [[hypothesis]]
-id = "a"
-group = "G"
-says = "s"
-reading = "r"
-place = "anywhere"
-metric = "ttft_ns"
-scenarios = ["single_request"]
+id = 'a'
+group = 'G'
+says = 's'
+reading = 'r'
+place = 'anywhere'
+metric = 'ttft_ns'
+scenarios = ['single_request']
 at = 50
-of = { engines = ["candle"] }
-claim = { kind = "range", max = 4e7 }
+of = { engines = ['candle'] }
+claim = { kind = 'range', max = 4e7 }
 
 [[hypothesis]]
-id = "b"
-group = "G"
-says = "s"
-reading = "r"
-place = "anywhere"
-at = "largest"
-claim = { kind = "ratio", against = ["pytorch.cpu.f32"], min = 2.0 }
-"#;
+id = 'b'
+group = 'G'
+says = 's'
+reading = 'r'
+place = 'anywhere'
+at = 'largest'
+claim = { kind = 'ratio', against = ['pytorch.cpu.f32'], min = 2.0 }
+";
 
 fn parse(text: &str) -> Result<Hypotheses, String> {
     let dir = tempfile::tempdir().unwrap();
@@ -96,54 +96,50 @@ fn a_good_file_says_what_it_says() {
 fn a_fault_is_refused_with_file_hypothesis_and_field() {
     let cases = [
         (
-            "id = \"b\"",
-            "id = \"a\"",
-            "\"a\", field `id`: is listed twice",
+            "id = 'b'",
+            "id = 'a'",
+            r#""a", field `id`: is listed twice"#,
         ),
-        ("metric = \"ttft_ns\"\n", "", "\"a\", field `metric`"),
+        ("metric = 'ttft_ns'\n", "", r#""a", field `metric`"#),
         (
-            "\"single_request\"",
-            "\"nothing\"",
-            "\"a\", field `scenarios`: \"nothing\" is no scenario",
-        ),
-        (
-            "\"candle\"",
-            "\"wick\"",
-            "\"a\", field `of`: \"wick\" is no engine",
+            "'single_request'",
+            "'nothing'",
+            r#""a", field `scenarios`: "nothing" is no scenario"#,
         ),
         (
-            "\"pytorch.cpu.f32\"",
-            "\"x\"",
-            "\"b\", field `claim.against`: \"x\" is no target",
+            "'candle'",
+            "'wick'",
+            r#""a", field `of`: "wick" is no engine"#,
         ),
         (
-            "min = 2.0",
-            "min = 2.0, max = 1.0",
-            "\"b\", field `claim`: `min` 2 is more than `max` 1",
+            "'pytorch.cpu.f32'",
+            "'x'",
+            r#""b", field `claim.against`: "x" is no target"#,
         ),
         (
-            "min = 2.0",
-            "min = -2.0",
-            "\"b\", field `claim`: a ratio is more than 0",
+            "= 2.0",
+            "= 2.0, max = 1.0",
+            r#""b", field `claim`: `min` 2 is more than `max` 1"#,
         ),
-        (", max = 4e7", "", "\"a\", field `claim`: has neither"),
+        (
+            "= 2.0",
+            "= -2.0",
+            r#""b", field `claim`: a ratio is more than 0"#,
+        ),
+        (", max = 4e7", "", r#""a", field `claim`: has neither"#),
         (
             ", max = 4e7",
             ", max = nan",
-            "\"a\", field `claim`: a bound is not",
+            r#""a", field `claim`: a bound is not"#,
         ),
-        ("says = \"s\"", "says = \" \"", "field `says`: is empty"),
-        (
-            "about = \"any machine\"",
-            "about = \"\"",
-            "\"anywhere\", field `about`",
-        ),
-        ("at = 50", "at = \"middle\"", "did not match"),
+        ("says = 's'", "says = ' '", "field `says`: is empty"),
+        ("'any machine'", "''", r#""anywhere", field `about`"#),
+        ("at = 50", "at = 'middle'", "did not match"),
         ("at = 50", "att = 50", "att"),
         (
-            "place = \"anywhere\"\nmetric",
-            "place = \"moon\"\nmetric",
-            "\"a\", field `place`: \"moon\"",
+            "'anywhere'\nmetric",
+            "'moon'\nmetric",
+            r#""a", field `place`: "moon""#,
         ),
     ];
     for (from, to, wanted) in cases {
@@ -158,16 +154,13 @@ fn a_fault_is_refused_with_file_hypothesis_and_field() {
 #[test]
 fn shares_and_counts_have_bounds_too() {
     for (claim, field) in [
-        ("{ kind = \"variation\", max = 0.0 }", "claim.max"),
-        ("{ kind = \"samples\", min = 0 }", "claim.min"),
-        ("{ kind = \"linear\", min = 1.5 }", "claim.min"),
-        ("{ kind = \"unmeasured\", why = \"\" }", "claim.why"),
-        (
-            "{ kind = \"highest\", among = { precisions = [\"f7\"] } }",
-            "claim.among",
-        ),
+        ("'variation', max = 0.0", "claim.max"),
+        ("'samples', min = 0", "claim.min"),
+        ("'linear', min = 1.5", "claim.min"),
+        ("'unmeasured', why = ''", "claim.why"),
+        ("'highest', among = { precisions = ['f7'] }", "claim.among"),
     ] {
-        let text = GOOD.replacen("{ kind = \"range\", max = 4e7 }", claim, 1);
+        let text = GOOD.replacen("'range', max = 4e7", claim, 1);
         let error = parse(&text).expect_err(claim);
         assert!(
             error.contains(&format!("\"a\", field `{field}`")),
@@ -184,24 +177,17 @@ fn what_speaks_of_suites_names_suites_and_variants() {
     let of_suites = own.hypotheses.iter().filter(|h| h.speaks_of_suites());
     assert!(of_suites.count() > 0);
     let text = GOOD
-        .replace("\"single_request\"", "\"micro/sdpa\"")
-        .replace("engines = [\"candle\"]", "targets = [\"candle.cpu.f32\"]")
+        .replace("single_request", "micro/sdpa")
+        .replace("engines = ['candle']", "targets = ['candle.cpu.f32']")
         .replace("at = 50\n", "");
     parse(&text).unwrap().check_suites(&micro).unwrap();
-    for (from, to, wanted) in [
-        (
-            "micro/sdpa",
-            "micro/spda",
-            "\"a\", field `scenarios`: \"micro/spda\" is no suite",
-        ),
-        (
-            "candle.cpu.f32",
-            "candle.cpu.q8_0",
-            "\"a\", field `of`: \"candle.cpu.q8_0\" is no variant",
-        ),
+    for (from, to, field, kind) in [
+        ("micro/sdpa", "micro/spda", "scenarios", "suite"),
+        ("candle.cpu.f32", "candle.cpu.q8_0", "of", "variant"),
     ] {
         let error = parse(&text.replace(from, to)).unwrap();
         let error = error.check_suites(&micro).expect_err(from);
-        assert!(error.contains(wanted), "{error}");
+        let wanted = format!("\"a\", field `{field}`: {to:?} is no {kind}");
+        assert!(error.contains(&wanted), "{error}");
     }
 }
