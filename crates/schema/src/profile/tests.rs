@@ -35,78 +35,46 @@ fn invocations_have_a_limit_on_the_command_line_too() {
 fn sizes_over_their_limit_or_listed_twice_are_refused_by_file_and_key() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.toml");
-    let profile = "id = \"p\"\nabout = \"\"\npublishable = true\nmodel = \"m\"\n\
-        backends = [\"cpu\"]\ninvocations = 5\nseed = 1\nthreads = 1\n\
+    let profile = "id = 'p'\nabout = ''\npublishable = true\nmodel = 'm'\n\
+        backends = ['cpu']\ninvocations = 5\nseed = 1\nthreads = 1\n\
         warmup_requests = 1\nrequest_timeout_s = 3\nload_timeout_s = 3\nmeasure_min = 1.0\n\
         [scenarios.x]\nprompt_tokens = [10]\nnew_tokens = 6\nconcurrency = [4]\n\
         requests = 20\nduration_s = 1.0\n\
-        [micro]\nsamples = 20\nsample_ms = 2\nwarmup_ms = 2\nsuites = { s = [\"a\"] }\n";
+        [micro]\nsamples = 20\nsample_ms = 2\nwarmup_ms = 2\nsuites = { s = ['a'] }\n";
     std::fs::write(&path, profile).unwrap();
     Profile::load(&path).unwrap();
-    for (right, wrong, said) in [
-        (
-            "invocations = 5",
-            "invocations = 4294967295",
-            "invocations: 4294967295 is more than 1000",
-        ),
-        (
-            "threads = 1",
-            "threads = 4294967295",
-            "threads: 4294967295 is more than 4096",
-        ),
-        (
-            "measure_min = 1.0",
-            "measure_min = 1e300",
-            "measure_min: 1e300 is more than 10080.0",
-        ),
-        (
-            "new_tokens = 6",
-            "new_tokens = 4294967295",
-            "[scenarios.x] new_tokens: 4294967295 is more than 1048576",
-        ),
-        (
-            "[4]",
-            "[4294967295]",
-            "[scenarios.x] concurrency: 4294967295 is more than 4096",
-        ),
-        (
-            "requests = 20",
-            "requests = 4294967295",
-            "[scenarios.x] requests: 4294967295 is more than 900000",
-        ),
-        (
-            "duration_s = 1.0",
-            "duration_s = 1e18",
-            "[scenarios.x] duration_s: 1e18 is more than 604800.0",
-        ),
-        (
-            "duration_s = 1.0",
-            "duration_s = 500",
-            "[scenarios.x] requests + 2000 × duration_s + concurrency: 1000024 is more than 900000",
-        ),
-        (
-            "[4]",
-            "[4, 4]",
-            "[scenarios.x] concurrency: 4 is listed twice",
-        ),
-        (
-            "[10]",
-            "[10, 10]",
-            "[scenarios.x] prompt_tokens: 10 is listed twice",
-        ),
-        (
-            "[\"a\"]",
-            "[\"a\", \"a\"]",
-            "[micro] suites.s: \"a\" is listed twice",
-        ),
-        (
-            "samples = 20",
-            "samples = 4294967295",
-            "[micro] samples: 4294967295 is more than 900000",
-        ),
-    ] {
+    let refused = |right: &str, wrong: &str, said: &str| {
         std::fs::write(&path, profile.replacen(right, wrong, 1)).unwrap();
         let error = Profile::load(&path).unwrap_err();
         assert_eq!((&*error.message, &error.path), (said, &path));
+    };
+    for (place, key, right, wrong, max) in [
+        ("", "invocations", "5", "4294967295", "1000"),
+        ("", "threads", "1", "4294967295", "4096"),
+        ("", "measure_min", "1.0", "1e300", "10080.0"),
+        ("[scenarios.x] ", "new_tokens", "6", "4294967295", "1048576"),
+        ("[scenarios.x] ", "requests", "20", "4294967295", "900000"),
+        ("[scenarios.x] ", "duration_s", "1.0", "1e18", "604800.0"),
+        ("[micro] ", "samples", "20", "4294967295", "900000"),
+    ] {
+        refused(
+            &format!("\n{key} = {right}\n"),
+            &format!("\n{key} = {wrong}\n"),
+            &format!("{place}{key}: {wrong} is more than {max}"),
+        );
     }
+    for (right, wrong, said) in [
+        ("[4]", "[4097]", "concurrency: 4097 is more than 4096"),
+        ("[4]", "[4, 4]", "concurrency: 4 is listed twice"),
+        ("[10]", "[10, 10]", "prompt_tokens: 10 is listed twice"),
+    ] {
+        refused(right, wrong, &format!("[scenarios.x] {said}"));
+    }
+    refused(
+        "duration_s = 1.0",
+        "duration_s = 500",
+        "[scenarios.x] requests + 2000 × duration_s + concurrency: 1000024 is more than 900000",
+    );
+    let said = "[micro] suites.s: \"a\" is listed twice";
+    refused("['a']", "['a', 'a']", said);
 }
