@@ -92,119 +92,72 @@ fn a_run_that_may_be_published_passes_every_check() {
     );
 }
 
-/// A change to the run and its cells that makes a check fail.
-type Fault = fn(&mut Run, &mut Vec<Cell>);
-
 #[test]
 fn each_fault_fails_its_own_check_and_says_what_to_do() {
-    let faults: [(Fault, &str, &str); 15] = [
-        (
-            |run, _| {
-                run.header.plan.publishable = false;
-                run.header.plan_sha256 = crate::shard::plan_sha256(&run.header.plan).unwrap();
-            },
-            "profile",
-            "cargo xtask list profiles",
-        ),
-        (
-            |run, _| run.header.plan.matters_percent = 10.0,
-            "whole",
-            "the plan is not the one that its hash is of",
-        ),
-        (
-            |run, _| run.checks.clear(),
-            "outputs",
-            "check.jsonl: t single_request/p10: outputs that the reference has not judged",
-        ),
-        (
-            // Add a request, as if a block was measured after the outputs were judged.
-            |run, _| run.launches[0].requests.extend_from_within(1..),
-            "outputs",
-            "--resume 2026",
-        ),
-        (
-            |run, _| {
-                run.checks
-                    .values_mut()
-                    .for_each(|check| check.unchecked = 1)
-            },
-            "outputs",
-            "--resume 2026",
-        ),
-        (
-            |run, _| run.header.origin.shard = "1/2".parse().ok(),
-            "whole",
-            "shard 1/2 of a plan: submit what `cargo xtask merge` makes",
-        ),
-        (
-            |_, cells| cells[1].status = Status::NotRun,
-            "whole",
-            "1 cell (t single_request/p500): planned and not run: finish it with `cargo xtask bench --resume 2026",
-        ),
-        (
-            |run, _| run.header.provenance.git_dirty = Some(true),
-            "checkout",
-            "commit them",
-        ),
-        (
-            |run, _| run.header.provenance.git_revision = None,
-            "checkout",
-            "doesn't name a revision",
-        ),
-        (
-            |run, _| {
-                run.header.origin.sources = vec![Source {
-                    id: "a-part".into(),
-                    provenance: Provenance {
-                        git_dirty: None,
-                        ..clean()
-                    },
-                    ..Source::default()
-                }];
-            },
-            "checkout",
-            "run.json: a-part doesn't name",
-        ),
-        (
-            |run, _| run.verify.clear(),
-            "gate",
-            "verify.jsonl: t was timed and never judged",
-        ),
-        (
-            |run, _| {
-                let verify = run.verify.get_mut("t").unwrap();
-                (verify.status, verify.reason) = (Status::WrongOutput, "KL 0.1".into());
-            },
-            "gate",
-            "t was timed and did not pass (wrong_output: KL 0.1)",
-        ),
-        (
-            |_, cells| cells[0].requests = 99,
-            "samples",
-            "1 cell (t single_request/p10): under 100 requests or 5 launches (the least: 99 and 5)",
-        ),
-        (
-            |_, cells| cells[0].invocations = 4,
-            "samples",
-            "the least: 100 and 4",
-        ),
-        (
-            |_, cells| {
-                *cells = (0..5).map(|i| cell(&format!("p{i}"))).collect();
-                cells.iter_mut().for_each(|cell| cell.unseen = 1);
-            },
-            "canary",
-            "5 cells (t single_request/p0, t single_request/p1, t single_request/p2 and 2 more): launches beside which the machine's speed was not measured",
-        ),
-    ];
-    for (fault, name, words) in faults {
+    let fails = |name: &str, words: &str, fault: fn(&mut Run, &mut Vec<Cell>)| {
         let (mut run, mut cells) = (run(), cells());
         fault(&mut run, &mut cells);
         let failed = failures(&run, &cells, 1);
         assert_eq!(failed.len(), 1, "{name}: {failed:?}");
         assert_eq!(failed[0].0, name);
         assert!(failed[0].1.contains(words), "{words:?}: {}", failed[0].1);
-    }
+    };
+    fails("profile", "cargo xtask list profiles", |run, _| {
+        run.header.plan.publishable = false;
+        run.header.plan_sha256 = crate::shard::plan_sha256(&run.header.plan).unwrap();
+    });
+    let words = "the plan is not the one that its hash is of";
+    fails("whole", words, |run, _| {
+        run.header.plan.matters_percent = 10.0;
+    });
+    let words = "check.jsonl: t single_request/p10: outputs that the reference has not judged";
+    fails("outputs", words, |run, _| run.checks.clear());
+    // Add a request, as if a block was measured after the outputs were judged.
+    fails("outputs", "--resume 2026", |run, _| {
+        run.launches[0].requests.extend_from_within(1..);
+    });
+    fails("outputs", "--resume 2026", |run, _| {
+        let checks = run.checks.values_mut();
+        checks.for_each(|check| check.unchecked = 1);
+    });
+    let words = "shard 1/2 of a plan: submit what `cargo xtask merge` makes";
+    fails("whole", words, |run, _| {
+        run.header.origin.shard = "1/2".parse().ok();
+    });
+    let words =
+        "1 cell (t single_request/p500): planned and not run: finish it with `cargo xtask bench --resume 2026";
+    fails("whole", words, |_, cells| cells[1].status = Status::NotRun);
+    fails("checkout", "commit them", |run, _| {
+        run.header.provenance.git_dirty = Some(true);
+    });
+    fails("checkout", "doesn't name a revision", |run, _| {
+        run.header.provenance.git_revision = None;
+    });
+    fails("checkout", "run.json: a-part doesn't name", |run, _| {
+        let mut source = Source {
+            id: "a-part".into(),
+            provenance: clean(),
+            ..Source::default()
+        };
+        source.provenance.git_dirty = None;
+        run.header.origin.sources.push(source);
+    });
+    let words = "verify.jsonl: t was timed and never judged";
+    fails("gate", words, |run, _| run.verify.clear());
+    let words = "t was timed and did not pass (wrong_output: KL 0.1)";
+    fails("gate", words, |run, _| {
+        let verify = run.verify.get_mut("t").unwrap();
+        (verify.status, verify.reason) = (Status::WrongOutput, "KL 0.1".into());
+    });
+    let words = "1 cell (t single_request/p10): under 100 requests or 5 launches (the least: 99 and 5)";
+    fails("samples", words, |_, cells| cells[0].requests = 99);
+    let words = "the least: 100 and 4";
+    fails("samples", words, |_, cells| cells[0].invocations = 4);
+    let words = "5 cells (t single_request/p0, t single_request/p1, t single_request/p2 and 2 more): launches beside which the machine's speed was not measured";
+    fails("canary", words, |_, cells| {
+        *cells = (0..5).map(|i| cell(&format!("p{i}"))).collect();
+        cells.iter_mut().for_each(|cell| cell.unseen = 1);
+    });
     let large = failures(&run(), &cells(), BYTES_MAX + 1);
     assert!(
         large[0].0 == "size" && large[0].1.contains("at most 12 MB"),
