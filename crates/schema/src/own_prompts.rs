@@ -3,10 +3,8 @@
 //!
 //! The harness converts the file to token ids.
 
-use crate::error::DataError;
 use crate::hash::sha256_hex;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// Largest number of prompts of a run.
 pub const PROMPTS_MAX: usize = 10_000;
@@ -99,7 +97,7 @@ impl OwnPrompts {
     }
 
     /// Refuse prompts that no run can hold; the error has the numbers.
-    pub fn check(&self, path: &Path) -> Result<(), DataError> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let tokens: usize = self.tokens.iter().map(Vec::len).sum();
         let count = self.tokens.len();
         let wrong = if count == 0 || self.tokens.iter().any(Vec::is_empty) {
@@ -111,7 +109,7 @@ impl OwnPrompts {
         } else {
             return Ok(());
         };
-        Err(DataError::new(path, wrong))
+        Err(wrong)
     }
 }
 
@@ -208,8 +206,8 @@ mod tests {
 
     #[test]
     fn what_no_run_can_hold_is_refused_with_the_numbers() {
-        let wrong = |lengths: &[usize]| prompts(lengths).check(Path::new("p")).unwrap_err().message;
-        assert!(prompts(&[1]).check(Path::new("p")).is_ok());
+        let wrong = |lengths: &[usize]| prompts(lengths).check().unwrap_err();
+        assert!(prompts(&[1]).check().is_ok());
         assert!(wrong(&[]).contains("has no prompt"));
         assert!(wrong(&[1, 0]).contains("an empty one"));
         assert!(wrong(&[1; PROMPTS_MAX + 1]).contains("has 10001 prompts"));

@@ -203,11 +203,7 @@ impl RunHeader {
             );
             return Err(DataError::new(path, message));
         }
-        references::check_plan(path, &header.plan)?;
-        references::check_adoption(path, &header.provenance.adoption)?;
-        if let Some(model) = &header.provenance.model {
-            references::check_model(path, &header.plan, model)?;
-        }
+        references::check_header(path, &header)?;
         Ok(header)
     }
 }
