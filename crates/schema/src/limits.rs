@@ -82,16 +82,6 @@ impl OfAllScenarios {
     }
 }
 
-/// Check that the timed prompts that a case prepares for one invocation are within [`REQUESTS`], and
-/// return their number.
-pub fn prompts(requests: u32, duration_s: f64, concurrency: u32) -> Result<u64, String> {
-    // A launch rounds the number up to a multiple of the requests in flight.
-    let more = (duration_s * PROMPTS_PER_S).ceil() as u64 + u64::from(concurrency);
-    let prompts = u64::from(requests) + more;
-    let key = format!("requests + {PROMPTS_PER_S} × duration_s + concurrency");
-    within(&key, prompts, u64::from(REQUESTS)).map(|()| prompts)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

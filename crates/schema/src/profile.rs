@@ -1,7 +1,7 @@
 //! `data/profiles/*.toml`: the sizes of the scenarios for a kind of machine.
 
 use crate::error::{DataError, fits, is_stem, read_checked};
-use crate::limits::{self, OfAllScenarios, within};
+use crate::limits::{self, OfAllScenarios, PROMPTS_PER_S, within};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -240,9 +240,10 @@ impl Sizes {
         at_least_the_floor(publishable, self.requests, "requests", invocations)
     }
 
-    /// Check that nothing is over its limit and that no entry comes twice; the error begins with the
-    /// key.
-    fn check_limits(&self, invocations: u32) -> Result<(), String> {
+    /// Check that nothing is over its limit, the prompts of all invocations included, and that no
+    /// entry comes twice; the error begins with the key. `length` is that of the longest prompt
+    /// (tokens), or 0 where the user's file has the prompts, which has limits of its own.
+    pub(crate) fn check_limits(&self, length: u32, invocations: u32) -> Result<(), String> {
         let all: [(&str, &[u32], u32); 6] = [
             ("prompt_tokens", &self.prompt_tokens, limits::TOKENS),
             ("new_tokens", &[self.new_tokens], limits::TOKENS),
@@ -256,16 +257,21 @@ impl Sizes {
             each_once(key, entries)?;
         }
         limits::duration("duration_s", self.duration_s)?;
-        let most = |sizes: &[u32]| sizes.iter().copied().max().unwrap_or(0);
-        let prompts = limits::prompts(self.requests, self.duration_s, most(&self.concurrency))?;
-        // There is no length where the user's file has the prompts, which has limits of its own.
-        let length = u64::from(most(&self.prompt_tokens));
-        within(
-            &format!("tokens of all prompts in {invocations} invocations"),
-            prompts * length * u64::from(invocations),
-            limits::PROMPT_TOKENS,
-        )
+        // A launch rounds the number up to a multiple of the requests in flight.
+        let more =
+            (self.duration_s * PROMPTS_PER_S).ceil() as u64 + u64::from(most(&self.concurrency));
+        let prompts = u64::from(self.requests) + more;
+        let key = format!("requests + {PROMPTS_PER_S} × duration_s + concurrency");
+        within(&key, prompts, u64::from(limits::REQUESTS))?;
+        let key = format!("tokens of all prompts in {invocations} invocations");
+        let tokens = prompts * u64::from(length) * u64::from(invocations);
+        within(&key, tokens, limits::PROMPT_TOKENS)
     }
+}
+
+/// Return the largest of some sizes; 0 where there are none.
+fn most(sizes: &[u32]) -> u32 {
+    sizes.iter().copied().max().unwrap_or(0)
 }
 
 impl Profile {
@@ -318,7 +324,7 @@ impl Profile {
             return Err("aa_pairs needs at least 2 invocations: one has no interval".into());
         }
         for (id, sizes) in &self.scenarios {
-            let checked = sizes.check_limits(self.invocations);
+            let checked = sizes.check_limits(most(&sizes.prompt_tokens), self.invocations);
             checked.map_err(|why| format!("[scenarios.{id}] {why}"))?;
             let checked = sizes.check(self.publishable, self.invocations);
             checked.map_err(|why| format!("[scenarios.{id}]: {why}"))?;

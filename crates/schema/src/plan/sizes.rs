@@ -2,6 +2,7 @@
 
 use super::{Case, Plan};
 use crate::limits::{self, OfAllScenarios, within};
+use crate::profile::Sizes;
 
 impl Plan {
     /// Check that all sizes are within their limits, and that every launch belongs to a block. The
@@ -20,20 +21,13 @@ impl Plan {
         within("until.blocks_max", blocks_max, limits::INVOCATIONS)?;
         for scenario in &self.scenarios {
             for case in &scenario.cases {
-                let of_case = |why| format!("{}: {why}", scenario.case_key(case));
-                let prompts = case.check_sizes().map_err(of_case)?;
-                // The user's file of prompts has limits of its own.
                 let length = match self.own_prompts(scenario) {
                     Some(_) => 0,
-                    None => u64::from(case.prompt_tokens),
+                    None => case.prompt_tokens,
                 };
                 let blocks = self.invocations.max(blocks_max);
-                within(
-                    &format!("tokens of all prompts in {blocks} invocations"),
-                    prompts * length * u64::from(blocks),
-                    limits::PROMPT_TOKENS,
-                )
-                .map_err(of_case)?;
+                let checked = case.sizes().check_limits(length, blocks);
+                checked.map_err(|why| format!("{}: {why}", scenario.case_key(case)))?;
             }
         }
         for suite in &self.micro.suites {
@@ -60,24 +54,17 @@ impl Plan {
 }
 
 impl Case {
-    /// Check that all sizes are within their limits, and return the number of prompts that are
-    /// prepared for one invocation. The error begins with the key.
-    fn check_sizes(&self) -> Result<u64, String> {
-        for (key, value, max) in [
-            ("prompt_tokens", self.prompt_tokens, limits::TOKENS),
-            ("new_tokens", self.new_tokens, limits::TOKENS),
-            ("concurrency", self.concurrency, limits::CONCURRENCY),
-            (
-                "load_percent",
-                self.load_percent.unwrap_or(0),
-                limits::LOAD_PERCENT,
-            ),
-            ("shared_percent", self.shared_percent.unwrap_or(0), 99),
-            ("requests", self.requests, limits::REQUESTS),
-        ] {
-            within(key, value, max)?;
+    /// Its sizes, as a profile has them.
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            prompt_tokens: vec![self.prompt_tokens],
+            new_tokens: self.new_tokens,
+            concurrency: vec![self.concurrency],
+            load_percent: self.load_percent.into_iter().collect(),
+            shared_percent: self.shared_percent.into_iter().collect(),
+            requests: self.requests,
+            duration_s: self.duration_s,
+            ..Sizes::default()
         }
-        limits::duration("duration_s", self.duration_s)?;
-        limits::prompts(self.requests, self.duration_s, self.concurrency)
     }
 }
