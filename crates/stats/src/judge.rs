@@ -24,9 +24,7 @@ pub(crate) fn judge(
 ) -> Result<(), Refusal> {
     verified(run, target, case, evidence)?;
     let (scenario, case) = run.header.plan.measured(scenario, case);
-    had_time(run, target, scenario, case)?;
-    had_capacity(run, target, scenario, case)?;
-    outputs_accepted(run, target, scenario, case)?;
+    accepted(run, target, scenario, case)?;
     complete(evidence)?;
     for attempt in &evidence.complete {
         for request in &attempt.timed {
@@ -87,42 +85,24 @@ fn verified(run: &Run, target: &str, case: &Case, evidence: &Evidence) -> Result
     }
 }
 
-/// Check that the run's budget had time for the cell.
-fn had_time(
+/// Check that the run's budget had time for the cell, that the capacity stage, which sets the rate of
+/// an open loop, succeeded, and that the reference rejected no timed output.
+fn accepted(
     run: &Run,
     target: &str,
     scenario: &PlannedScenario,
     case: &Case,
 ) -> Result<(), Refusal> {
+    let key = scenario.cell_key(case, target);
     let budget = run.budget.as_ref();
-    match budget.and_then(|budget| budget.refusal(&scenario.cell_key(case, target))) {
-        Some(reason) => Err((Status::OverBudget, reason.to_owned())),
-        None => Ok(()),
+    if let Some(reason) = budget.and_then(|budget| budget.refusal(&key)) {
+        return Err((Status::OverBudget, reason.to_owned()));
     }
-}
-
-/// Check that the capacity stage, which sets the rate of an open loop, succeeded.
-fn had_capacity(
-    run: &Run,
-    target: &str,
-    scenario: &PlannedScenario,
-    case: &Case,
-) -> Result<(), Refusal> {
     let capacity = schema::capacity::find(&run.capacities, target, case);
-    match capacity.filter(|c| scenario.load.is_open() && c.status != Status::Ok) {
-        Some(failed) => Err((failed.status, failed.reason.clone())),
-        None => Ok(()),
+    if let Some(failed) = capacity.filter(|c| scenario.load.is_open() && c.status != Status::Ok) {
+        return Err((failed.status, failed.reason.clone()));
     }
-}
-
-/// Check that the reference rejected no timed output.
-fn outputs_accepted(
-    run: &Run,
-    target: &str,
-    scenario: &PlannedScenario,
-    case: &Case,
-) -> Result<(), Refusal> {
-    match run.checks.get(&scenario.cell_key(case, target)) {
+    match run.checks.get(&key) {
         Some(check) if check.wrong > 0 => Err((
             Status::WrongOutput,
             format!(
