@@ -75,18 +75,10 @@ pub struct Places<'a> {
     pub report: Option<&'a Path>,
 }
 
-/// Tell whether a status means that something broke, in the engine or in the benchmark. The others
-/// mean that the machine lacks something, the engine can't do it, or there was no time. A cell that
+/// Tell whether a status means that something broke, in the engine or in the benchmark. A cell that
 /// wasn't run is a fault, though not the engine's: a run that is over has none.
-pub fn is_fault(status: Status) -> bool {
-    !matches!(
-        status,
-        Status::Ok
-            | Status::Unavailable
-            | Status::Unsupported
-            | Status::Unverified
-            | Status::OverBudget
-    )
+fn is_fault(status: Status) -> bool {
+    status == Status::NotRun || status.is_engines_fault()
 }
 
 /// The analyses that are derived from a run's records.
@@ -157,7 +149,7 @@ impl Summary {
         }
     }
 
-    /// Tell whether a cell has a status that is a fault; see [`is_fault`].
+    /// Tell whether something broke in a cell, or a cell wasn't run.
     pub fn has_faults(&self) -> bool {
         self.gaps.iter().any(|gap| is_fault(gap.status))
     }

@@ -292,6 +292,17 @@ impl Status {
             Status::NotRun => "not_run",
         }
     }
+
+    /// Whether the engine broke, or did something wrong. The others mean that the machine lacks
+    /// something, that the engine can't do it, that there was no time, or that it wasn't run.
+    pub fn is_engines_fault(self) -> bool {
+        match self {
+            Status::Oom | Status::Timeout | Status::Crashed => true,
+            Status::WrongOutput | Status::ProtocolError | Status::BadTiming => true,
+            Status::Ok | Status::Unsupported | Status::Unavailable => false,
+            Status::Unverified | Status::OverBudget | Status::NotRun => false,
+        }
+    }
 }
 
 /// A line of `results/<run>/verify.jsonl`: the parity gate's judgement of a target.

@@ -97,19 +97,29 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
             };
             let metric = metric.or_else(of_scenario);
             let sides = (before.find(cell), after.find(cell));
-            let mut change = change(cell, metric, sides);
+            let value = |cell: Option<&Cell>| Some(cell?.metric(metric?)?.value);
             let inflations = [&before, &after].map(|side| side.inflation(cell, metric?));
-            change.inflation = inflations.into_iter().flatten().reduce(f64::max);
-            match test(a, b, metric, sides, change.inflation.unwrap_or(1.0)) {
-                Ok(tested) => {
-                    change.ratio = Some(tested.ratio);
-                    change.ci95 = Some(tested.ci95);
-                    // It is corrected below, where the p of all cells are known.
-                    change.p_holm = Some(tested.p);
-                }
-                Err(reason) => change.reason = reason,
+            let inflation = inflations.into_iter().flatten().reduce(f64::max);
+            let tested = test(a, b, metric, sides, inflation.unwrap_or(1.0));
+            let ratio = tested.as_ref().ok();
+            Change {
+                target: cell.target.clone(),
+                scenario: cell.scenario.clone(),
+                case: cell.case.clone(),
+                metric,
+                before: value(sides.0),
+                after: value(sides.1),
+                ratio: ratio.map(|tested| tested.ratio),
+                ci95: ratio.map(|tested| tested.ci95),
+                // This p is corrected below, where those of all cells are known.
+                p_holm: ratio.map(|tested| tested.p),
+                inflation,
+                verdict: Verdict::Unknown,
+                reason: tested.err().unwrap_or_default(),
+                broken: sides.0.is_some_and(|cell| cell.status == Status::Ok)
+                    && sides.1.is_some_and(|cell| cell.status.is_engines_fault()),
+                disturbed: (disturbed(sides.0), disturbed(sides.1)),
             }
-            change
         })
         .collect();
     let p: Vec<Option<f64>> = changes.iter().map(|change| change.p_holm).collect();
@@ -186,49 +196,8 @@ impl Side {
     }
 }
 
-/// Create a cell's change, without a verdict.
-fn change(cell: &Cell, metric: Option<MetricId>, sides: (Option<&Cell>, Option<&Cell>)) -> Change {
-    let value = |cell: Option<&Cell>| Some(cell?.metric(metric?)?.value);
-    Change {
-        target: cell.target.clone(),
-        scenario: cell.scenario.clone(),
-        case: cell.case.clone(),
-        metric,
-        before: value(sides.0),
-        after: value(sides.1),
-        ratio: None,
-        ci95: None,
-        p_holm: None,
-        inflation: None,
-        verdict: Verdict::Unknown,
-        reason: String::new(),
-        broken: sides.0.is_some_and(|cell| cell.status == Status::Ok)
-            && sides.1.is_some_and(|cell| is_fault(cell.status)),
-        disturbed: (disturbed(sides.0), disturbed(sides.1)),
-    }
-}
-
 fn disturbed(cell: Option<&Cell>) -> usize {
     cell.map_or(0, |cell| cell.disturbances.len())
-}
-
-/// Whether a status is the engine's own fault. Unlike in the summary of a run, a cell that wasn't
-/// run is none: nothing says that the engine would have failed.
-fn is_fault(status: Status) -> bool {
-    match status {
-        Status::Oom
-        | Status::Timeout
-        | Status::Crashed
-        | Status::WrongOutput
-        | Status::ProtocolError
-        | Status::BadTiming => true,
-        Status::Ok
-        | Status::Unsupported
-        | Status::Unavailable
-        | Status::Unverified
-        | Status::OverBudget
-        | Status::NotRun => false,
-    }
 }
 
 /// Compute how many times better the second run's cell is. `Err` is the reason why that can't be
