@@ -146,20 +146,16 @@ fn upper(events: u64) -> f64 {
 
 /// Check the stamps of a cell. `Err` is the reason, with numbers. A cell without an audit passes.
 pub(crate) fn check(attempts: &[Attempt]) -> Result<(), String> {
-    let requests = || {
-        attempts
-            .iter()
-            .flat_map(|attempt| attempt.timed.iter().copied())
-    };
-    joined(attempts).map_or(Ok(()), |all| judge(&all, requests))
+    let requests = attempts.iter().flat_map(|attempt| &attempt.timed);
+    joined(attempts).map_or(Ok(()), |all| judge(&all, requests.copied()))
 }
 
 /// Check the stamps of `requests` against what the looks found. `Err` is the reason, with numbers.
 /// Where there is nothing to audit, the check passes.
-pub fn judge<'a, R>(all: &AuditResult, requests: impl Fn() -> R) -> Result<(), String>
-where
-    R: Iterator<Item = &'a RequestRecord>,
-{
+pub fn judge<'a>(
+    all: &AuditResult,
+    requests: impl Iterator<Item = &'a RequestRecord> + Clone,
+) -> Result<(), String> {
     let Some(audit) = audit_of(all) else {
         return Ok(());
     };
@@ -176,25 +172,14 @@ where
             all.uncommitted
         ));
     }
-    let firsts = requests().filter_map(|r| Some(ns_between(r.sent_ns, *r.token_ns.first()?)));
-    let firsts: Vec<f64> = firsts.collect();
-    let gaps: Vec<f64> = requests().filter_map(tpot_ns).collect();
-    for (which, of, errors, usual, fraction) in [
-        (
-            "first tokens",
-            "to the first token",
-            audit.first,
-            firsts,
-            FIRST_FRACTION,
-        ),
-        (
-            "other tokens",
-            "between tokens",
-            audit.later,
-            gaps,
-            LATER_FRACTION,
-        ),
-    ] {
+    let to_first = |r: &RequestRecord| Some(ns_between(r.sent_ns, *r.token_ns.first()?));
+    let firsts: Vec<f64> = requests.clone().filter_map(to_first).collect();
+    let gaps: Vec<f64> = requests.filter_map(tpot_ns).collect();
+    let first = ("first tokens", "to the first token", FIRST_FRACTION);
+    let later = ("other tokens", "between tokens", LATER_FRACTION);
+    for ((which, of, fraction), errors, usual) in
+        [(first, audit.first, firsts), (later, audit.later, gaps)]
+    {
         let usual_ns = mean(&usual).unwrap_or(0.0);
         let limit_ns = ERROR_NS.max(fraction * usual_ns);
         for (error, way) in [(errors.early, "before"), (errors.late, "after")] {
