@@ -53,8 +53,7 @@ pub fn command(repo: &Repo, processes: u32, quick: bool, json: bool) -> Result<E
     let Some(handicap) = registry.handicaps.first() else {
         bail!("engines/engines.toml has no [[handicap]], whose `of` is the target that is watched");
     };
-    let target = registry.targets().into_iter().find(|t| t.id == handicap.of);
-    let target = target.with_context(|| format!("no target is called {}", handicap.of))?;
+    let target = registry.known_target(&handicap.of);
     let _only_one = exclusive::lock_machine()?;
     fetch::ensure_for(repo, MODEL, std::slice::from_ref(&target))?;
     let programs = build::build(repo, &registry, [&target], &Named::default())?;

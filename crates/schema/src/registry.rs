@@ -348,11 +348,13 @@ impl Registry {
     /// The targets that may judge others: the reference, then the target it is checked against. A
     /// registry that was loaded has both.
     pub fn judges(&self) -> [Target; 2] {
-        [&self.reference, &self.cross_check].map(|id| {
-            let mut all = self.targets().into_iter();
-            let judge = all.find(|target| target.id == *id);
-            judge.expect("`load` refuses a registry without it")
-        })
+        [&self.reference, &self.cross_check].map(|id| self.known_target(id))
+    }
+
+    /// The target of an id that this file itself names, as its baseline, instrument and so on.
+    pub fn known_target(&self, id: &str) -> Target {
+        let target = self.targets().into_iter().find(|target| target.id == id);
+        target.expect("`load` refuses a registry without it")
     }
 
     /// The engine of that id, if there is one.

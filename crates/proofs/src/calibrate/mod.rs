@@ -138,10 +138,7 @@ struct Instrument<'a> {
 
 impl<'a> Instrument<'a> {
     fn ready(repo: &Repo, registry: &Registry, known: &'a registry::Instrument) -> Result<Self> {
-        let mut targets = registry.targets().into_iter();
-        let target = targets
-            .find(|target| target.id == known.target)
-            .expect("`load` refuses a registry without it");
+        let target = registry.known_target(&known.target);
         let programs = build::build(repo, registry, [&target], &Named::default())?;
         // Calibrating needs no model.
         let target = Target {

@@ -8,6 +8,7 @@ use harness::devices::Named;
 use harness::engine::Program;
 use harness::engine::load::load_request;
 use harness::engine::session::Session;
+use harness::programs::Programs;
 use harness::run::audit::Audit;
 use harness::run::issue;
 use harness::run::load::{CasePrompts, PromptQueue};
@@ -55,9 +56,7 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
     let limits = repo.parity_limits()?;
     let mut survivors = 0;
     for mutant in &mutants {
-        let program = programs
-            .get(mutant)
-            .map_err(|failure| anyhow::anyhow!("{}: {failure}", mutant.id))?;
+        let program = program_of(&programs, mutant)?;
         let limits = limits.precision.iter();
         let mut judged_by: Vec<_> = limits
             .filter(|(precision, _)| is_seen_by(mutant, precision))
@@ -96,6 +95,11 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn program_of<'a>(programs: &'a Programs, target: &Target) -> Result<&'a Program> {
+    let program = programs.get(target);
+    program.map_err(|failure| anyhow::anyhow!("{}: {failure}", target.id))
+}
+
 /// Whether the gate must reject a mutant under a precision's limits. At f32 a mutant's error is
 /// that of the mutation alone, so it must exceed the limits of every precision. At a coarser
 /// precision it has that precision's noise too, and is judged by its limits only.
@@ -112,40 +116,32 @@ fn forgers(repo: &Repo, registry: &Registry) -> Result<u32> {
     let Some(instrument) = &registry.instrument else {
         return Ok(0);
     };
-    let mut targets = registry.targets();
-    targets.retain(|target| target.id == instrument.target);
-    let programs = build::build(repo, registry, &targets, &Named::default())?;
+    let target = registry.known_target(&instrument.target);
+    let programs = build::build(repo, registry, [&target], &Named::default())?;
+    let program = program_of(&programs, &target)?.clone();
+    let program = program.with_env(instrument.env.clone().into_iter().collect());
     let mut wrong = 0;
-    for target in &targets {
-        let program = programs.get(target);
-        let program = program.map_err(|failure| anyhow::anyhow!("{}: {failure}", target.id))?;
-        let program = program
-            .clone()
-            .with_env(instrument.env.clone().into_iter().collect());
-        let honest = std::iter::once(target.variant.as_str());
-        let forgers = instrument.forgers.iter().map(String::as_str);
-        for variant in honest.chain(forgers) {
-            base::interrupt::check()?;
-            let mut load = load_request(target, &repo.root, 1, 64, 1);
-            load.weights = "none".into();
-            load.variant = variant.into();
-            let session = Session::open_watched(&program, &load, &default_timeouts())?;
-            let (found, requests) = audited(session)?;
-            let Some(found) = found else {
-                bail!("stamps can't be audited: there is no room for a temporary file");
-            };
-            let is_true = variant == target.variant;
-            let judged = stats::witness::judge(&found, requests.iter());
-            wrong += u32::from(judged.is_ok() != is_true);
-            let verdict = match judged {
-                Ok(()) if is_true => "its stamps are true".to_owned(),
-                Ok(()) => "NOT SEEN: the audit is blind to it".to_owned(),
-                Err(why) if is_true => format!("CALLED FALSE: {why}"),
-                Err(why) => format!("seen: {why}"),
-            };
-            let name = if is_true { &target.id } else { variant };
-            println!("{name:<28} by its stamps: {verdict}");
-        }
+    for variant in std::iter::once(&target.variant).chain(&instrument.forgers) {
+        base::interrupt::check()?;
+        let mut load = load_request(&target, &repo.root, 1, 64, 1);
+        load.weights = "none".into();
+        load.variant = variant.clone();
+        let session = Session::open_watched(&program, &load, &default_timeouts())?;
+        let (found, requests) = audited(session)?;
+        let Some(found) = found else {
+            bail!("stamps can't be audited: there is no room for a temporary file");
+        };
+        let is_true = *variant == target.variant;
+        let judged = stats::witness::judge(&found, requests.iter());
+        wrong += u32::from(judged.is_ok() != is_true);
+        let verdict = match judged {
+            Ok(()) if is_true => "its stamps are true".to_owned(),
+            Ok(()) => "NOT SEEN: the audit is blind to it".to_owned(),
+            Err(why) if is_true => format!("CALLED FALSE: {why}"),
+            Err(why) => format!("seen: {why}"),
+        };
+        let name = if is_true { &target.id } else { variant };
+        println!("{name:<28} by its stamps: {verdict}");
     }
     Ok(wrong)
 }
@@ -174,16 +170,6 @@ fn audited(mut session: Session) -> Result<(Option<AuditResult>, Vec<RequestReco
     Ok((found, records))
 }
 
-/// Return the model that shows a mutation which the other models hide: a mutant that passes on them
-/// goes through all checks there, so this one is asked first. `None` where any model shows it.
-fn shown_by(variant: &str) -> Option<&'static str> {
-    match variant {
-        "kv_int8" | "rms_epsilon" | "sparse_mlp" => Some("tiny-outliers"),
-        "rope_far" | "rope_scaling" => Some(FAR.0),
-        _ => None,
-    }
-}
-
 /// Return the first model on which the gate rejects the mutant, and the reason; `None` where it
 /// passes on all.
 fn seen(
@@ -192,10 +178,15 @@ fn seen(
     program: &Program,
     limit: &Limit,
 ) -> Result<Option<(&'static str, String)>> {
-    let shown_by = shown_by(&mutant.variant);
+    // A mutant that passes on a model goes through all checks there, so the one that shows what the
+    // others hide is asked first, and the far context, which takes the longest, else last.
+    let shown_by = match mutant.variant.as_str() {
+        "kv_int8" | "rms_epsilon" | "sparse_mlp" => "tiny-outliers",
+        "rope_far" | "rope_scaling" => FAR.0,
+        _ => "",
+    };
     let mut models = ModelSpec::SMALL;
-    // The far context comes last where another model shows the mutation: it takes the longest.
-    models.sort_by_key(|model| (Some(*model) != shown_by, *model == FAR.0));
+    models.sort_by_key(|model| (*model != shown_by, *model == FAR.0));
     for model in models {
         let context = (model == FAR.0).then_some(FAR.1);
         let golden = goldens::load(repo, Subject::model(model), context.as_slice())?;
