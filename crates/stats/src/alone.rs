@@ -27,18 +27,24 @@ pub struct Alone {
 /// Compare each target that was measured both ways, in the order of the plan; empty where no
 /// scenario takes turns or none has the same work alone.
 pub fn alone(scenarios: &[PlannedScenario], cells: &[Cell]) -> Vec<Alone> {
+    let values = |cell: &Cell| Some(cell.metric(MetricId::E2eNs)?.by_invocation.clone());
     let mut all = Vec::new();
     for turns in scenarios.iter().filter(|scenario| scenario.turns) {
         for batch in scenarios.iter().filter(|s| s.load == LoadShape::Batch) {
             for (case, other) in same_work(turns, batch) {
                 let (in_turns, alone) = (turns.case_key(case), batch.case_key(other));
-                let found = of_targets(cells, &in_turns, &alone);
-                all.extend(found.map(|(target, ratio)| Alone {
-                    target: target.to_owned(),
-                    in_turns: in_turns.clone(),
-                    alone: alone.clone(),
-                    ratio,
-                }));
+                let of_target = |cell: &Cell| {
+                    let key = alone.cell(&cell.target);
+                    let other = cells.iter().find(|other| other.key() == key)?;
+                    Some(Alone {
+                        target: cell.target.clone(),
+                        in_turns: in_turns.clone(),
+                        alone: alone.clone(),
+                        ratio: paired_ratio(&values(other)?, &values(cell)?)?,
+                    })
+                };
+                let in_turns = cells.iter().filter(|cell| cell.case_key() == in_turns);
+                all.extend(in_turns.filter_map(of_target));
             }
         }
     }
@@ -62,22 +68,6 @@ fn same_work<'a>(
         own(batch)
             .filter(move |other| size(other) == size(case))
             .map(move |other| (case, other))
-    })
-}
-
-/// Return the ratio alone ÷ in turns of each target that has values in the same blocks of both
-/// cases.
-fn of_targets<'a>(
-    cells: &'a [Cell],
-    in_turns: &'a CaseKey,
-    alone: &'a CaseKey,
-) -> impl Iterator<Item = (&'a str, PairedRatio)> {
-    let of_case = move |key: &'a CaseKey| cells.iter().filter(move |cell| cell.case_key() == *key);
-    let values = |cell: &'a Cell| Some(&cell.metric(MetricId::E2eNs)?.by_invocation);
-    of_case(in_turns).filter_map(move |cell| {
-        let other = of_case(alone).find(|other| other.target == cell.target)?;
-        let ratio = paired_ratio(values(other)?, values(cell)?)?;
-        Some((cell.target.as_str(), ratio))
     })
 }
 
