@@ -117,15 +117,10 @@ pub fn analyse(launch: &TracedLaunch) -> Result<KernelAnalysis, String> {
     }
     let trace = launch.trace.as_ref().map_err(unreadable)?;
     whole(trace)?;
-    let timed: Vec<Generation> = launch
-        .log
-        .requests
-        .iter()
-        .filter(|request| !request.warmup)
-        .filter_map(Generation::new)
-        .collect();
+    let timed = |request: &&RequestRecord| !request.warmup && !request.token_ns.is_empty();
+    let timed: Vec<&RequestRecord> = launch.log.requests.iter().filter(timed).collect();
     let life = (launch.log.launch.start_ns, end.end_ns);
-    analyse_generations(trace, &timed, life)
+    analyse_requests(trace, &timed, life)
 }
 
 /// Describe an error without its path, which is only valid on the machine of the run.
@@ -157,40 +152,20 @@ fn whole(trace: &KernelTrace) -> Result<(), String> {
     Ok(())
 }
 
-/// The period in which one request was worked on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Generation {
-    started_ns: u64,
-    first_ns: u64,
-    last_ns: u64,
-    tokens: u64,
-}
-
-impl Generation {
-    fn new(request: &RequestRecord) -> Option<Self> {
-        Some(Self {
-            started_ns: request.started_ns,
-            first_ns: *request.token_ns.first()?,
-            last_ns: *request.token_ns.last()?,
-            tokens: request.token_ns.len() as u64,
-        })
-    }
-}
-
-/// Analyse the kernels that ran during requests. `life` is when the process was started and when it
-/// ended (ns).
-fn analyse_generations(
+/// Analyse the kernels that ran during requests, each of which has a token. `life` is when the
+/// process was started and when it ended (ns).
+fn analyse_requests(
     trace: &KernelTrace,
-    timed: &[Generation],
+    timed: &[&RequestRecord],
     life: (u64, u64),
 ) -> Result<KernelAnalysis, String> {
     if timed.is_empty() {
         return Err("no request was traced".into());
     }
-    if timed
-        .windows(2)
-        .any(|two| two[1].started_ns < two[0].last_ns)
-    {
+    let first_ns = |r: &RequestRecord| r.token_ns[0];
+    let last_ns = |r: &RequestRecord| r.token_ns[r.token_ns.len() - 1];
+    let overlap = |two: &[&RequestRecord]| two[1].started_ns < last_ns(two[0]);
+    if timed.windows(2).any(overlap) {
         return Err("requests overlap, so kernels can't be assigned to a request".into());
     }
     let outside = |k: &&Kernel| k.start_ns < life.0 || k.end_ns > life.1;
@@ -201,10 +176,10 @@ fn analyse_generations(
         ));
     }
     let mut times = BTreeMap::new();
-    let prefill = timed.iter().map(|r| ((r.started_ns, r.first_ns), 1));
+    let prefill = timed.iter().map(|r| ((r.started_ns, first_ns(r)), 1));
     let prefill = phase(trace, prefill, &mut times);
     let decode = timed.iter();
-    let decode = decode.map(|r| ((r.first_ns, r.last_ns), r.tokens - 1));
+    let decode = decode.map(|r| ((first_ns(r), last_ns(r)), r.token_ns.len() as u64 - 1));
     let decode = phase(trace, decode, &mut times);
     let mut kernels: Vec<KernelTime> = times
         .into_iter()

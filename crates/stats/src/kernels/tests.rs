@@ -29,13 +29,16 @@ fn trace(kernels: &[(u32, u64, u64, u32)]) -> KernelTrace {
     }
 }
 
-fn generation(started_ns: u64, first_ns: u64, last_ns: u64, tokens: u64) -> Generation {
-    Generation {
+fn request(started_ns: u64, token_ns: &[u64]) -> RequestRecord {
+    RequestRecord {
         started_ns,
-        first_ns,
-        last_ns,
-        tokens,
+        token_ns: token_ns.to_vec(),
+        ..RequestRecord::default()
     }
+}
+
+fn analyse(trace: &KernelTrace, requests: &[RequestRecord]) -> Result<KernelAnalysis, String> {
+    analyse_requests(trace, &requests.iter().collect::<Vec<_>>(), LIFE)
 }
 
 /// A trace of one request: begun at 100, tokens at 200, …, 400; two streams overlap in decode.
@@ -54,8 +57,7 @@ fn example() -> KernelTrace {
 
 #[test]
 fn a_small_trace_by_hand() {
-    let requests = [generation(100, 200, 400, 3)];
-    let found = analyse_generations(&example(), &requests, LIFE).unwrap();
+    let found = analyse(&example(), &[request(100, &[200, 300, 400])]).unwrap();
     assert!(found.synthetic && found.requests == 1);
     let prefill = &found.prefill;
     assert_eq!((prefill.tokens, prefill.wall_ns), (1, 100));
@@ -76,8 +78,7 @@ fn a_small_trace_by_hand() {
 
 #[test]
 fn kernels_are_ordered_by_their_time_and_classed() {
-    let requests = [generation(100, 200, 400, 3)];
-    let found = analyse_generations(&example(), &requests, LIFE).unwrap();
+    let found = analyse(&example(), &[request(100, &[200, 300, 400])]).unwrap();
     let rows: Vec<(&str, Class, u64, u64)> = found
         .kernels
         .iter()
@@ -99,11 +100,11 @@ fn kernels_are_ordered_by_their_time_and_classed() {
 
 #[test]
 fn time_between_requests_belongs_to_none() {
-    let requests = [generation(100, 200, 400, 3), generation(500, 600, 700, 2)];
+    let requests = [request(100, &[200, 300, 400]), request(500, &[600, 700])];
     let mut all = example();
     all.kernels
         .extend(trace(&[(0, 450, 460, 7), (0, 550, 560, 7)]).kernels);
-    let found = analyse_generations(&all, &requests, LIFE).unwrap();
+    let found = analyse(&all, &requests).unwrap();
     assert_eq!((found.prefill.tokens, found.prefill.kernels), (2, 3));
     assert_eq!((found.decode.tokens, found.decode.kernels), (3, 5));
     assert_eq!(found.decode.gaps.unwrap().n, 3, "none across requests");
@@ -111,17 +112,16 @@ fn time_between_requests_belongs_to_none() {
 
 #[test]
 fn what_cannot_be_analysed_is_refused_with_the_reason() {
-    let one = [generation(100, 200, 400, 3)];
-    let refused = |trace: &KernelTrace, requests: &[Generation], life| {
-        analyse_generations(trace, requests, life).unwrap_err()
+    let refused = |requests: &[&RequestRecord], life| {
+        analyse_requests(&example(), requests, life).unwrap_err()
     };
-    assert!(refused(&example(), &[], LIFE).contains("no request"));
-    let overlapping = [one[0], generation(399, 450, 500, 2)];
-    assert!(refused(&example(), &overlapping, LIFE).contains("overlap"));
-    assert!(refused(&example(), &one, (60, 10_000)).contains("1 kernels ran before"));
-    assert!(refused(&example(), &one, (0, 405)).contains("clock"));
-    let elsewhere = [generation(5000, 5100, 5200, 2)];
-    assert!(refused(&example(), &elsewhere, LIFE).contains("none of 8 kernels"));
+    assert!(refused(&[], LIFE).contains("no request"));
+    let (one, next) = (&request(100, &[200, 300, 400]), &request(399, &[450, 500]));
+    assert!(refused(&[one, next], LIFE).contains("overlap"));
+    assert!(refused(&[one], (60, 10_000)).contains("1 kernels ran before"));
+    assert!(refused(&[one], (0, 405)).contains("clock"));
+    let elsewhere = request(5000, &[5100, 5200]);
+    assert!(refused(&[&elsewhere], LIFE).contains("none of 8 kernels"));
 }
 
 #[test]
