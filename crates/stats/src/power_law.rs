@@ -66,18 +66,22 @@ pub fn of_cells(cells: &[&Cell], id: MetricId) -> Option<Measured> {
     if sizes.iter().any(|(_, m)| m.by_invocation.len() != launches) {
         return None;
     }
-    let invocations: Vec<Vec<(f64, f64)>> = (0..launches)
-        .map(|i| {
-            let at = |(x, m): &(u32, &Metric)| (f64::from(*x), m.by_invocation[i]);
-            sizes.iter().map(at).collect()
-        })
-        .collect();
+    let invocations = points_by_invocation(&sizes);
     let on_axis = || sizes.iter().map(|(x, _)| *x);
     Some(Measured {
         law: fit(&invocations)?,
         from: on_axis().min()?,
         to: on_axis().max()?,
     })
+}
+
+/// Return each invocation's (size, value) points, as many invocations as the first size has.
+pub(crate) fn points_by_invocation(sizes: &[(u32, &Metric)]) -> Vec<Vec<(f64, f64)>> {
+    let launches = sizes.first().map_or(0, |(_, m)| m.by_invocation.len());
+    let point = |i: usize, (x, m): &(u32, &Metric)| Some((f64::from(*x), *m.by_invocation.get(i)?));
+    (0..launches)
+        .map(|i| sizes.iter().filter_map(|size| point(i, size)).collect())
+        .collect()
 }
 
 /// Fit a line to ln y over ln x; return its slope and offset.

@@ -4,6 +4,7 @@
 
 use crate::analysis::{Cell, Metric, MetricId, Scaling};
 use crate::ci::mean_interval;
+use crate::power_law::points_by_invocation;
 use crate::usl::fit_all;
 use schema::plan::PlannedScenario;
 use schema::scenario::Axis;
@@ -17,38 +18,26 @@ pub(crate) fn scaling(scenario: &PlannedScenario, cells: &[&Cell]) -> Option<Sca
     if !matches!(scenario.axis, Axis::InFlight | Axis::Users | Axis::Batch) {
         return None;
     }
-    let mut levels: Vec<(f64, &Metric)> = cells
+    let mut levels: Vec<(u32, &Metric)> = cells
         .iter()
-        .filter_map(|cell| Some((f64::from(cell.axis_value), cell.metric(METRIC)?)))
+        .filter_map(|cell| Some((cell.axis_value, cell.metric(METRIC)?)))
         .collect();
-    levels.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (one, rest) = levels.split_first().filter(|(one, _)| one.0 == 1.0)?;
-    let (load, most) = rest.last()?;
-    let fractions: Vec<f64> = of_linear(*load, &most.by_invocation, &one.1.by_invocation);
-    let fraction = crate::describe::mean(&fractions)?;
-    // Every measured cell is complete, so all list the same invocations in order.
-    let invocations: Vec<Vec<(f64, f64)>> = (0..one.1.by_invocation.len())
-        .map(|i| {
-            let at = levels.iter();
-            at.filter_map(|(load, metric)| Some((*load, *metric.by_invocation.get(i)?)))
-                .collect()
-        })
-        .collect();
+    levels.sort_by_key(|(load, _)| *load);
+    let (one, rest) = levels.split_first().filter(|(one, _)| one.0 == 1)?;
+    let &(load, most) = rest.last()?;
+    // X(N) / (N · X(1)) of each invocation.
+    let pairs = most.by_invocation.iter().zip(&one.1.by_invocation);
+    let fractions: Vec<f64> = pairs.map(|(x, one)| x / (f64::from(load) * one)).collect();
     let first = cells.first()?;
     Some(Scaling {
         scenario: scenario.id.clone(),
         target: first.target.clone(),
-        load: *load as u32,
-        fraction,
+        load,
+        fraction: crate::describe::mean(&fractions)?,
         ci95: mean_interval(&fractions).map(|i| (i.low, i.high)),
-        usl: fit_all(&invocations),
+        // Every measured cell is complete, so all list the same invocations in order.
+        usl: fit_all(&points_by_invocation(&levels)),
     })
-}
-
-/// Return `X(N) / (N · X(1))` for each invocation.
-fn of_linear(load: f64, at_load: &[f64], at_one: &[f64]) -> Vec<f64> {
-    let pairs = at_load.iter().zip(at_one);
-    pairs.map(|(x, one)| x / (load * one)).collect()
 }
 
 #[cfg(test)]
