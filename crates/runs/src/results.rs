@@ -56,11 +56,12 @@ impl Results {
         let run = run.as_str();
         let mut places = self.places();
         if run == "latest" {
+            let dirs: Vec<String> = self.dirs.iter().map(|d| d.display().to_string()).collect();
             return match places.pop_last() {
                 Some((_, place)) => Ok(place),
                 None => bail!(
                     "there is no latest run: no run is in {}: make one with `cargo xtask bench-all`",
-                    self.in_words()
+                    dirs.join(" or ")
                 ),
             };
         }
@@ -105,11 +106,6 @@ impl Results {
             }
         }
         places
-    }
-
-    fn in_words(&self) -> String {
-        let dirs: Vec<String> = self.dirs.iter().map(|d| d.display().to_string()).collect();
-        dirs.join(" or ")
     }
 
     fn names_file(&self) -> PathBuf {

@@ -127,6 +127,7 @@ impl Summary {
         let readings = run.micro.iter().flat_map(|log| &log.cases);
         // Stamps of different machines can't be compared.
         let one_machine = run.header.origin.sources.is_empty();
+        let span = |log: &LaunchLog| Some((log.launch.start_ns, log.end.as_ref()?.end_ns));
         let wall_ns = covered_ns(logs().filter_map(span)).filter(|_| one_machine);
         let timed_ns = covered_ns(timed().map(|r| (r.sent_ns, r.answered_ns)));
         let has_baseline = measured().any(|cell| cell.target == *baseline);
@@ -240,11 +241,6 @@ impl Gap {
         }
         line
     }
-}
-
-/// Return when a launch began and ended (ns); `None` where it has no end.
-fn span(log: &LaunchLog) -> Option<(u64, u64)> {
-    Some((log.launch.start_ns, log.end.as_ref()?.end_ns))
 }
 
 /// Return the time covered by spans that may overlap (ns); `None` where they cover none.

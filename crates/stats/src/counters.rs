@@ -18,8 +18,8 @@ pub(crate) struct Readings<'a> {
     /// All readings or, where targets take turns, those of each turn separately: between two turns
     /// a counter grows by the work of others.
     stretches: Vec<Vec<&'a Telemetry>>,
-    /// Time in which the target was at work (ns).
-    time_ns: f64,
+    /// Time in which the target was at work (ns): the window, or its turns.
+    pub(crate) time_ns: f64,
 }
 
 /// The growth of a counter, and the time in which it grew.
@@ -78,11 +78,6 @@ impl<'a> Readings<'a> {
             [first, .., last] => (first.t_ns..=last.t_ns).contains(&t_ns),
             _ => false,
         })
-    }
-
-    /// Return the time in which the target was at work (ns): the window, or its turns.
-    pub(crate) fn time_ns(&self) -> f64 {
-        self.time_ns
     }
 
     /// Return the growth of a counter from its first reading to its last, summed over turns; `None`
@@ -195,7 +190,7 @@ mod tests {
         // The first turn's reading stands before its first request.
         let readings = Readings::within(&all, 100, 1090);
         assert!(readings.are_of_turns() && readings.span(150) && !readings.span(500));
-        assert_eq!(readings.time_ns(), 210.0);
+        assert_eq!(readings.time_ns, 210.0);
         let grown = |of: fn(&Telemetry) -> Option<u64>| readings.growth(of).unwrap();
         assert_eq!(
             (grown(|t| t.cpu_ns).amount, grown(|t| t.cpu_ns).wall_ns),
@@ -212,7 +207,7 @@ mod tests {
             reading(None, 900, 100),
         ];
         let readings = Readings::within(&all, 100, 1000);
-        assert_eq!(readings.time_ns(), 900.0);
+        assert_eq!(readings.time_ns, 900.0);
         assert_eq!(readings.growth(|t| t.host_busy_ns).unwrap().amount, 7000.0);
         // One reading spans nothing.
         let one = Readings::within(&all[..2], 100, 1000);

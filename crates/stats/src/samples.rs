@@ -123,7 +123,7 @@ fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f
         false => window.tokens,
     };
     let tokens = Some(tokens as f64).filter(|&tokens| tokens > 0.0)?;
-    let per_token = |per_ns: f64| per_ns * readings.time_ns() / tokens;
+    let per_token = |per_ns: f64| per_ns * readings.time_ns / tokens;
     match metric {
         MetricId::CpuUtilizationPercent => Some(100.0 * cores(|t| t.cpu_ns)?),
         MetricId::CpuPerTokenNs => Some(per_token(cores(|t| t.cpu_ns)?)),

@@ -131,8 +131,9 @@ pub(crate) const SLOW_TIMES: f64 = 1.7;
 pub fn simulate(setting: &Setting, experiments: u32, seed: u64) -> Option<Outcome> {
     let mut random = Random::new(seed ^ key(setting));
     let truth = truth(setting, &mut random)?;
+    let (between, _) = spreads(setting);
     let mut launches = |_: &[f64]| -> Vec<f64> {
-        let launch = |_| launch_median(setting, &mut random);
+        let launch = |_| (between * random.normal()).exp() * course_median(setting, &mut random);
         (0..setting.invocations).map(launch).collect()
     };
     let blocks = vec![1.0; setting.invocations as usize];
@@ -264,11 +265,6 @@ fn truth(setting: &Setting, random: &mut Random) -> Option<f64> {
         .map(|_| course_median(setting, random))
         .collect();
     Some(mean(&medians)? * (between * between / 2.0).exp())
-}
-
-fn launch_median(setting: &Setting, random: &mut Random) -> f64 {
-    let (between, _) = spreads(setting);
-    (between * random.normal()).exp() * course_median(setting, random)
 }
 
 /// Return the median of one launch's samples, without the launch's own factor.

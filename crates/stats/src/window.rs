@@ -71,7 +71,10 @@ pub fn steady(load: LoadShape, concurrency: u32, timed: &[&RequestRecord]) -> Op
     let steady = match load {
         LoadShape::ClosedLoop => closed_loop(concurrency, &[timed.to_vec()]),
         LoadShape::Serial | LoadShape::Batch => busy_spans(concurrency, timed),
-        LoadShape::Poisson | LoadShape::ConstantRate => Flow::new(timed).map(open_loop),
+        LoadShape::Poisson | LoadShape::ConstantRate => Flow::new(timed).map(|flow| Steady {
+            stretches: vec![(flow.start_ns, flow.end_ns)],
+            tokens: flow.tokens,
+        }),
     }?;
     (steady.busy_ns() > 0.0).then_some(steady)
 }
@@ -105,13 +108,6 @@ fn turns<'a>(all: &[&'a RequestRecord]) -> Vec<Vec<&'a RequestRecord>> {
     turns
 }
 
-fn open_loop(flow: Flow) -> Steady {
-    Steady {
-        stretches: vec![(flow.start_ns, flow.end_ns)],
-        tokens: flow.tokens,
-    }
-}
-
 /// Compute the window of a closed loop from the timed requests of its turns. If there never were as
 /// many in flight as asked for (fewer requests than users), the most that there were in any turn is
 /// used instead.
@@ -123,10 +119,11 @@ fn closed_loop(concurrency: u32, turns: &[Vec<&RequestRecord>]) -> Option<Steady
         .iter()
         .filter_map(|turn| at_full(turn, full))
         .collect();
-    let mut steady = (!stretches.is_empty()).then_some(Steady {
+    stretches.first()?;
+    let mut steady = Steady {
         stretches,
         tokens: 0,
-    })?;
+    };
     let stamps = turns.iter().flatten().flat_map(|request| &request.token_ns);
     steady.tokens = stamps.filter(|&&at_ns| steady.contains(at_ns)).count() as u64;
     Some(steady)
