@@ -62,17 +62,11 @@ impl SuiteAnalysis {
 
 /// Analyse every suite of a run.
 pub fn analyse(run: &Run) -> Vec<SuiteAnalysis> {
-    let plan = &run.header.plan.micro;
-    plan.suites
-        .iter()
-        .map(|suite| {
-            let logs = run.micro.iter().filter(|log| log.launch.suite == suite.id);
-            of_suite(run, suite, &logs.collect::<Vec<_>>())
-        })
-        .collect()
+    let suites = run.header.plan.micro.suites.iter();
+    suites.map(|suite| of_suite(run, suite)).collect()
 }
 
-fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysis {
+fn of_suite(run: &Run, suite: &PlannedSuite) -> SuiteAnalysis {
     let mut analysis = Analysis {
         matters: run.header.plan.matters(),
         ..Analysis::default()
@@ -85,7 +79,7 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         let first = analysis.cells.len();
         let mut contenders = Vec::new();
         for variant in &suite.variants {
-            let evidence = Evidence::gather(run, suite, logs, &variant.id, &case.id);
+            let evidence = Evidence::gather(run, &suite.id, &variant.id, &case.id);
             let (cell, contender) = evidence.cell(at.cell(&variant.id));
             if let Some(of_cell) = evidence.facts().filter(|_| cell.status == Status::Ok) {
                 let key = (case.id.clone(), variant.id.clone());
@@ -95,9 +89,8 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
             contenders.extend(contender);
         }
         let twin = twin_name(baseline);
-        let second = Evidence::gather(run, suite, logs, &twin, &case.id);
-        let (second, _) = second.cell(at.cell(&twin));
-        twins.push(second);
+        let second = Evidence::gather(run, &suite.id, &twin, &case.id);
+        twins.push(second.cell(at.cell(&twin)).0);
         let contest = Contest {
             at,
             metric: METRICS[0],
@@ -128,22 +121,16 @@ struct Evidence<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    fn gather(
-        run: &Run,
-        suite: &PlannedSuite,
-        logs: &[&'a MicroLog],
-        variant: &str,
-        case: &str,
-    ) -> Self {
+    fn gather(run: &'a Run, suite: &str, variant: &str, case: &str) -> Self {
         let planned = run.header.plan.micro.launches.iter();
-        let planned =
-            planned.filter(|launch| launch.suite == suite.id && launch.variant == variant);
+        let planned = planned.filter(|launch| launch.suite == suite && launch.variant == variant);
         let mut evidence = Self {
             complete: BTreeMap::new(),
             planned: planned.count(),
             failed: None,
         };
-        for log in logs.iter().filter(|log| log.launch.variant == variant) {
+        let is_of = |log: &&MicroLog| log.launch.suite == suite && log.launch.variant == variant;
+        for log in run.micro.iter().filter(is_of) {
             for sample in log.cases.iter().filter(|sample| sample.case == case) {
                 let block = evidence.complete.entry(log.launch.invocation);
                 block.or_insert(sample);

@@ -21,11 +21,11 @@ use crate::micro::{METRICS, SuiteAnalysis};
 use measure::items;
 use schema::hypothesis::{Claim, Hypotheses, Hypothesis, Place};
 use schema::key::CaseKey;
-use schema::micro::{PlannedSuite, SuiteCase, Variant, scenario_id};
+use schema::micro::{SuiteCase, Variant, scenario_id};
 use schema::plan::{Case, PlannedScenario};
 use schema::registry::Target;
 use schema::run::Run;
-use schema::scenario::{Axis, LoadShape, Scenario};
+use schema::scenario::{Axis, Scenario};
 
 /// The verdict on a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -237,25 +237,21 @@ fn named_suites(hypothesis: &Hypothesis, run: &Run) -> Vec<Suite> {
     }
     let plan = &run.header.plan.micro;
     let is_named = |suite: &SuiteAnalysis| hypothesis.scenarios.contains(&scenario_id(&suite.id));
+    let one = |suite: SuiteAnalysis| {
+        let planned = plan.suite(&suite.id)?;
+        Some(Suite {
+            targets: planned.variants.iter().map(target).collect(),
+            scenario: PlannedScenario {
+                id: scenario_id(&suite.id),
+                axis: Axis::PromptTokens,
+                cases: planned.cases.iter().map(case).collect(),
+                ..PlannedScenario::default()
+            },
+            analysis: suite.analysis,
+        })
+    };
     let named = micro::analyse(run).into_iter().filter(is_named);
-    named
-        .filter_map(|suite| Some(one(plan.suite(&suite.id)?, suite)))
-        .collect()
-}
-
-fn one(planned: &PlannedSuite, suite: SuiteAnalysis) -> Suite {
-    Suite {
-        targets: planned.variants.iter().map(target).collect(),
-        scenario: PlannedScenario {
-            id: scenario_id(&suite.id),
-            version: planned.version,
-            load: LoadShape::Serial,
-            axis: Axis::PromptTokens,
-            cases: planned.cases.iter().map(|c| case(planned, c)).collect(),
-            ..PlannedScenario::default()
-        },
-        analysis: suite.analysis,
-    }
+    named.filter_map(one).collect()
 }
 
 /// Convert a variant into a target; it reads no weights.
@@ -271,13 +267,11 @@ fn target(variant: &Variant) -> Target {
 
 /// Convert a suite's case into a scenario's, with its length, where it has one (`seq`), on the
 /// axis.
-fn case(planned: &PlannedSuite, case: &SuiteCase) -> Case {
+fn case(case: &SuiteCase) -> Case {
     let length = case.params.get("seq").copied().unwrap_or(0);
     Case {
         id: case.id.clone(),
         prompt_tokens: u32::try_from(length).unwrap_or(u32::MAX),
-        concurrency: 1,
-        requests: planned.samples,
         ..Case::default()
     }
 }
