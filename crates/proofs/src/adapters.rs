@@ -124,11 +124,8 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     ];
     let wanted = |id: &String| options.engines.is_empty() || options.engines.contains(id);
     let named = registry.engines.iter().filter(|engine| wanted(&engine.id));
-    let named: Vec<_> = named
-        .flat_map(|engine| engine.direct.iter().map(move |direct| (engine, direct)))
-        .collect();
     let (named, absent): (Vec<_>, Vec<_>) = named
-        .into_iter()
+        .flat_map(|engine| engine.direct.iter().map(move |direct| (engine, direct)))
         .partition(|(_, direct)| direct.tool.as_deref().is_none_or(is_on_path));
     for (engine, direct) in absent {
         watch::warn(format!(

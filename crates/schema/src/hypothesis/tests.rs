@@ -2,17 +2,13 @@
 //! and the field.
 
 use super::*;
+use crate::registry::tests::repository;
 
-fn repository(path: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .join(path)
-}
-
+/// Load a file; its path may be relative to this repository.
 fn load(path: &Path) -> Result<Hypotheses, DataError> {
-    let (_, registry) = crate::registry::tests::repository();
-    let scenarios = Scenario::load_all(&repository("data/scenarios")).unwrap();
-    Hypotheses::load(path, &registry, &scenarios)
+    let (root, registry) = repository();
+    let scenarios = Scenario::load_all(&root.join("data/scenarios")).unwrap();
+    Hypotheses::load(&root.join(path), &registry, &scenarios)
 }
 
 const GOOD: &str = "
@@ -52,7 +48,7 @@ fn parse(text: &str) -> Result<Hypotheses, String> {
 
 #[test]
 fn the_repository_s_own_file_loads_and_holds_every_prediction() {
-    let all = load(&repository("data/hypotheses.toml")).unwrap();
+    let all = load(Path::new("data/hypotheses.toml")).unwrap();
     assert!(all.hypotheses.len() >= 28, "{}", all.hypotheses.len());
 }
 
@@ -86,7 +82,7 @@ fn a_good_file_says_what_it_says() {
     );
     assert!(matches!(a.claim, Claim::Range { min: None, max: Some(max) } if max == 4e7));
     assert!(!a.any && !a.per_engine);
-    let (_, registry) = crate::registry::tests::repository();
+    let (_, registry) = repository();
     let meant = registry.targets().into_iter().filter(|t| a.of.has(t));
     assert!(meant.count() > 1);
     assert!(registry.targets().iter().all(|t| b.of.has(t)));
@@ -171,8 +167,8 @@ fn shares_and_counts_have_bounds_too() {
 
 #[test]
 fn what_speaks_of_suites_names_suites_and_variants() {
-    let micro = MicroRegistry::load(&repository("engines/micro.toml")).unwrap();
-    let own = load(&repository("data/hypotheses.toml")).unwrap();
+    let micro = MicroRegistry::load(&repository().0.join("engines/micro.toml")).unwrap();
+    let own = load(Path::new("data/hypotheses.toml")).unwrap();
     own.check_suites(&micro).unwrap();
     let of_suites = own.hypotheses.iter().filter(|h| h.speaks_of_suites());
     assert!(of_suites.count() > 0);
