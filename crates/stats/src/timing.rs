@@ -60,39 +60,29 @@ pub(crate) fn tpot_ns(request: &RequestRecord) -> Option<f64> {
 /// Describe the first contradiction among a request's stamps; `None` where scheduled ≤ received ≤
 /// started ≤ token 0 ≤ … ≤ last token ≤ answered.
 pub fn contradiction(request: &RequestRecord) -> Option<String> {
-    let mut before = ("it was due", request.scheduled_ns);
-    let chain = [
+    let first = [
+        ("it was due", request.scheduled_ns),
         ("it was received", request.received_ns),
         ("it was started", request.started_ns),
     ];
-    for (what, at) in chain {
-        if at < before.1 {
-            return Some(early(what, at, before));
-        }
-        before = (what, at);
+    let tokens = &request.token_ns;
+    let stamp = |i: usize| first.get(i).map_or_else(|| tokens[i - 3], |(_, at)| *at);
+    let name = |i: usize| match first.get(i) {
+        Some((what, _)) => (*what).to_owned(),
+        None => format!("token {}", i - 3),
+    };
+    let last = first.len() + tokens.len() - 1;
+    if let Some(i) = (1..=last).find(|&i| stamp(i) < stamp(i - 1)) {
+        let by = ms(ns_between(stamp(i), stamp(i - 1)));
+        let (what, before) = (name(i), name(i - 1));
+        return Some(format!("by its stamps {what} {by} before {before}"));
     }
-    let mut last = before.1;
-    for (index, &at) in request.token_ns.iter().enumerate() {
-        if at < last {
-            let before = match index {
-                0 => before.0.to_owned(),
-                _ => format!("token {}", index - 1),
-            };
-            return Some(early(&format!("token {index}"), at, (&before, last)));
-        }
-        last = at;
-    }
-    (request.answered_ns < last).then(|| {
+    (request.answered_ns < stamp(last)).then(|| {
         format!(
             "its last token is stamped {} after the harness had read the answer",
-            ms(ns_between(request.answered_ns, last))
+            ms(ns_between(request.answered_ns, stamp(last)))
         )
     })
-}
-
-fn early(what: &str, at: u64, (before, before_at): (&str, u64)) -> String {
-    let by = ms(ns_between(at, before_at));
-    format!("by its stamps {what} {by} before {before}")
 }
 
 /// Check the stamps of a cell. `Err` is the reason, with numbers.
