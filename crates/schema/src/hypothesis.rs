@@ -234,6 +234,7 @@ impl Hypotheses {
     fn check(&self, registry: &Registry, scenarios: &[Scenario]) -> Result<(), String> {
         let mut ids = BTreeSet::new();
         for place in &self.places {
+            fits("place", &place.id)?;
             let fail = |field, why: &str| Err(in_field(&place.id, (field, why.to_owned())));
             if !ids.insert(&place.id) {
                 return fail("id", "is listed twice");
@@ -246,6 +247,7 @@ impl Hypotheses {
             }
         }
         for hypothesis in &self.hypotheses {
+            fits("hypothesis", &hypothesis.id)?;
             let fail = |fault: Fault| in_field(&hypothesis.id, fault);
             if !ids.insert(&hypothesis.id) {
                 return Err(fail(("id", "is listed twice".into())));
@@ -255,12 +257,6 @@ impl Hypotheses {
                 return Err(fail(("place", why)));
             }
             hypothesis.check(registry, scenarios).map_err(fail)?;
-        }
-        for place in &self.places {
-            fits("place", &place.id)?;
-        }
-        for hypothesis in &self.hypotheses {
-            fits("hypothesis", &hypothesis.id)?;
         }
         Ok(())
     }

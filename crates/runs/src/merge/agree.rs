@@ -48,12 +48,14 @@ fn pair(a: &Part, b: &Part) -> Result<Vec<String>> {
     let headers = (&a.run.header, &b.run.header);
     if headers.0.plan_sha256 != headers.1.plan_sha256 {
         let said = differences.iter().filter(|d| d.kind == Kind::Plan);
+        let mut said: Vec<String> = said.map(|d| format!("  {d}")).collect();
+        if said.is_empty() {
+            let (one, other) = (&headers.0.plan_sha256, &headers.1.plan_sha256);
+            said.push(format!("  plan: {one:.12} → {other:.12}"));
+        }
         bail!(
             "{one} and {other} have different plans, so they are no parts of one run:\n{}",
-            list(said, || format!(
-                "  plan: {:.12} → {:.12}",
-                headers.0.plan_sha256, headers.1.plan_sha256
-            ))
+            said.join("\n")
         );
     }
     let same_source = same_source(headers.0, headers.1);
@@ -70,25 +72,15 @@ fn pair(a: &Part, b: &Part) -> Result<Vec<String>> {
         Kind::Dirty | Kind::Tools | Kind::Other => false,
     });
     if !fatal.is_empty() {
+        let fatal: Vec<String> = fatal.iter().map(|d| format!("  {d}")).collect();
         bail!(
             "{one} and {other} can't be merged: one cell would hold numbers of two things. They differ in\n{}\n\
              Measure all shards at one revision on equal machines; to hold these two against each other, use `cargo xtask compare {one} {other}`",
-            list(fatal.iter(), String::new)
+            fatal.join("\n")
         );
     }
     let remark = |d: &Difference| format!("{one} and {other} differ in {d}");
     Ok(said.iter().map(remark).collect())
-}
-
-fn list<'a>(
-    differences: impl Iterator<Item = &'a Difference>,
-    otherwise: impl FnOnce() -> String,
-) -> String {
-    let lines: Vec<String> = differences.map(|d| format!("  {d}")).collect();
-    match lines.is_empty() {
-        true => otherwise(),
-        false => lines.join("\n"),
-    }
 }
 
 /// Tell whether programs with different bytes were still built from the same source.
