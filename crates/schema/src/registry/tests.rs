@@ -84,18 +84,13 @@ fn what_cannot_be_meant_is_refused() {
         assert!(error.contains(why), "{error}");
     };
     let build = |more: &str| format!(r#"{{ kind = "cargo", package = "p", bin = "b"{more} }}"#);
-    fails(
-        &format!("on = {{ cuda = {} }}", build(r#", needs = ["cmkae"]"#)),
-        "cmkae",
-    );
-    fails(
-        &format!("on = {{ cuda = {} }}", build(", feature = []")),
-        "feature",
-    );
-    fails(
-        &format!("on = {{ tpu = {} }}", build("")),
-        "has no target there",
-    );
+    for (backend, more, why) in [
+        ("cuda", r#", needs = ["cmkae"]"#, "cmkae"),
+        ("cuda", ", feature = []", "feature"),
+        ("tpu", "", "has no target there"),
+    ] {
+        fails(&format!("on = {{ {backend} = {} }}", build(more)), why);
+    }
     let other = format!(
         r#"on = {{ cuda = {} }}
 [[engine]]

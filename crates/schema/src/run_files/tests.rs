@@ -69,35 +69,34 @@ fn links_pipes_and_what_no_run_holds_are_refused_in_a_directory() {
     let (root, dir) = run();
     let secret = root.path().join("secret");
     std::fs::write(&secret, "key").unwrap();
+    let refused = |file: &Path, why: &str| {
+        assert!(refusal(&dir).contains(why), "{}", refusal(&dir));
+        std::fs::remove_file(file).unwrap();
+    };
+    let big = dir.join("big.jsonl");
+    let file = std::fs::File::create(&big).unwrap();
+    file.set_len(MAX_FILE_BYTES + 1).unwrap();
+    refused(&big, "MiB");
+
     let trick = dir.join("trick");
-    let big = std::fs::File::create(dir.join("big.jsonl")).unwrap();
-    big.set_len(MAX_FILE_BYTES + 1).unwrap();
-    assert!(refusal(&dir).contains("MiB"));
-    std::fs::remove_file(dir.join("big.jsonl")).unwrap();
-
     symlink(&secret, &trick).unwrap();
-    assert!(refusal(&dir).contains("is a link"), "{}", refusal(&dir));
     assert!(read_regular(&trick).unwrap_err().message.contains("a link"));
-    std::fs::remove_file(&trick).unwrap();
-
+    refused(&trick, "is a link");
+    // A link to a directory is none that is followed either.
     symlink(root.path(), &trick).unwrap();
-    assert!(refusal(&dir).contains("is a link"), "also to a directory");
-    std::fs::remove_file(&trick).unwrap();
+    refused(&trick, "is a link");
 
     let name = std::ffi::CString::new(trick.to_str().unwrap()).unwrap();
     // SAFETY: `name` is a string that ends in NUL and lives through the call.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-    assert!(refusal(&dir).contains("no regular file"));
+    // Nobody waits until something is written into the pipe.
     let error = read_regular(&trick).unwrap_err();
-    assert!(
-        error.message.contains("no regular file"),
-        "and nobody waits"
-    );
-    std::fs::remove_file(&trick).unwrap();
+    assert!(error.message.contains("no regular file"));
+    refused(&trick, "no regular file");
 
-    std::fs::write(dir.join("a\nb"), "").unwrap();
-    assert!(refusal(&dir).contains("control character"));
-    std::fs::remove_file(dir.join("a\nb")).unwrap();
+    let lines = dir.join("a\nb");
+    std::fs::write(&lines, "").unwrap();
+    refused(&lines, "control character");
 
     std::fs::create_dir_all(dir.join("1/2/3/4/5/6")).unwrap();
     assert!(refusal(&dir).contains("deeper"));

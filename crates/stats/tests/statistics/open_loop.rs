@@ -49,6 +49,13 @@ fn arrivals(count: usize, gap_ms: f64, seed: u64) -> Vec<f64> {
         .collect()
 }
 
+/// Compute the flow of requests that are due every 10 ms.
+fn flow(count: u32, service_ms: impl Fn(usize) -> f64) -> Flow {
+    let dues: Vec<f64> = (0..count).map(|i| 10.0 * f64::from(i)).collect();
+    let requests = serve(&dues, service_ms);
+    Flow::new(&requests.iter().collect::<Vec<_>>()).unwrap()
+}
+
 /// Make a cell of an open loop, with one list of requests per invocation.
 fn cell(invocations: Vec<Vec<RequestRecord>>, slo: Option<Slo>) -> Cell {
     let mut made = made(&[plain()], invocations.len() as u32, 1);
@@ -115,18 +122,13 @@ fn untimed_requests_count_as_served_and_not_as_offered() {
 #[test]
 fn a_slow_beginning_is_not_in_the_window() {
     // The first 40 take 9 ms of 10, later ones 2 ms: a cold start.
-    let dues: Vec<f64> = (0..200).map(|i| 10.0 * f64::from(i)).collect();
-    let requests = serve(&dues, |i| if i < 40 { 9.0 } else { 2.0 });
-    let all: Vec<_> = requests.iter().collect();
-    let flow = Flow::new(&all).unwrap();
+    let flow = flow(200, |i| if i < 40 { 9.0 } else { 2.0 });
     assert_eq!(flow.start_ns, 400 * MS);
 }
 
 #[test]
 fn a_queue_that_only_grows_never_settles() {
-    let dues: Vec<f64> = (0..200).map(|i| 10.0 * f64::from(i)).collect();
-    let requests = serve(&dues, |_| 12.0);
-    let flow = Flow::new(&requests.iter().collect::<Vec<_>>()).unwrap();
+    let flow = flow(200, |_| 12.0);
     assert_eq!(flow.start_ns, 1000 * MS, "half of it is left out");
     // 12 ms of work come every 10 ms: a sixth is left for later.
     assert!((flow.shortfall_percent() - 100.0 / 6.0).abs() < 2.0);

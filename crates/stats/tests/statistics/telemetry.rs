@@ -339,17 +339,21 @@ fn a_failing_gpu_disturbs() {
     assert_eq!(found, [Cause::GpuLost("the GPU was lost: x".into())]);
 }
 
-#[test]
-fn a_pair_with_a_disturbed_half_is_marked_and_nothing_is_left_out() {
-    let engines = [slow("base.cpu.f32"), slow("other.cpu.f32")];
-    let quiet = watch(made(&engines, 5, 20), |_, _, _| {}).analyse();
-    let busy = watch(made(&engines, 5, 20), |invocation, since, reading| {
-        if invocation == 3 {
+/// Make a run in which other processes take half a CPU during some invocations.
+fn busy(engines: &[Engine], is_busy: fn(u32) -> bool) -> Made {
+    watch(made(engines, 5, 20), |invocation, since, reading| {
+        if is_busy(invocation) {
             reading.host_busy_ns = Some((1.5 * since) as u64);
             reading.host_idle_ns = Some((0.5 * since) as u64);
         }
     })
-    .analyse();
+}
+
+#[test]
+fn a_pair_with_a_disturbed_half_is_marked_and_nothing_is_left_out() {
+    let engines = [slow("base.cpu.f32"), slow("other.cpu.f32")];
+    let quiet = watch(made(&engines, 5, 20), |_, _, _| {}).analyse();
+    let busy = busy(&engines, |invocation| invocation == 3).analyse();
     let marks = |analysis: &Analysis| -> Vec<Vec<u32>> {
         let all = analysis.comparisons.iter();
         all.map(|c| c.not_comparable.clone()).collect()
@@ -367,12 +371,7 @@ fn a_pair_with_a_disturbed_half_is_marked_and_nothing_is_left_out() {
 fn between_runs_each_sides_disturbed_invocations_are_counted() {
     let engines = [slow("base.cpu.f32")];
     let quiet = watch(made(&engines, 5, 20), |_, _, _| {});
-    let busy = watch(made(&engines, 5, 20), |invocation, since, reading| {
-        if invocation < 2 {
-            reading.host_busy_ns = Some((1.5 * since) as u64);
-            reading.host_idle_ns = Some((0.5 * since) as u64);
-        }
-    });
+    let busy = busy(&engines, |invocation| invocation < 2);
     let changes = between(&quiet.run, &busy.run, &quiet.scenarios, None).changes;
     assert_eq!(changes[0].disturbed, (0, 2));
 }
