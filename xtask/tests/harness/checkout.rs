@@ -2,22 +2,23 @@
 //! is also the reference; or it has the real registries and nothing else.
 
 use base::repo::Repo;
-use harness::devices::Named;
 use harness::engine::Program;
 use runs::results::Results;
 use schema::record::Status;
+use schema::registry::{Build, CargoBuild};
 use schema::run::Run;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 use std::time::SystemTime;
 
 /// The directory of the embedded model that tests use, made once for all of them.
-fn tiny_llama() -> &'static Path {
-    static DIR: OnceLock<PathBuf> = OnceLock::new();
-    DIR.get_or_init(|| embedded("tiny-llama"))
-}
+static TINY_LLAMA: LazyLock<PathBuf> = LazyLock::new(|| embedded("tiny-llama"));
+/// The binaries of the fake and of the fake micro program, built once for all tests.
+static FAKE: LazyLock<PathBuf> = LazyLock::new(|| program("fake", "fake-bench", "fake-bench"));
+pub static FAKE_MICRO: LazyLock<PathBuf> =
+    LazyLock::new(|| program("fake-micro", "fake-bench", "fake-micro"));
 
 /// Return the directory of an embedded model, after making it in the real checkout.
 pub fn embedded(id: &str) -> PathBuf {
@@ -42,35 +43,13 @@ pub fn library(dir: &Path, source: &str) -> PathBuf {
     to
 }
 
-/// The fake micro program's binary, built once for all tests.
-pub fn fake_micro() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let repo = Repo::at(root());
-        let registry = repo.registry().expect("the registry is valid");
-        let program: schema::micro::Program = toml::from_str(
-            "id = \"fake-micro\"\nbuild = { kind = \"cargo\", package = \"fake-bench\", bin = \"fake-micro\" }",
-        )
-        .expect("it is a program");
-        let program =
-            provision::build::program(&repo, &registry, &program.id, &program.build);
-        program.expect("it can be built").files[0].clone()
-    })
-}
-
-/// The fake's binary, built once for all tests.
-fn fake() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let repo = Repo::at(root());
-        let registry = repo.registry().expect("the registry is valid");
-        let targets = registry.targets();
-        let fake = targets.iter().find(|target| target.engine == "fake");
-        let fake = fake.expect("fake is in the registry");
-        let programs = provision::build::build(&repo, &registry, [fake], &Named::default())
-            .expect("it is known");
-        programs.get(fake).expect("fake can be built").files[0].clone()
-    })
+/// Build a program of the real checkout's workspace; return its file.
+pub fn program(id: &str, package: &str, bin: &str) -> PathBuf {
+    let repo = Repo::at(root());
+    let registry = repo.registry().expect("the registry is valid");
+    let how = Build::Cargo(CargoBuild::new(package, bin));
+    let program = provision::build::program(&repo, &registry, id, &how);
+    program.expect("it can be built").files[0].clone()
 }
 
 fn root() -> PathBuf {
@@ -160,7 +139,7 @@ impl Checkout {
             "baseline = \"fake.cpu.f32\"\nreference = \"fake.cpu.f32\"\ncross_check = \"fake.cpu.f32\"\n\
              [[engine]]\nid = \"fake\"\nname = \"fake\"\nabout = \"\"\nhomepage = \"\"\n\
              env = [\"FAKE_*\"]\nbuild = {{ kind = \"prebuilt\", path = {:?} }}\n",
-            fake().display().to_string()
+            FAKE.display().to_string()
         );
         for variant in std::iter::once(&"").chain(variants) {
             registry.push_str(&format!(
@@ -169,7 +148,7 @@ impl Checkout {
         }
         checkout.write("engines/engines.toml", &registry);
         checkout.profile(PROFILE);
-        checkout.link_model(tiny_llama());
+        checkout.link_model(&TINY_LLAMA);
         checkout.write(GOLDEN, checkout.golden());
         checkout
     }
@@ -203,7 +182,7 @@ impl Checkout {
 
     /// Return the fake's program, to be started without the harness.
     pub fn fake_program() -> Program {
-        let file = fake().to_owned();
+        let file = FAKE.clone();
         let argv = vec![file.display().to_string()];
         Program::new(argv, vec![file], &root(), &Repo::at(root()).build_dir)
     }

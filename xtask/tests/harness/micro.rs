@@ -2,7 +2,7 @@
 //! that are wrong, refuse or die fail with a reason and don't affect the others; and a run
 //! continues where it stopped.
 
-use crate::checkout::{Checkout, PROFILE, fake_micro, says, text, words};
+use crate::checkout::{Checkout, FAKE_MICRO, PROFILE, says, text, words};
 use crate::resume::files;
 use schema::record::Status;
 use stats::micro::SuiteAnalysis;
@@ -56,7 +56,7 @@ pub fn measures(checkout: &Checkout, needs: &str, more: &str, variants: &[String
     let registry = format!(
         "[[program]]\nid = \"fake-micro\"\nbuild = {{ kind = \"prebuilt\", path = {:?}{needs} }}\n{more}\
          [[suite]]\nid = \"adding\"\nbaseline = \"ok\"\nreference = {}\nvariant = [{}]\n",
-        fake_micro().display().to_string(),
+        FAKE_MICRO.display().to_string(),
         variant("fake-micro", "reference", "ok"),
         variants.join(", "),
     );

@@ -13,13 +13,11 @@
 #[path = "../harness/checkout.rs"]
 mod checkout;
 
-use checkout::{Checkout, embedded, library, text, words};
+use checkout::{Checkout, embedded, library, program, text, words};
 use provision::build;
 use schema::record::{Status, Telemetry};
-use schema::registry::{Build, CargoBuild};
 use schema::run::Run;
 use stats::analysis::{Cell, MetricId};
-use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 use toml::Value;
@@ -76,7 +74,9 @@ impl Machine {
                 .split_once("variant = \"ok\"")
                 .expect("the plain fake comes first");
             let on_gpu = targets.replace("backend = \"cpu\"", "backend = \"cuda\"");
-            let limits = gpu_limits().display().to_string();
+            // As in the registry, but without provisioning CUDA, which is scripted here.
+            let limits = program(&build::limits_id("cuda"), "gpu-limits", "gpu-limits");
+            let limits = limits.display().to_string();
             let limits = format!("cuda = {{ kind = \"prebuilt\", path = {limits:?} }}");
             let device = format!("[backend]\ncuda = [\"cuda_driver\"]\n[limits]\n{limits}\n");
             format!("{head}variant = \"ok\"{on_gpu}\n{device}")
@@ -116,16 +116,6 @@ impl Machine {
         let output = self.checkout.xtask(arguments, &environment);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output));
     }
-}
-
-/// Build the program that measures a card's limits.
-fn gpu_limits() -> PathBuf {
-    let repo = Checkout::real_repo();
-    let registry = repo.registry().expect("the registry is valid");
-    // As in the registry, but without provisioning CUDA, which is scripted here.
-    let how = Build::Cargo(CargoBuild::new("gpu-limits", "gpu-limits"));
-    let program = build::program(&repo, &registry, &build::limits_id("cuda"), &how);
-    program.expect("it can be built").files[0].clone()
 }
 
 /// Return a limit that the run measured.
