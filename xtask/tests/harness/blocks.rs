@@ -13,7 +13,6 @@ use crate::checkout::{Checkout, PROFILE, turns_alone, users_in_turns};
 use crate::resume::{end, started};
 use schema::key::original;
 use schema::launch_log::LaunchLog;
-use schema::record::Status;
 use schema::run::Run;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -198,12 +197,7 @@ fn a_process_serves_its_block_and_memory_has_its_own() {
         }
         assert_ne!(starts[0], starts[1], "a block has processes of its own");
     }
-    let cells = checkout.cells(&run);
-    assert_eq!(cells.len(), 2 * 4);
-    for (target, cell, status, reason, requests) in cells {
-        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
-        assert!(requests > 0, "{target} {cell}");
-    }
+    assert_eq!(checkout.all_ok(&run, 1).len(), 2 * 4);
 }
 
 #[test]
@@ -248,11 +242,9 @@ fn two_targets_run_twice_and_the_noise_is_known() {
         "what a twin said is judged too"
     );
 
-    let targets: BTreeSet<String> = checkout.cells(&run).into_iter().map(|c| c.0).collect();
+    let analysis = checkout.analysis(&run);
+    let targets: BTreeSet<&str> = analysis.cells.iter().map(|c| c.target.as_str()).collect();
     assert_eq!(targets.len(), 2, "a twin is no target: {targets:?}");
-    let scenarios = checkout.repo().scenarios();
-    let scenarios = scenarios.expect("the scenarios are valid");
-    let analysis = stats::analyse(&run, &scenarios, "fake.cpu.f32");
     for comparison in &analysis.comparisons {
         assert!(comparison.inflation.is_some_and(|by| by >= 1.0));
     }

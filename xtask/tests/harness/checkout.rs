@@ -7,6 +7,7 @@ use runs::results::Results;
 use schema::record::Status;
 use schema::registry::{Build, CargoBuild};
 use schema::run::Run;
+use stats::analysis::{Analysis, Cell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -304,36 +305,37 @@ impl Checkout {
         Results::at(&self.path("runs")).find("latest").ok()
     }
 
-    /// Analyse a run; return target, scenario and case, status, reason, and requests of each cell.
-    pub fn cells(&self, run: &Run) -> Vec<(String, String, Status, String, u64)> {
-        let scenarios = Repo::at(self.dir.path().to_owned())
-            .scenarios()
-            .expect("the scenarios are valid");
-        stats::analyse::analyse(run, &scenarios, "fake.cpu.f32")
-            .cells
-            .into_iter()
-            .map(|c| {
-                (
-                    c.target,
-                    format!("{}/{}", c.scenario, c.case),
-                    c.status,
-                    c.reason,
-                    c.requests,
-                )
-            })
-            .collect()
+    /// Analyse a run, with the plain fake as the baseline.
+    pub fn analysis(&self, run: &Run) -> Analysis {
+        let scenarios = self.repo().scenarios().expect("the scenarios are valid");
+        stats::analyse(run, &scenarios, "fake.cpu.f32")
     }
 
-    /// Check that every cell of a run is measured, with this many requests or more.
+    /// Check each cell of a run; return them. Given its target and `scenario/case`, `wanted` says
+    /// its status, a part of its reason, and the least number of its requests.
     #[track_caller]
-    pub fn all_ok(&self, run: &Run, requests_min: u64) {
-        for (target, cell, status, reason, requests) in self.cells(run) {
-            assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
-            assert!(
-                requests >= requests_min,
-                "{target} {cell}: {requests} requests"
-            );
+    pub fn cells_are(
+        &self,
+        run: &Run,
+        wanted: impl Fn(&str, &str) -> (Status, &'static str, u64),
+    ) -> Vec<Cell> {
+        let cells = self.analysis(run).cells;
+        for cell in &cells {
+            let name = format!("{}/{}", cell.scenario, cell.case);
+            let (status, words, requests_min) = wanted(&cell.target, &name);
+            let said = format!("{} {name}: {:?}", cell.target, cell.reason);
+            assert_eq!(cell.status, status, "{said}");
+            assert!(cell.reason.contains(words), "{said} has no {words:?}");
+            let requests = cell.requests;
+            assert!(requests >= requests_min, "{said}, {requests} requests");
         }
+        cells
+    }
+
+    /// Check that every cell of a run is measured, with this many requests or more; return them.
+    #[track_caller]
+    pub fn all_ok(&self, run: &Run, requests_min: u64) -> Vec<Cell> {
+        self.cells_are(run, |_, _| (Status::Ok, "", requests_min))
     }
 }
 

@@ -4,7 +4,6 @@
 
 use crate::checkout::{Checkout, NO_PYTHON, PROFILE, says, text, words};
 use crate::own_model::write_model;
-use schema::record::Status;
 use schema::run::Run;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,6 +42,11 @@ fn timed(run: &Run) -> BTreeMap<(String, u32), Vec<u64>> {
     all
 }
 
+fn all_have_twelve_requests(checkout: &Checkout, run: &Run) {
+    let cells = checkout.all_ok(run, 12);
+    assert!(cells.iter().all(|cell| cell.requests == 12));
+}
+
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -75,10 +79,7 @@ fn a_file_is_measured_and_shown_and_is_not_needed_again() {
     assert_eq!(timed.len(), 4, "two cases in two blocks: {timed:?}");
     let mut counts = timed.values().map(Vec::len);
     assert!(counts.all(|count| count == 6), "{timed:?}");
-    for (target, cell, status, reason, requests) in checkout.cells(&run) {
-        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
-        assert_eq!(requests, 12, "{target} {cell}");
-    }
+    all_have_twelve_requests(&checkout, &run);
     let checks = run.checks.values();
     let judged: Vec<(u64, u64, u64)> = checks
         .map(|check| (check.equal, check.wrong, check.unchecked))
@@ -114,13 +115,7 @@ fn a_run_that_was_stopped_goes_on_without_the_file() {
     std::fs::remove_dir_all(checkout.path("private")).expect("it is ours");
     checkout.ended(&["bench", "--resume", "latest"], &[], 0);
     let run = checkout.latest().expect("it was begun");
-    for (target, cell, status, reason, requests) in checkout.cells(&run) {
-        assert_eq!(
-            (status, requests),
-            (Status::Ok, 12),
-            "{target} {cell}: {reason}"
-        );
-    }
+    all_have_twelve_requests(&checkout, &run);
 }
 
 #[test]

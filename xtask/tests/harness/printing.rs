@@ -55,10 +55,10 @@ fn a_benchmark_goes_on_where_nobody_reads_and_its_engine_dies() {
     let status = status.expect("the binary can be started");
     assert_eq!(status.code(), Some(3), "one target fails, and nothing else");
     let run = checkout.latest().expect("it was recorded");
-    for (target, cell, status, reason, requests) in checkout.cells(&run) {
-        if target == "fake.cpu.f32" {
-            assert_eq!(status, Status::Ok, "{cell}: {reason}");
-            assert!(requests >= 12, "{cell}: {requests} requests");
+    for cell in checkout.analysis(&run).cells {
+        if cell.target == "fake.cpu.f32" {
+            assert_eq!(cell.status, Status::Ok, "{}", cell.reason);
+            assert!(cell.requests >= 12, "{} requests", cell.requests);
         }
     }
     // The name that the user gave can be used wherever an id can.

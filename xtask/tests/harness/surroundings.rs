@@ -102,8 +102,8 @@ fn a_log_that_cannot_be_written_ends_no_run() {
     let checkout = Checkout::with(&["crash"]);
     let (said, run) = checkout.bench_ends(&[("BENCH_ERROR_LOG", "/dev/full")], 3);
     says(&said, &["/dev/full can't be appended to"]);
-    let mut cells = checkout.cells(&run).into_iter();
-    assert!(cells.all(|c| (c.2 == Status::Ok) == (c.0 == "fake.cpu.f32")));
+    let mut cells = checkout.analysis(&run).cells.into_iter();
+    assert!(cells.all(|c| (c.status == Status::Ok) == (c.target == "fake.cpu.f32")));
 }
 
 #[test]
