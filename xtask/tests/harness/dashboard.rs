@@ -5,6 +5,7 @@ use crate::checkout::{Checkout, PROFILE, says, text, turns_alone, words};
 use crate::resume::{files, goes_on};
 use crate::terminal::Terminal;
 use std::path::Path;
+use std::process::Command;
 
 const BENCH: [&str; 4] = ["bench", "--profile", "test", "--tui"];
 /// A request of six tokens takes 40 ms, and a case four seconds: there is time to press keys.
@@ -205,16 +206,15 @@ fn a_panic_gives_the_terminal_back_and_is_logged() {
     let checkout = Checkout::with(&[]);
     // No command is known to panic, so this program runs again, with the test below alone.
     let this = std::env::current_exe().expect("a test has a path");
-    let terminal = Terminal::through_shell(
-        &checkout,
-        &format!(
-            "exec '{}' --ignored --exact dashboard::it_panics_beside_a_dashboard --nocapture",
-            this.display()
-        ),
-        &["bench"],
-        &[("BENCH_ERROR_LOG", "yes")],
-    );
-    says(&ended(terminal, 101), &["panicked at", "on purpose"]);
+    let mut command = Command::new(this);
+    command
+        .args(["--ignored", "--nocapture", "--exact"])
+        .arg("dashboard::it_panics_beside_a_dashboard")
+        .current_dir(checkout.path(""))
+        .envs(checkout.environment())
+        .env("BENCH_ERROR_LOG", "yes");
+    let said = ended(Terminal::run(&command), 101);
+    says(&said, &["panicked at", "on purpose"]);
     let entries = entries(&checkout.path("target/bench-errors.log"));
     assert_eq!(entries.len(), 1, "{entries:?}");
     assert!(entries[0].starts_with("panic [dashboard::"), "{entries:?}");

@@ -5,6 +5,7 @@ use crate::checkout::Checkout;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, SlavePty, native_pty_system};
 use std::io::{Read, Write};
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -45,30 +46,15 @@ pub struct Ended {
 impl Terminal {
     /// Start `cargo xtask` in a checkout.
     pub fn start(checkout: &Checkout, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let command = checkout.command(arguments, environment);
+        Self::run(&checkout.command(arguments, environment))
+    }
+
+    /// Start a command.
+    pub fn run(command: &Command) -> Self {
         let mut builder = CommandBuilder::new(command.get_program());
         builder.args(command.get_args());
-        Self::run(builder, &command)
-    }
-
-    /// Start it through a shell script, in which `"$@"` is the command, to change its streams.
-    pub fn through_shell(
-        checkout: &Checkout,
-        script: &str,
-        arguments: &[&str],
-        environment: &[(&str, &str)],
-    ) -> Self {
-        let command = checkout.command(arguments, environment);
-        let mut builder = CommandBuilder::new("/bin/sh");
-        builder.args(["-c", script, "sh"]);
-        builder.arg(command.get_program());
-        builder.args(command.get_args());
-        Self::run(builder, &command)
-    }
-
-    fn run(mut builder: CommandBuilder, like: &std::process::Command) -> Self {
-        builder.cwd(like.get_current_dir().unwrap_or(Path::new(".")));
-        for (name, value) in like.get_envs() {
+        builder.cwd(command.get_current_dir().unwrap_or(Path::new(".")));
+        for (name, value) in command.get_envs() {
             builder.env(name, value.unwrap_or_default());
         }
         builder.env("TERM", "xterm-256color");
