@@ -5,6 +5,7 @@
 //! and locks, makes and writes nothing.
 
 use crate::checkout::{Checkout, NO_PYTHON, PROFILE, says, text, words};
+use crate::resume::measured;
 use crate::synthetic::Synthetic;
 use schema::record::Status;
 
@@ -62,8 +63,7 @@ fn bad_input_is_one_clear_error() {
 
 #[test]
 fn a_corrupt_record_is_named_by_file_and_line() {
-    let checkout = Checkout::with(&[]);
-    let run = checkout.measured(&[]);
+    let (checkout, run) = measured();
     let dir = checkout.path("runs").join(&run.header.id);
     let file = dir.join(&run.launches[0].file);
     let text = std::fs::read_to_string(&file).expect("it was recorded");

@@ -3,16 +3,10 @@
 //! clock of the testing machine.
 
 use crate::checkout::{Checkout, says, text};
+use crate::resume::measured;
 use schema::pins::Pin;
 use schema::run::{Run, RunHeader};
 use std::path::PathBuf;
-
-/// Make a checkout with a run in it.
-fn measured() -> (Checkout, Run) {
-    let checkout = Checkout::with(&[]);
-    let run = checkout.measured(&[]);
-    (checkout, run)
-}
 
 /// Write a run's header, changed, to a file outside the runs; return its path.
 fn copied(checkout: &Checkout, run: &Run, change: impl FnOnce(&mut RunHeader)) -> PathBuf {

@@ -15,6 +15,7 @@ use schema::run::Run;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// Return every file below a directory, with its bytes.
@@ -35,6 +36,30 @@ pub fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     all
+}
+
+/// Make a checkout with a run of the plain fake; the run is measured once for all tests.
+pub fn measured() -> (Checkout, Run) {
+    static RUN: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(|| {
+        let checkout = Checkout::with(&[]);
+        checkout.measured(&[]);
+        let top = checkout.path("");
+        let named = |(path, bytes): (PathBuf, Vec<u8>)| {
+            let name = path.strip_prefix(&top).expect("it is in the checkout");
+            (name.to_str().expect("it is UTF-8").to_owned(), bytes)
+        };
+        files(&checkout.path("runs"))
+            .into_iter()
+            .map(named)
+            .collect()
+    });
+    let checkout = Checkout::with(&[]);
+    for (name, bytes) in &*RUN {
+        checkout.write(name, "");
+        std::fs::write(checkout.path(name), bytes).expect("it is ours");
+    }
+    let run = checkout.latest().expect("it was copied");
+    (checkout, run)
 }
 
 /// Count the requests recorded in these files.
@@ -65,13 +90,6 @@ pub fn started(checkout: &Checkout, environment: &[(&str, &str)]) -> Child {
         std::thread::sleep(Duration::from_millis(5));
     }
     child
-}
-
-/// End a run with `signal` once it has recorded a few requests; return what is then on disk.
-fn interrupted_by(checkout: &Checkout, signal: libc::c_int) -> BTreeMap<PathBuf, Vec<u8>> {
-    let child = started(checkout, &[("FAKE_DECODE_US", "20000")]);
-    end(child, signal);
-    files(&checkout.path("runs"))
 }
 
 /// Send a signal to a process, and wait until it has ended.
@@ -112,7 +130,8 @@ pub fn goes_on(checkout: &Checkout, before: &BTreeMap<PathBuf, Vec<u8>>) -> Samp
 
 fn resumes(name: &str, signal: libc::c_int) {
     let checkout = Checkout::with(&[]);
-    let before = interrupted_by(&checkout, signal);
+    end(started(&checkout, &[("FAKE_DECODE_US", "20000")]), signal);
+    let before = files(&checkout.path("runs"));
     let samples = goes_on(&checkout, &before);
     row(name, "interrupted, resumes", &samples);
     let again = checkout.ended(&["bench", "--resume", "latest"], &[], 0);
@@ -166,45 +185,26 @@ fn a_run_whose_records_are_deleted_is_no_success_and_measures_them_again() {
 
 #[test]
 fn a_record_without_a_whole_first_line_keeps_its_name_and_the_launch_takes_the_next() {
-    let checkout = Checkout::with(&[]);
-    interrupted_by(&checkout, libc::SIGKILL);
+    let (checkout, run) = measured();
     let results = checkout.path("runs");
-    let run = checkout.latest().expect("the run is there");
-    let of_launch = |suffix: &str| {
-        let launches = run.header.plan.launches.iter();
-        let paths = launches.map(|launch| {
-            let name = format!("{}.i{}{suffix}.jsonl", launch.scenario, launch.invocation);
-            results.join(&run.header.id).join(&launch.target).join(name)
-        });
-        paths.collect::<Vec<PathBuf>>()
-    };
-    let pairs: Vec<(PathBuf, PathBuf)> = of_launch("").into_iter().zip(of_launch(".a1")).collect();
-    let mut unbegun = pairs.into_iter().filter(|(path, _)| !path.exists());
-    let (empty, after_empty) = unbegun.next().expect("it was killed early");
-    let (cut, after_cut) = unbegun.next().expect("it was killed early");
+    let [empty, cut] = [0, 1].map(|launch| {
+        let record = &run.launches[launch].file;
+        results.join(&run.header.id).join(record)
+    });
     std::fs::write(&empty, "").expect("it is ours");
     std::fs::write(&cut, "{\"ev\":\"launch\",\"tar").expect("it is ours");
     let samples = goes_on(&checkout, &files(&results));
     let fault = "harness: disk full at a first line";
     row(fault, "interrupted, resumes", &samples);
-    assert!(after_empty.is_file() && after_cut.is_file());
+    for record in [empty, cut] {
+        assert!(record.with_extension("a1.jsonl").is_file());
+    }
 }
 
 #[test]
-fn a_changed_program_is_no_way_to_resume() {
-    let checkout = Checkout::with(&[]);
-    interrupted_by(&checkout, libc::SIGKILL);
-    change_program(&checkout);
-    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
-    assert!(!output.status.success());
-    says(&text(&output), &["its program is not the one that run"]);
-}
-
-#[test]
-fn what_is_measured_whole_is_judged_whatever_the_programs_are_now() {
-    let checkout = Checkout::with(&[]);
-    checkout.ended(&["bench", "--profile", "test"], &[], 0);
-    let dir = checkout.latest_dir().expect("it was recorded");
+fn with_a_changed_program_a_run_is_judged_and_not_measured() {
+    let (checkout, run) = measured();
+    let dir = checkout.path("runs").join(&run.header.id);
     let judged = dir.join("check.jsonl");
     let before = std::fs::read_to_string(&judged).expect("it was judged");
     std::fs::remove_file(&judged).expect("it is ours");
@@ -212,6 +212,11 @@ fn what_is_measured_whole_is_judged_whatever_the_programs_are_now() {
     checkout.ended(&["bench", "--resume", "latest"], &[], 0);
     let after = std::fs::read_to_string(&judged).expect("it was judged again");
     assert_eq!(after, before);
+
+    std::fs::remove_file(dir.join(&run.launches[0].file)).expect("it is ours");
+    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
+    assert!(!output.status.success());
+    says(&text(&output), &["its program is not the one that run"]);
 }
 
 /// Have the registry name a binary that works the same and has other bytes.

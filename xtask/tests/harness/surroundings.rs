@@ -6,7 +6,7 @@
 use crate::blocks::children;
 use crate::checkout::{Checkout, PROFILE, ended, says};
 use crate::faults::{Samples, row};
-use crate::resume::{end, files, goes_on, started, timed_requests};
+use crate::resume::{end, files, goes_on, measured, started, timed_requests};
 use schema::record::Status;
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
@@ -19,11 +19,11 @@ fn samples(checkout: &Checkout) -> usize {
 
 #[test]
 fn a_second_run_waits_its_turn_whatever_it_builds_into() {
-    let checkout = Checkout::with(&[]);
-    checkout.measured(&[]);
+    let (checkout, _) = measured();
     let before = samples(&checkout);
+    checkout.write("bench.lock", "");
     // The lock may belong to another user, so it is opened for reading only.
-    let lock = std::fs::File::open(checkout.path("bench.lock")).expect("a run made it");
+    let lock = std::fs::File::open(checkout.path("bench.lock")).expect("it was made");
     lock.lock().expect("nobody else holds it");
     let elsewhere = checkout.path("other-target");
     let elsewhere = elsewhere.to_str().expect("it is UTF-8");

@@ -2,6 +2,7 @@
 //! scripted CUPTI and a preloaded stand-in for the driver.
 
 use crate::checkout::{Checkout, library, says};
+use crate::resume::measured;
 use harness::engine::Program;
 use harness::machine::Gpu;
 use harness::programs::Programs;
@@ -16,8 +17,7 @@ use watch::Control;
 
 #[test]
 fn a_launch_is_traced_and_says_what_ran_for_each_token() {
-    let checkout = Checkout::with(&[]);
-    let run = checkout.measured(&[]);
+    let (checkout, run) = measured();
     let plan = &run.header.plan;
     let repo = checkout.repo();
     let run_dir = checkout.path("runs").join(&run.header.id);

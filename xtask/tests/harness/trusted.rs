@@ -1,8 +1,9 @@
 //! Tests of runs from unknown sources: whatever their files hold, they are read as data or refused
 //! in one line, and nothing outside the run is read, written or followed.
 
-use crate::checkout::{Checkout, text};
+use crate::checkout::text;
 use crate::compare::xtask;
+use crate::resume::measured;
 use crate::synthetic::Synthetic;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -134,8 +135,7 @@ fn too_much_of_anything_is_refused() {
 
 #[test]
 fn a_copied_or_damaged_run_is_left_out_of_the_site_and_the_others_are_shown() {
-    let checkout = Checkout::with(&[]);
-    let run = checkout.measured(&[]);
+    let (checkout, run) = measured();
     let runs = checkout.path("runs");
     let copy = runs.join("20990101-000000-test-copy");
     std::fs::create_dir(&copy).unwrap();
@@ -157,8 +157,7 @@ fn a_copied_or_damaged_run_is_left_out_of_the_site_and_the_others_are_shown() {
 
 #[test]
 fn a_published_run_is_read_as_it_is_and_never_gone_on_with() {
-    let checkout = Checkout::with(&[]);
-    let run = checkout.measured(&[]);
+    let (checkout, run) = measured();
     let id = run.header.id.as_str();
     let export = |run: &str| {
         let output = checkout.xtask(&["export", run, "--format", "csv"], &[]);
