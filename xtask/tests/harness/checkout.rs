@@ -9,6 +9,7 @@ use schema::registry::{Build, CargoBuild};
 use schema::run::Run;
 use stats::analysis::{Analysis, Cell};
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{LazyLock, OnceLock};
@@ -96,7 +97,7 @@ pub struct Checkout {
 
 impl Checkout {
     /// Make an empty directory.
-    fn empty() -> Self {
+    pub fn empty() -> Self {
         Self {
             dir: tempfile::tempdir().expect("a temporary directory can be made"),
         }
@@ -199,6 +200,15 @@ impl Checkout {
         std::fs::create_dir_all(path.parent().expect("it is in the checkout"))
             .expect("a directory can be made");
         std::fs::write(path, text).expect("a file can be written");
+    }
+
+    /// Write a program of the checkout; return its path.
+    pub fn script(&self, name: &str, text: &str) -> String {
+        self.write(name, text);
+        let path = self.path(name);
+        let executable = PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, executable).expect("it is ours");
+        path.display().to_string()
     }
 
     /// A path in the checkout.

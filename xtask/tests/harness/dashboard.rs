@@ -171,7 +171,6 @@ fn skips_one(checkout: &Checkout) {
 
 #[test]
 fn ctrl_c_ends_what_is_being_built_too() {
-    use std::os::unix::fs::PermissionsExt;
     let checkout = Checkout::with(&[]);
     checkout.registry(|text| {
         let build = |line: &str| match line.starts_with("build = ") {
@@ -183,14 +182,8 @@ fn ctrl_c_ends_what_is_being_built_too() {
         lines.join("\n")
     });
     // In place of Cargo: a build that takes longer than a test waits.
-    checkout.write(
-        "cargo",
-        "#!/bin/sh\necho '   Compiling endless v1.0.0' >&2\nexec sleep 900\n",
-    );
-    let cargo = checkout.path("cargo");
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&cargo, executable).expect("it is ours");
-    let cargo = cargo.display().to_string();
+    let endless = "#!/bin/sh\necho '   Compiling endless v1.0.0' >&2\nexec sleep 900\n";
+    let cargo = checkout.script("cargo", endless);
     for keys in ["\u{3}", "qq"] {
         let mut terminal = Terminal::start(&checkout, &BENCH, &[("CARGO", &cargo)]);
         terminal.sees(&["Compiling endless"]);

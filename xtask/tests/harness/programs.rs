@@ -2,8 +2,7 @@
 //! gives a program of its own, and what can't be built is reported with the reason.
 
 use crate::checkout::{Checkout, ended, says, text, words};
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 const MAIN: &str = "fn main() {
     let loud = if cfg!(feature = \"loud\") { \"loud\" } else { \"quiet\" };
@@ -12,9 +11,7 @@ const MAIN: &str = "fn main() {
 ";
 
 /// Write a package without dependencies, with a feature; `more` is appended to its manifest.
-fn package(root: &Path, id: &str, more: &str) {
-    let dir = root.join("engines").join(id);
-    std::fs::create_dir_all(dir.join("src")).expect("a directory can be made");
+fn package(checkout: &Checkout, id: &str, more: &str) {
     let head = format!("name = \"{id}-bench\"\nversion = \"0.1.0\"\n");
     let manifest = format!("[package]\n{head}edition = \"2024\"\n[features]\nloud = []\n{more}");
     let lock = format!("version = 4\n\n[[package]]\n{head}");
@@ -23,46 +20,26 @@ fn package(root: &Path, id: &str, more: &str) {
         ("Cargo.lock", &lock),
         ("src/main.rs", MAIN),
     ] {
-        std::fs::write(dir.join(name), text).expect("a file can be written");
+        checkout.write(&format!("engines/{id}/{name}"), text);
     }
 }
 
-/// Write the profile `cpu` as it is committed, and the files that the test names.
-fn files(root: &Path, named: &[(&str, &str)]) {
-    let profile = Checkout::real_repo().root.join("data/profiles/cpu.toml");
-    let profile = std::fs::read_to_string(profile).expect("there is one");
-    for (name, text) in [&[("data/profiles/cpu.toml", &*profile)], named].concat() {
-        let path = root.join(name);
-        let dir = path.parent().expect("it lies in the checkout");
-        std::fs::create_dir_all(dir).expect("a directory can be made");
-        std::fs::write(&path, text).expect("a file can be written");
-    }
-}
-
-fn command(root: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    command
-        .args(arguments)
-        .current_dir(root)
-        .env("CARGO_TARGET_DIR", root.join("target"))
-        .env("CARGO_NET_RETRY", "0")
-        .env_remove("BENCH_LOCKFILE");
-    command
-}
-
-fn xtask(root: &Path, arguments: &[&str]) -> Output {
-    let output = command(root, arguments).output();
-    output.expect("the binary can be started")
+/// Make a checkout that has only the profile `cpu`, as it is committed.
+fn checkout() -> Checkout {
+    let checkout = Checkout::empty();
+    let name = "data/profiles/cpu.toml";
+    let profile = std::fs::read_to_string(Checkout::real_repo().root.join(name));
+    checkout.write(name, &profile.expect("there is one"));
+    checkout
 }
 
 #[test]
 fn each_way_of_being_built_is_a_program_of_its_own() {
-    let dir = tempfile::tempdir().expect("a temporary directory can be made");
-    let root = dir.path();
-    package(root, "a", "");
-    package(root, "apart", "[workspace]\n");
+    let checkout = checkout();
+    package(&checkout, "a", "");
+    package(&checkout, "apart", "[workspace]\n");
     let nowhere = "[workspace]\n[dependencies]\nnope = { git = \"file:///no/such/repository\" }\n";
-    package(root, "lost", nowhere);
+    package(&checkout, "lost", nowhere);
     let from = |id: &str, more: &str| {
         format!("{{ kind = \"cargo\", package = \"{id}-bench\", bin = \"{id}-bench\"{more} }}")
     };
@@ -85,19 +62,21 @@ fn each_way_of_being_built_is_a_program_of_its_own() {
         ));
     }
     let workspace = "[workspace]\nresolver = \"3\"\nmembers = [\"engines/a\"]\nexclude = [\"engines/apart\", \"engines/lost\"]\n";
-    let named = [
-        ("engines/engines.toml", registry.as_str()),
-        ("Cargo.toml", workspace),
-    ];
-    files(root, &named);
-    std::fs::copy(root.join("engines/a/Cargo.lock"), root.join("Cargo.lock"))
-        .expect("there is one");
+    checkout.write("engines/engines.toml", &registry);
+    checkout.write("Cargo.toml", workspace);
+    let locks = ["engines/a/Cargo.lock", "Cargo.lock"].map(|name| checkout.path(name));
+    std::fs::copy(&locks[0], &locks[1]).expect("there is one");
 
+    let build = |arguments: &[&str]| {
+        let mut command = checkout.command(arguments, &[("CARGO_NET_RETRY", "0")]);
+        let output = command.env_remove("BENCH_LOCKFILE").output();
+        output.expect("the binary can be started")
+    };
     let all = words("build a.cpu.f32 a.loud.f32 apart apart.loud.f32 lost");
-    let said = ended(&xtask(root, &all), 3);
+    let said = ended(&build(&all), 3);
     says(&said, &["lost: unavailable: `cargo build", "`nope`"]);
     let run = |program: &str, bin: &str| {
-        let file = root.join("target/programs").join(program).join(bin);
+        let file = checkout.path(&format!("target/programs/{program}/{bin}"));
         let output = Command::new(&file).output();
         let output = output.unwrap_or_else(|e| panic!("{}: {e}\n{said}", file.display()));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
@@ -106,12 +85,10 @@ fn each_way_of_being_built_is_a_program_of_its_own() {
     assert_eq!(run("a-loud", "a-bench"), "loud false");
     // The package's own lockfile is the one that is hashed.
     assert_eq!(run("apart", "apart-bench"), "quiet true");
-    assert!(
-        !root.join("target/programs/apart-loud").exists(),
-        "it is built alike"
-    );
+    let alike = checkout.path("target/programs/apart-loud");
+    assert!(!alike.exists(), "it is built alike");
 
-    let again = xtask(root, &["build", "a.cpu.f32", "--json"]);
+    let again = build(&["build", "a.cpu.f32", "--json"]);
     let costs: serde_json::Value = serde_json::from_slice(&again.stdout).expect("it is JSON");
     assert_eq!(costs["a"]["targets"], serde_json::json!(["a.cpu.f32"]));
     assert_eq!(costs["a"]["built"], serde_json::Value::Null, "it was there");
@@ -138,9 +115,7 @@ esac
 
 #[test]
 fn an_engine_that_cannot_be_compiled_costs_no_other() {
-    use std::os::unix::fs::PermissionsExt;
-    let dir = tempfile::tempdir().expect("a temporary directory can be made");
-    let root = dir.path();
+    let checkout = checkout();
     let mut registry = ["baseline", "reference", "cross_check"]
         .map(|who| format!("{who} = \"full.cpu.f32\"\n"))
         .concat();
@@ -151,20 +126,10 @@ fn an_engine_that_cannot_be_compiled_costs_no_other() {
              target = [{{ backend = \"cpu\", precision = \"f32\", weights = \"w\" }}]\n"
         ));
     }
-    let cargo = root.join("cargo");
-    let named = [
-        ("engines/engines.toml", registry.as_str()),
-        ("Cargo.toml", "[workspace]\n"),
-        ("cargo", CARGO),
-    ];
-    files(root, &named);
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&cargo, executable).expect("it is ours");
-    let built = command(root, &["build"])
-        .env("CARGO", &cargo)
-        .output()
-        .expect("the binary can be started");
-    let said = ended(&built, 3);
+    checkout.write("engines/engines.toml", &registry);
+    checkout.write("Cargo.toml", "[workspace]\n");
+    let cargo = checkout.script("cargo", CARGO);
+    let said = checkout.ended(&["build"], &[("CARGO", &cargo)], 3);
     let line = |id: &str| {
         let begins = format!("{id}: unavailable: ");
         let line = said.lines().find(|line| line.contains(&begins));
@@ -172,7 +137,7 @@ fn an_engine_that_cannot_be_compiled_costs_no_other() {
     };
     says(line("full"), &["the disk is full: make room"]);
     says(line("wrong"), &["unresolved import"]);
-    let right = root.join("target/programs/right/right-bench");
+    let right = checkout.path("target/programs/right/right-bench");
     assert!(right.is_file(), "{said}");
 }
 

@@ -221,17 +221,15 @@ fn with_a_changed_program_a_run_is_judged_and_not_measured() {
 
 /// Have the registry name a binary that works the same and has other bytes.
 fn change_program(checkout: &Checkout) {
-    let other = checkout.path("other-fake");
+    let other = checkout.script("other-fake", "");
     checkout.registry(|registry| {
         let (_, rest) = registry.split_once("path = \"").expect("it names a path");
         let (binary, _) = rest.split_once('"').expect("the path ends");
         let mut bytes = std::fs::read(binary).expect("it was built");
         bytes.push(0);
         std::fs::write(&other, bytes).expect("a file can be written");
-        registry.replace(binary, &other.display().to_string())
+        registry.replace(binary, &other)
     });
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&other, executable).expect("it is ours");
 }
 
 /// Exit status of a run that can be resumed.

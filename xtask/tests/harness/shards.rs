@@ -8,18 +8,11 @@
 
 use crate::checkout::{Checkout, says, text};
 use crate::synthetic::{Synthetic, fact};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn fleet() -> PathBuf {
     Checkout::real_repo().root.join("examples/fleet")
-}
-
-fn script(path: &Path, content: &str) {
-    std::fs::write(path, content).expect("a file can be written");
-    let executable = PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(path, executable).expect("it is ours");
 }
 
 /// Run one of the examples' scripts in `dir` with these variables.
@@ -38,14 +31,10 @@ fn a_slurm_array_makes_a_whole_run() {
     let dir = checkout.path("");
     let bench = format!("{} bench", env!("CARGO_BIN_EXE_xtask"));
     // A made-up scheduler that only notes which tasks are to be started again.
-    let bin = checkout.path("bin");
-    std::fs::create_dir_all(&bin).expect("a directory can be made");
-    script(
-        &bin.join("scontrol"),
-        "#!/bin/sh\necho \"$@\" >> requeued\n",
-    );
+    let scontrol = "#!/bin/sh\necho \"$@\" >> requeued\n";
+    checkout.script("bin/scontrol", scontrol);
     let path = std::env::var("PATH").unwrap_or_default();
-    let path = format!("{}:{path}", bin.display());
+    let path = format!("{}:{path}", checkout.path("bin").display());
     let fleet = fleet().display().to_string();
     let own = checkout.environment();
     let own = own.each_ref().map(|(name, path)| (*name, path.as_str()));
@@ -93,13 +82,13 @@ fn a_slurm_array_makes_a_whole_run() {
 
 #[test]
 fn every_scheduler_names_the_shard_in_its_own_way() {
-    let dir = tempfile::tempdir().expect("a temporary directory can be made");
-    let bench = dir.path().join("bench");
-    script(&bench, "#!/bin/sh\necho \"$@\"\nexit ${STATUS:-0}\n");
-    let bench = bench.to_str().expect("it is UTF-8");
+    let checkout = Checkout::empty();
+    let dir = checkout.path("");
+    let bench = checkout.script("bench", "#!/bin/sh\necho \"$@\"\nexit ${STATUS:-0}\n");
+    let bench = bench.as_str();
     let said = |environment: &[(&str, &str)]| {
         let all = [&[("BENCH", bench)][..], environment].concat();
-        let output = run("shard.sh", dir.path(), &all);
+        let output = run("shard.sh", &dir, &all);
         let words = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         (words, output.status.code())
     };
@@ -125,15 +114,13 @@ fn every_scheduler_names_the_shard_in_its_own_way() {
     };
     let first = seed_of("4");
     assert_eq!([seed_of("0"), seed_of("1"), seed_of("4")], [first; 3]);
-    let left = std::fs::read_dir(dir.path().join("drawn")).expect("it was made");
+    let left = std::fs::read_dir(dir.join("drawn")).expect("it was made");
     let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(left, ["prompt-seed"]);
     let plain = [("SHARD_INDEX", "1"), ("SHARDS", "2")];
     assert_eq!(said(&plain).0, "--shard 1/2 --out shards/1-of-2");
     // A run that has begun is resumed, whatever profile it has.
-    let begun = dir.path().join("records/3-of-5/a-run");
-    std::fs::create_dir_all(&begun).expect("a directory can be made");
-    std::fs::write(begun.join("run.json"), "{}").expect("a file can be written");
+    checkout.write("records/3-of-5/a-run/run.json", "{}");
     let resumed = "--resume latest --stop-after 9 --out records/3-of-5";
     assert_eq!(said(&minutes).0, resumed);
     // A target's failure is in the record, so the job succeeds; a run that isn't complete or broke
@@ -142,7 +129,7 @@ fn every_scheduler_names_the_shard_in_its_own_way() {
         let with = [pod.as_slice(), &[("STATUS", status)]].concat();
         assert_eq!(said(&with).1, Some(expected), "{status}");
     }
-    let nobody = run("shard.sh", dir.path(), &[("BENCH", bench)]);
+    let nobody = run("shard.sh", &dir, &[("BENCH", bench)]);
     assert!(!nobody.status.success());
     says(&text(&nobody), &["SHARD_INDEX"]);
 }
