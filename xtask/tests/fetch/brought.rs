@@ -237,7 +237,7 @@ fn a_repository_that_is_not_there_is_named() {
 #[test]
 fn a_gated_repository_says_whose_terms_to_accept() {
     let mut scene = Scene::new();
-    scene.hub.gate();
+    scene.hub.state().gated = true;
     let terms = "it is gated: accept its terms at";
     scene.refuses("hf:owner/repo", &[terms]);
     scene.options.hub.token = Some("hf_secret".into());
@@ -296,7 +296,7 @@ fn what_cannot_be_computed_is_refused_before_its_weights_are_downloaded() {
 #[test]
 fn a_disk_that_is_too_small_is_said_with_the_size() {
     let scene = Scene::new();
-    scene.hub.list_size(1 << 60);
+    scene.hub.state().listed_size = Some(1 << 60);
     let parts = [
         "not enough disk space: 2.3 EB are to be downloaded",
         "point HF_HOME at a larger disk",

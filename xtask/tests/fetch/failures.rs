@@ -63,11 +63,11 @@ fn settings_that_no_request_can_use_are_refused_at_once() {
 #[test]
 fn another_commit_and_no_hub_at_all_are_refused() {
     let world = World::new();
-    world.hub.declare_commit("ffff");
+    world.hub.state().commit = Some("ffff");
     world.fails(&["with revision ffff where"]);
 
     let world = World::new();
-    world.hub.forget_headers();
+    world.hub.state().headers_missing = true;
     world.fails(&["doesn't answer like a hub"]);
 }
 
@@ -89,7 +89,7 @@ fn an_interrupt_keeps_what_arrived() {
 #[test]
 fn a_download_that_cannot_fit_is_not_begun() {
     let world = World::new();
-    world.hub.declare_size(1 << 60);
+    world.hub.state().declared_size = Some(1 << 60);
     world.fails(&["not enough disk space: 1.2 EB more"]);
     assert!(world.hub.body_ranges().is_empty());
 }
@@ -146,8 +146,7 @@ fn an_unknown_model_names_the_known_ones() {
 #[test]
 fn a_partial_file_of_other_bytes_is_seen_by_the_hash() {
     let world = World::new();
-    std::fs::create_dir_all(world.part().parent().unwrap()).unwrap();
-    std::fs::write(world.part(), [0; 1000]).unwrap();
+    world.has_part(&[0; 1000]);
     world.fails(&["was damaged on the way"]);
     assert!(!world.path(WEIGHTS).exists() && !world.blob().exists());
     assert!(

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 /// The commit this hub has.
@@ -38,17 +38,23 @@ pub struct File {
     pub large: bool,
 }
 
+/// What the hub has and how it answers, which tests may change at any time.
 #[derive(Default)]
-struct State {
+pub struct State {
     files: Vec<File>,
     requests: Vec<Request>,
     faults: VecDeque<Fault>,
     status: VecDeque<u16>,
-    declared_size: Option<u64>,
-    commit: Option<&'static str>,
-    headers_missing: bool,
-    gated: bool,
-    listed_size: Option<u64>,
+    /// Another size that is declared.
+    pub declared_size: Option<u64>,
+    /// Another commit that is declared.
+    pub commit: Option<&'static str>,
+    /// Whether it answers without a hub's headers, like any web server.
+    pub headers_missing: bool,
+    /// Whether only clients with a token get files, as of a gated repository.
+    pub gated: bool,
+    /// Another size of each large file in the list of files.
+    pub listed_size: Option<u64>,
 }
 
 /// The server; stops when dropped.
@@ -82,8 +88,12 @@ impl FakeHub {
         }
     }
 
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
     pub fn requests(&self) -> Vec<Request> {
-        self.state.lock().unwrap().requests.clone()
+        self.state().requests.clone()
     }
 
     /// Return the ranges of the requests for bodies, in order; `bytes=0-0` only asks for headers.
@@ -94,52 +104,26 @@ impl FakeHub {
 
     /// Fail the next request for a body.
     pub fn fault(&self, fault: Fault) {
-        self.state.lock().unwrap().faults.push_back(fault);
+        self.state().faults.push_back(fault);
     }
 
     /// Answer the next request with this status.
     pub fn status(&self, code: u16) {
-        self.state.lock().unwrap().status.push_back(code);
-    }
-
-    /// Declare another size from now on.
-    pub fn declare_size(&self, bytes: u64) {
-        self.state.lock().unwrap().declared_size = Some(bytes);
-    }
-
-    /// Declare another commit from now on.
-    pub fn declare_commit(&self, commit: &'static str) {
-        self.state.lock().unwrap().commit = Some(commit);
-    }
-
-    /// Declare this size for each large file in the list of files.
-    pub fn list_size(&self, bytes: u64) {
-        self.state.lock().unwrap().listed_size = Some(bytes);
-    }
-
-    /// Give files only to clients with a token, as a gated repository does.
-    pub fn gate(&self) {
-        self.state.lock().unwrap().gated = true;
+        self.state().status.push_back(code);
     }
 
     /// Take a file out of the repository.
     pub fn remove(&self, path: &str) {
-        let mut state = self.state.lock().unwrap();
-        state.files.retain(|file| file.path != path);
+        self.state().files.retain(|file| file.path != path);
     }
 
     /// Change the text of a file in the repository.
     pub fn change(&self, path: &str, change: impl Fn(String) -> String) {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state();
         let mut files = state.files.iter_mut();
         let file = files.find(|file| file.path == path).unwrap();
         let text = String::from_utf8(std::mem::take(&mut file.bytes)).unwrap();
         file.bytes = change(text).into_bytes();
-    }
-
-    /// From now on answer without the hub's headers, like any web server.
-    pub fn forget_headers(&self) {
-        self.state.lock().unwrap().headers_missing = true;
     }
 }
 

@@ -88,8 +88,7 @@ fn a_hiccup_is_retried_from_where_it_was() {
 #[test]
 fn a_complete_partial_file_is_used() {
     let world = World::new();
-    std::fs::create_dir_all(world.part().parent().unwrap()).unwrap();
-    std::fs::write(world.part(), weights()).unwrap();
+    world.has_part(&weights());
     world.fetch().unwrap();
     world.has_weights();
     assert_eq!(world.hub.body_ranges().last().unwrap(), "bytes=299999-");
@@ -98,8 +97,7 @@ fn a_complete_partial_file_is_used() {
 #[test]
 fn a_server_that_ignores_ranges_does_not_corrupt_the_file() {
     let mut world = World::new();
-    std::fs::create_dir_all(world.part().parent().unwrap()).unwrap();
-    std::fs::write(world.part(), &weights()[..1000]).unwrap();
+    world.has_part(&weights()[..1000]);
     world.hub.fault(Fault::IgnoreRange); // config.json: no difference
     world.hub.fault(Fault::IgnoreRange);
     world.fails(&["301000 bytes arrived where the hub declared 300000"]);
