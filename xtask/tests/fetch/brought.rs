@@ -1,8 +1,8 @@
 //! Tests of models that the user brings, from a repository of a hub on loopback and from a
 //! directory: what is kept of them, and how bad ones are refused. No network.
 
-use crate::hub::{COMMIT, FakeHub, File};
-use crate::world::{listing, options, says};
+use crate::hub::{COMMIT, FakeHub};
+use crate::world::{inode, listing, options, says};
 use base::names::Refused;
 use base::repo::Repo;
 use base::shelf::{INDEX, WEIGHTS};
@@ -10,7 +10,6 @@ use models::{ModelFile, ModelSpec, Origin};
 use provision::fetch::brought::{Places, Resolved, look};
 use provision::fetch::{How, Options, Progress, fetch, keep, make};
 use schema::model::{Models, Source};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tempfile::TempDir;
@@ -54,19 +53,9 @@ impl Scene {
             let entry = entry.unwrap();
             std::fs::copy(entry.path(), original.join(entry.file_name())).unwrap();
         }
-        let small = [
-            "config.json",
-            "tokenizer.json",
-            "tokenizer_config.json",
-            INDEX,
-        ];
-        let names = small.into_iter().chain(SHARDS);
-        let files = names.map(|path| File {
-            path,
-            bytes: std::fs::read(original.join(path)).unwrap(),
-            large: SHARDS.contains(&path),
-        });
-        let hub = FakeHub::start(files.collect());
+        let small = ["config.json", "tokenizer.json", "tokenizer_config.json"];
+        let names = [&small[..], &[INDEX], &SHARDS].concat();
+        let hub = FakeHub::serving(&original, &names);
         let options = options(&hub, dir.path());
         std::fs::create_dir(dir.path().join("data")).unwrap();
         let none = Models { models: Vec::new() };
@@ -144,10 +133,6 @@ impl Scene {
         let fetched = self.fetch(id).unwrap();
         assert!(fetched.iter().all(|file| file.how == How::Present));
     }
-}
-
-fn inode(path: &Path) -> u64 {
-    std::fs::metadata(path).unwrap().ino()
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::hub::{COMMIT, Fault};
 use crate::world::{WEIGHTS, World, child, fetch_into, list, listing, models, says, weights};
-use provision::fetch::{How, Options, Progress, fetch};
+use provision::fetch::{How, Progress, fetch};
 use schema::model::Source;
 use std::time::Duration;
 
@@ -31,33 +31,25 @@ fn a_refusal_says_what_the_token_lacks() {
 }
 
 #[test]
-fn no_network_points_to_what_works_without() {
-    let mut world = World::new();
-    // The port is bound and freed, so that nothing listens there.
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    world.options.hub.endpoint = Some(format!("http://{port}"));
-    world.options.retries = 5;
-    world.options.backoff = Duration::from_secs(3600);
-    world.fails(&["can't reach http://127.0.0.1", "tiny-llama"]);
-}
-
-#[test]
-fn settings_that_no_request_can_use_are_refused_at_once() {
+fn settings_that_no_request_can_use_and_no_network_are_said_at_once() {
     let mut world = World::new();
     world.options.retries = 5;
     world.options.backoff = Duration::from_secs(3600);
     world.options.hub.token = Some("hf_bad\ntoken".into());
     let error = world.fails(&["HF_TOKEN"]);
-    assert!(
-        !error.contains("hf_bad"),
-        "a token is never printed: {error}"
-    );
+    let is_printed = error.contains("hf_bad");
+    assert!(!is_printed, "a token is never printed: {error}");
     world.options.hub.endpoint = Some("notaurl".into());
     world.fails(&["HF_ENDPOINT is \"notaurl\""]);
     assert!(world.hub.requests().is_empty());
+
+    // The port is bound and freed, so that nothing listens there.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap();
+    drop(listener);
+    world.options.hub.endpoint = Some(format!("http://{port}"));
+    world.options.hub.token = None;
+    world.fails(&["can't reach http://127.0.0.1", "tiny-llama"]);
 }
 
 #[test]
@@ -170,12 +162,9 @@ fn a_file_the_lock_does_not_expect_is_refused() {
     let before = world.hub.requests().len();
     assert_eq!(world.fetch().unwrap()[1].how, How::Cached);
     assert_eq!(world.hub.requests().len(), before);
-}
 
-#[test]
-fn a_small_file_the_lock_does_not_expect_is_refused_too() {
+    // Of a small file the hub confirms no hash.
     let world = World::new();
-    let other = "11".repeat(32);
     let line = format!("[m]\n\"config.json\" = \"{other}\"\n");
     std::fs::write(world.lock(), line).unwrap();
     world.fails(&[&other]);
@@ -184,23 +173,19 @@ fn a_small_file_the_lock_does_not_expect_is_refused_too() {
 
 #[test]
 fn damage_on_disk_is_found_moved_away_and_mended() {
-    let world = World::new();
+    let mut world = World::new();
     world.fetch().unwrap();
     let mut bytes = weights();
     bytes[7] ^= 1;
     std::fs::write(world.path(WEIGHTS), &bytes).unwrap();
     // Hash everything, because the clock may not have moved since.
-    let full = Options {
-        full: true,
-        ..world.options.clone()
-    };
-    let error = fetch_into(world.dir.path(), &full, &models()).unwrap_err();
-    let error = format!("{error:#}");
-    says(&error, &["changed or damaged after it was fetched"]);
+    world.options.full = true;
+    world.fails(&["changed or damaged after it was fetched"]);
     assert!(!world.path(WEIGHTS).exists());
     assert!(world.path("model.safetensors.rejected").exists());
 
     // The cache shares the damaged bytes, so the file is downloaded again.
+    world.options.full = false;
     assert_eq!(world.fetch().unwrap()[1].how, How::Downloaded);
     world.has_weights();
 }

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
@@ -86,6 +87,16 @@ impl FakeHub {
             state,
             thread: Some(thread),
         }
+    }
+
+    /// Start a hub with these files of a model in a directory.
+    pub fn serving(dir: &Path, names: &[&'static str]) -> Self {
+        let file = |&path: &&'static str| File {
+            path,
+            bytes: std::fs::read(dir.join(path)).unwrap(),
+            large: path.ends_with(".safetensors"),
+        };
+        Self::start(names.iter().map(file).collect())
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {

@@ -9,11 +9,11 @@ mod world;
 use hub::Fault;
 use provision::fetch::{How, Options, missing};
 use std::path::Path;
-use world::{WEIGHTS, World, child, fetch_into, models, says, weights};
+use world::{WEIGHTS, World, child, fetch_into, inode, models, says, weights};
 
 #[test]
 fn files_arrive_are_recorded_and_asked_for_once() {
-    let world = World::new();
+    let mut world = World::new();
     let models_dir = world.dir.path().join("models");
     assert_eq!(missing(&models(), "m", &models_dir).unwrap().len(), 2);
 
@@ -30,20 +30,15 @@ fn files_arrive_are_recorded_and_asked_for_once() {
     let before = world.hub.requests().len();
     let again = world.fetch().unwrap();
     assert!(again.iter().all(|file| file.how == How::Present));
-    let full = Options {
-        full: true,
-        ..world.options.clone()
-    };
-    fetch_into(world.dir.path(), &full, &models()).unwrap();
+    world.options.full = true;
+    world.fetch().unwrap();
     assert_eq!(world.hub.requests().len(), before);
 }
 
 #[test]
 fn nothing_is_stored_twice_and_the_cache_is_used() {
-    use std::os::unix::fs::MetadataExt;
     let world = World::new();
     world.fetch().unwrap();
-    let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
     assert_eq!(inode(&world.path(WEIGHTS)), inode(&world.blob()));
 
     std::fs::remove_dir_all(world.dir.path().join("models")).unwrap();

@@ -5,6 +5,7 @@ use crate::hub::{COMMIT, FakeHub, File};
 use base::repo::Repo;
 use provision::fetch::{FetchedFile, Hub, Options, Progress, fetch};
 use schema::model::{HubFile, Model, Models, Source};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -94,6 +95,10 @@ impl World {
         std::fs::create_dir_all(self.part().parent().unwrap()).unwrap();
         std::fs::write(self.part(), bytes).unwrap();
     }
+}
+
+pub fn inode(path: &Path) -> u64 {
+    std::fs::metadata(path).unwrap().ino()
 }
 
 /// Check that a text has each of these parts.

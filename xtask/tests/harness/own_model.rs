@@ -3,7 +3,7 @@
 //! nothing kept. The engine is `fake`, so the golden that is made is fake's.
 
 use crate::checkout::{Checkout, NO_PYTHON, says, text, words};
-use crate::hub::{FakeHub, File};
+use crate::hub::FakeHub;
 use models::{Architecture, ModelFile, ModelSpec, Origin};
 use schema::model::Source;
 use schema::record::Status;
@@ -79,22 +79,14 @@ fn a_repository_of_a_hub_is_measured_by_engines_that_list_its_architecture() {
     let checkout = Checkout::with(&[]);
     let original = checkout.path("original");
     write_model_of(&original, 2, Architecture::Qwen3);
-    let shards = [
-        "model-00001-of-00002.safetensors",
-        "model-00002-of-00002.safetensors",
-    ];
-    let small = [
+    let names = [
         "config.json",
         "tokenizer.json",
         "model.safetensors.index.json",
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
     ];
-    let names = small.into_iter().chain(shards);
-    let files = names.map(|path| File {
-        path,
-        bytes: std::fs::read(original.join(path)).expect("it was written"),
-        large: shards.contains(&path),
-    });
-    let hub = FakeHub::start(files.collect());
+    let hub = FakeHub::serving(&original, &names);
     let home = checkout.path("hf");
     let environment = [
         ("HF_HOME", home.to_str().expect("it is text")),
