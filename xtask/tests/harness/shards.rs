@@ -175,8 +175,15 @@ fn has_tools() -> bool {
     })
 }
 
-/// Run the job's script; return what it prints and the verdict that it passes on.
-fn judge(dir: &Path, runners: &str, shards: &str) -> (String, String) {
+/// Run the job's script, and delete the shards. It must print these words, pass on the verdict, and
+/// have published this many runs.
+fn judge(
+    dir: &Path,
+    [runners, shards]: [&str; 2],
+    words: &[&str],
+    verdict: &str,
+    published: usize,
+) {
     let script = Checkout::real_repo().root.join(".github/judge.sh");
     let output = Command::new("bash")
         .arg(script)
@@ -191,16 +198,14 @@ fn judge(dir: &Path, runners: &str, shards: &str) -> (String, String) {
     assert!(output.status.success(), "{}", text(&output));
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect("it was written");
     assert_eq!(read("summary.md"), read("verdict.md"));
-    let verdict = read("output").trim().to_owned();
-    std::fs::remove_file(dir.join("summary.md")).expect("it is ours");
-    std::fs::remove_file(dir.join("output")).expect("it is ours");
-    (read("verdict.md"), verdict)
-}
-
-/// Count the runs that the script has published.
-fn published(dir: &Path) -> usize {
-    let entries = std::fs::read_dir(dir.join("data/results"));
-    entries.expect("it is there").flatten().count()
+    says(&read("verdict.md"), words);
+    assert_eq!(read("output").trim(), format!("verdict={verdict}"));
+    for name in ["summary.md", "output"] {
+        std::fs::remove_file(dir.join(name)).expect("it is ours");
+    }
+    std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
+    let runs = std::fs::read_dir(dir.join("data/results")).expect("it is there");
+    assert_eq!(runs.flatten().count(), published);
 }
 
 #[test]
@@ -216,39 +221,34 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
     fast("20260101-000000-test-a").write(&dir.join("shards/shard-big-1of1"));
     // Another machine's shard, which was not asked for, must not be merged with it.
     fast("20260101-000001-test-b").write(&dir.join("shards/shard-big-gpu-1of1"));
-    let (said, verdict) = judge(dir, r#"["big", "gone"]"#, r#"["1/1"]"#);
-    says(&said, &["## big\n\nThe first run of such a machine"]);
-    let nothing = "## gone\n\nNothing was measured of shard 1/1.";
-    says(&said, &[nothing]);
-    assert_eq!(verdict, "verdict=none");
-    assert_eq!(published(dir), 1);
+    let words = [
+        "## big\n\nThe first run of such a machine",
+        "## gone\n\nNothing was measured of shard 1/1.",
+    ];
+    judge(dir, [r#"["big", "gone"]"#, r#"["1/1"]"#], &words, "none", 1);
 
     // Two shards, one of them slower by a tenth, are merged, and the loss is reported.
-    std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
     for (which, name) in [("1/2", "1of2"), ("2/2", "2of2")] {
         fast(&format!("20260102-000000-test-s{name}"))
             .shard(which)
             .slowed("y.cpu.f32", 1.1)
             .write(&dir.join(format!("shards/shard-big-{name}")));
     }
-    let (said, verdict) = judge(dir, r#"["big"]"#, r#"["1/2", "2/2"]"#);
-    let slower = "## big\n\n**B is slower in 1 of 2 cells.**\n\n- A: `20260101-000000-test-a ";
-    says(&said, &[slower, "| `y.cpu.f32` |"]);
-    assert_eq!(verdict, "verdict=regression");
-    assert_eq!(published(dir), 2);
+    let words = [
+        "## big\n\n**B is slower in 1 of 2 cells.**\n\n- A: `20260101-000000-test-a ",
+        "| `y.cpu.f32` |",
+    ];
+    let both = r#"["1/2", "2/2"]"#;
+    judge(dir, [r#"["big"]"#, both], &words, "regression", 2);
 
     // A run of another machine is not compared.
-    std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
     fast("20260103-000000-test-c")
         .with(fact("cpu_model", "another CPU"))
         .write(&dir.join("shards/shard-big-1of1"));
-    let (said, verdict) = judge(dir, r#"["big"]"#, r#"["1/1"]"#);
-    says(&said, &["The first run of such a machine"]);
-    assert_eq!(verdict, "verdict=none");
-    assert_eq!(published(dir), 3);
+    let words = ["The first run of such a machine"];
+    judge(dir, [r#"["big"]"#, r#"["1/1"]"#], &words, "none", 3);
 
     // A missing shard is named, and the others are judged all the same.
-    std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
     fast("20260104-000000-test-d")
         .shard("1/2")
         .write(&dir.join("shards/shard-big-1of2"));
@@ -258,11 +258,9 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
             .with(fact("cpu_model", "a third CPU"))
             .write(&dir.join(format!("shards/shard-whole-{name}")));
     }
-    let (said, verdict) = judge(dir, r#"["big", "whole"]"#, r#"["1/2", "2/2"]"#);
-    let missing =
-        "## big\n\nNothing was measured of shard 2/2.\n\nThe other shards alone are no whole run";
-    says(&said, &[missing]);
-    says(&said, &["## whole\n\nThe first run of such a machine"]);
-    assert_eq!(verdict, "verdict=none");
-    assert_eq!(published(dir), 4);
+    let words = [
+        "## big\n\nNothing was measured of shard 2/2.\n\nThe other shards alone are no whole run",
+        "## whole\n\nThe first run of such a machine",
+    ];
+    judge(dir, [r#"["big", "whole"]"#, both], &words, "none", 4);
 }

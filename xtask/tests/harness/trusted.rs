@@ -1,7 +1,7 @@
 //! Tests of runs from unknown sources: whatever their files hold, they are read as data or refused
 //! in one line, and nothing outside the run is read, written or followed.
 
-use crate::checkout::text;
+use crate::checkout::{ended, text};
 use crate::compare::xtask;
 use crate::resume::measured;
 use crate::synthetic::Synthetic;
@@ -40,9 +40,21 @@ fn refused_by_all(results: &Path, [one, other]: &[PathBuf; 2], word: &str) {
     assert_eq!(merged.count(), 0, "nothing was made");
 }
 
-fn edit(file: &Path, change: impl Fn(String) -> String) {
-    let text = std::fs::read_to_string(file).expect("it was written");
-    std::fs::write(file, change(text)).expect("it is ours");
+/// Check that each of these changes of a file makes every verb refuse the first run with this word.
+fn changes_are_refused(
+    results: &Path,
+    shards: &[PathBuf; 2],
+    file: &Path,
+    changes: &[(&str, &str)],
+    word: &str,
+) {
+    let good = std::fs::read_to_string(file).unwrap();
+    for (from, to) in changes {
+        let bad = good.replacen(from, to, 1);
+        assert_ne!(bad, good, "{from}");
+        std::fs::write(file, bad).unwrap();
+        refused_by_all(results, shards, word);
+    }
 }
 
 #[test]
@@ -55,15 +67,8 @@ fn a_link_in_a_shard_is_not_followed() {
     symlink(&key, &link).unwrap();
     refused_by_all(dir.path(), &shards, "is a link");
     std::fs::remove_file(&link).unwrap();
-    let output = xtask(
-        dir.path(),
-        &[
-            "merge",
-            shards[0].to_str().unwrap(),
-            shards[1].to_str().unwrap(),
-        ],
-    );
-    assert!(output.status.success(), "{}", text(&output));
+    let [one, other] = shards.each_ref().map(|shard| shard.to_str().unwrap());
+    ended(&xtask(dir.path(), &["merge", one, other]), 0);
 }
 
 #[test]
@@ -73,17 +78,12 @@ fn names_that_lead_out_of_a_run_are_refused() {
     std::fs::create_dir_all(&results).unwrap();
     let shards = shards(&results);
     let header = shards[0].join("run.json");
-    let good = std::fs::read_to_string(&header).unwrap();
-    for (from, to) in [
-        ("\"profile\": \"cpu\"", "\"profile\": \"../../x\""),
-        ("\"id\": \"x.cpu.f32\"", "\"id\": \"../x.cpu.f32\""),
-        ("\"id\": \"single_request\"", "\"id\": \"../single\""),
-    ] {
-        let bad = good.replacen(from, to, 1);
-        assert_ne!(bad, good, "{from}");
-        std::fs::write(&header, bad).unwrap();
-        refused_by_all(&results, &shards, "id \"../");
-    }
+    let changes = [
+        (r#""profile": "cpu""#, r#""profile": "../../x""#),
+        (r#""id": "x.cpu.f32""#, r#""id": "../x.cpu.f32""#),
+        (r#""id": "single_request""#, r#""id": "../single""#),
+    ];
+    changes_are_refused(&results, &shards, &header, &changes, "id \"../");
     let outside = std::fs::read_dir(dir.path().join("a/b")).unwrap().count();
     assert_eq!(outside, 1, "nothing was made outside the results");
 }
@@ -93,23 +93,15 @@ fn what_the_plan_does_not_have_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let shards = shards(dir.path());
     let record = shards[0].join("x.cpu.f32/single_request.i0.jsonl");
-    let good = std::fs::read_to_string(&record).unwrap();
-    for (from, to) in [
+    let changes = [
         (
-            "\"scenario\":\"single_request\"",
-            "\"scenario\":\"unheard_of\"",
+            r#""scenario":"single_request""#,
+            r#""scenario":"unheard_of""#,
         ),
-        ("\"case\":\"p10\"", "\"case\":\"p11\""),
-    ] {
-        let bad = good.replacen(from, to, 1);
-        assert_ne!(bad, good, "{from}");
-        std::fs::write(&record, bad).unwrap();
-        refused_by_all(
-            dir.path(),
-            &shards,
-            "which the plan in run.json doesn't have",
-        );
-    }
+        (r#""case":"p10""#, r#""case":"p11""#),
+    ];
+    let word = "which the plan in run.json doesn't have";
+    changes_are_refused(dir.path(), &shards, &record, &changes, word);
 }
 
 #[test]
@@ -137,17 +129,17 @@ fn too_much_of_anything_is_refused() {
 fn a_copied_or_damaged_run_is_left_out_of_the_site_and_the_others_are_shown() {
     let (checkout, run) = measured();
     let runs = checkout.path("runs");
-    let copy = runs.join("20990101-000000-test-copy");
-    std::fs::create_dir(&copy).unwrap();
-    std::fs::copy(
-        runs.join(&run.header.id).join("run.json"),
-        copy.join("run.json"),
-    )
-    .unwrap();
-    let cut = runs.join("20990102-000000-test-cut");
-    std::fs::create_dir(&cut).unwrap();
-    std::fs::write(cut.join("run.json"), "{\"format\": 1, \"id\"").unwrap();
-    std::fs::write(runs.join("20990103-000000-test-x.tar.zst"), "no archive").unwrap();
+    let header = std::fs::read_to_string(runs.join(&run.header.id).join("run.json")).unwrap();
+    for (name, text) in [
+        ("20990101-000000-test-copy/run.json", &*header),
+        (
+            "20990102-000000-test-cut/run.json",
+            "{\"format\": 1, \"id\"",
+        ),
+        ("20990103-000000-test-x.tar.zst", "no archive"),
+    ] {
+        checkout.write(&format!("runs/{name}"), text);
+    }
     let said = checkout.ended(&["site"], &[], 0);
     let left_out = said.lines().filter(|line| line.contains("left out"));
     assert_eq!(left_out.count(), 3, "{said}");
@@ -161,32 +153,27 @@ fn a_published_run_is_read_as_it_is_and_never_gone_on_with() {
     let id = run.header.id.as_str();
     let export = |run: &str| {
         let output = checkout.xtask(&["export", run, "--format", "csv"], &[]);
-        assert!(output.status.success(), "{}", text(&output));
+        ended(&output, 0);
         output.stdout
     };
     let before = export(id);
     let refused = checkout.xtask(&["publish", id], &[]);
     assert!(!refused.status.success(), "profile test isn't publishable");
-    edit(&checkout.path("runs").join(id).join("run.json"), |text| {
-        text.replacen("\"publishable\": false", "\"publishable\": true", 1)
-    });
-    let before_edit = export(id);
-    assert_eq!(before, before_edit, "that is no part of the rows");
+    let header = format!("runs/{id}/run.json");
+    let text_of = std::fs::read_to_string(checkout.path(&header)).unwrap();
+    let (no, yes) = (r#""publishable": false"#, r#""publishable": true"#);
+    checkout.write(&header, &text_of.replacen(no, yes, 1));
+    assert_eq!(before, export(id), "that is no part of the rows");
     let packed = checkout.path("data/results").join(format!("{id}.tar.zst"));
-    let publish = || checkout.xtask(&["publish", id], &[]);
-    let output = publish();
-    assert!(output.status.success(), "{}", text(&output));
-    let bytes = std::fs::read(&packed).expect("it was packed");
-    assert!(publish().status.success());
-    assert_eq!(
-        std::fs::read(&packed).unwrap(),
-        bytes,
-        "packed twice, equal bytes"
-    );
+    let publish = || {
+        checkout.ended(&["publish", id], &[], 0);
+        std::fs::read(&packed).expect("it was packed")
+    };
+    assert_eq!(publish(), publish(), "packed twice, equal bytes");
     std::fs::remove_dir_all(checkout.path("runs").join(id)).unwrap();
-    assert_eq!(export(id), before);
-    assert_eq!(export("latest"), before);
-    assert_eq!(export(packed.to_str().unwrap()), before);
+    for run in [id, "latest", packed.to_str().unwrap()] {
+        assert_eq!(export(run), before);
+    }
     let output = checkout.xtask(&["bench", "--resume", id], &[]);
     let said = text(&output);
     assert!(
