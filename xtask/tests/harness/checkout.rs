@@ -161,15 +161,22 @@ impl Checkout {
         GOLDEN_TEXT.get_or_init(|| {
             let bless = "verify --model tiny-llama --engines fake.cpu.f32 --profile test --bless";
             self.ended(&words(bless), &[], 0);
-            std::fs::read_to_string(self.path(GOLDEN)).expect("it was made")
+            self.read(GOLDEN)
         })
     }
 
     /// Change the registry's text.
     pub fn registry(&self, change: impl Fn(String) -> String) {
         let name = "engines/engines.toml";
-        let text = std::fs::read_to_string(self.path(name)).expect("it was written");
-        self.write(name, &change(text));
+        self.write(name, &change(self.read(name)));
+    }
+
+    /// Replace a text in a file, which must contain it.
+    #[track_caller]
+    pub fn replace(&self, name: &str, from: &str, to: &str) {
+        let text = self.read(name);
+        assert!(text.contains(from), "{name} has no {from:?}: {text}");
+        self.write(name, &text.replacen(from, to, 1));
     }
 
     /// The real checkout that this is a copy of.
@@ -202,6 +209,13 @@ impl Checkout {
         std::fs::write(path, text).expect("a file can be written");
     }
 
+    /// Return the text of a file of the checkout.
+    #[track_caller]
+    pub fn read(&self, name: &str) -> String {
+        let text = std::fs::read_to_string(self.path(name));
+        text.unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
     /// Write a program of the checkout; return its path.
     pub fn script(&self, name: &str, text: &str) -> String {
         self.write(name, text);
@@ -217,7 +231,7 @@ impl Checkout {
     }
 
     /// Return every file and directory, with its length and modification time.
-    pub fn tree(&self) -> BTreeMap<PathBuf, (u64, SystemTime)> {
+    fn tree(&self) -> BTreeMap<PathBuf, (u64, SystemTime)> {
         let mut all = BTreeMap::new();
         let mut dirs = vec![self.dir.path().to_owned()];
         while let Some(dir) = dirs.pop() {
@@ -280,6 +294,22 @@ impl Checkout {
     #[track_caller]
     pub fn ended(&self, arguments: &[&str], environment: &[(&str, &str)], status: i32) -> String {
         ended(&self.xtask(arguments, environment), status)
+    }
+
+    /// Run `cargo xtask`, which must end with this status and leave every file and directory as it
+    /// was.
+    #[track_caller]
+    pub fn unchanged_by(
+        &self,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+        status: i32,
+    ) -> Output {
+        let before = self.tree();
+        let output = self.xtask(arguments, environment);
+        ended(&output, status);
+        assert_eq!(self.tree(), before, "{arguments:?}");
+        output
     }
 
     /// Run `bench --profile test`, which must succeed, and load what it recorded.

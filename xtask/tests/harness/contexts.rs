@@ -65,8 +65,9 @@ fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
     let run = checkout.measured(&[FAST]);
     let first = run.header.provenance.facts.clone();
     assert!(first["golden_origin"].starts_with("made here by fake.cpu.f32"));
-    let kept = checkout.path("models/tiny-llama/golden.json");
-    let golden = std::fs::read_to_string(&kept).expect("it was kept");
+    let name = "models/tiny-llama/golden.json";
+    let kept = checkout.path(name);
+    let golden = checkout.read(name);
     let sha256 = schema::hash::sha256_hex(golden.as_bytes());
     assert_eq!(first["golden_sha256"], sha256);
 
@@ -74,10 +75,9 @@ fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
     let weights = Golden::load(&kept).expect("it is whole").weights_sha256;
     let others = golden.replace(&weights, &"0".repeat(64));
     for spoilt in [others.as_str(), &golden[..golden.len() / 2]] {
-        std::fs::write(&kept, spoilt).expect("it is ours");
+        checkout.write(name, spoilt);
         checkout.measured(&[FAST]);
-        let anew = std::fs::read_to_string(&kept).expect("it was made anew");
-        assert_eq!(anew, golden);
+        assert_eq!(checkout.read(name), golden);
     }
     let run = checkout.latest().expect("a run was recorded");
     let facts = &run.header.provenance.facts;
@@ -90,7 +90,7 @@ fn where_the_reference_and_its_check_disagree_there_is_no_golden_and_nothing_is_
     std::fs::remove_file(checkout.path("data/golden/tiny-llama.json")).expect("it was blessed");
     let check = "cross_check = \"fake.cpu.f32\"";
     let wrong = "cross_check = \"fake+wrong.cpu.f32\"";
-    checkout.registry(|text| text.replace(check, wrong));
+    checkout.replace("engines/engines.toml", check, wrong);
     let said = checkout.ended(&["bench", "--profile", "test"], &[FAST], 1);
     says(&said, &["disagree on tiny-llama"]);
     says(&said, &["no golden of it is committed"]);
@@ -184,8 +184,7 @@ fn the_first_token_comes_sooner_by_what_is_kept_and_who_keeps_nothing_is_not_ask
         assert!(all.iter().all(|ns| *ns >= 4_000_000), "{all:?}");
     }
 
-    let built = checkout.xtask(&["site", "latest"], &[]);
-    let page = checkout.path("target/site/scenario/prefix_reuse.html");
-    let page = std::fs::read_to_string(page).unwrap_or_else(|_| panic!("{}", text(&built)));
+    checkout.ended(&["site", "latest"], &[], 0);
+    let page = checkout.read("target/site/scenario/prefix_reuse.html");
     says(&page, &["Sooner by", "90 %", "fake+forgets.cpu.f32"]);
 }

@@ -7,12 +7,9 @@ use serde_json::Value;
 
 /// Return what a dry run prints to stdout; it must succeed and change nothing.
 fn dry_run(bare: &Checkout, arguments: &[&str]) -> String {
-    let before = bare.tree();
-    let output = bare.xtask(arguments, &[NO_PYTHON]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert_eq!(bare.tree(), before, "{arguments:?}");
+    let output = bare.unchanged_by(arguments, &[NO_PYTHON], 0);
     let said = String::from_utf8(output.stdout).expect("it is text");
-    assert!(said.contains("nothing was built, fetched"), "{said}");
+    says(&said, &["nothing was built, fetched"]);
     said
 }
 
@@ -64,28 +61,19 @@ fn what_is_chosen_and_what_is_here_changes_what_it_says() {
     let larger = words("bench --dry-run --model llama-3.2-1b-shape --profile cpu");
     let lacks = "  llamacpp.cpu.f16: llama-3.2-1b-shape has no model-f16.gguf\n";
     says(&dry_run(&bare, &larger), &[lacks]);
-    let said = refused(&bare, &["bench", "--dry-run", "--model", "phi-3-mini"]);
+    let asked = words("bench --dry-run --model phi-3-mini");
+    let refused = bare.unchanged_by(&asked, &[NO_PYTHON], 2);
     let why =
         "no golden of phi-3-mini is committed, and pytorch.cpu.f32, which is needed to make one";
-    says(&said, &[why]);
-}
-
-/// Return what a refused dry run prints: the whole description, and the reason, with exit status 2.
-fn refused(bare: &Checkout, arguments: &[&str]) -> String {
-    let before = bare.tree();
-    let said = bare.ended(arguments, &[NO_PYTHON], 2);
-    assert_eq!(bare.tree(), before, "{arguments:?}");
-    said
+    says(&text(&refused), &[why]);
 }
 
 #[test]
 fn a_gpu_s_profile_names_every_check_and_finds_nothing_that_refuses() {
     let bare = Checkout::bare();
-    let before = bare.tree();
     let home = bare.path("hub").display().to_string();
     let asked = ["bench-all", "--profile", "gpu", "--dry-run"];
-    let said = bare.ended(&asked, &[("HF_HOME", &home)], 0);
-    assert_eq!(bare.tree(), before);
+    let said = bare.unchanged_by(&asked, &[("HF_HOME", &home)], 0);
     let words = [
         "  lengths: contexts of up to 8256 tokens, llama-3.2-1b has 131072 positions\n",
         "  disk: about 3.8 GB of llama-3.2-1b to download or make; free in ",
@@ -97,20 +85,20 @@ fn a_gpu_s_profile_names_every_check_and_finds_nothing_that_refuses() {
         "  the last 64 positions of contexts of 1088, 4160 and 8256 tokens",
         "and of every distinct timed output: that the reference accepts it\n",
     ];
-    says(&said, &words);
+    says(&text(&said), &words);
 }
 
 #[test]
 fn a_plan_that_no_model_can_hold_is_refused_before_anything_is_done() {
     let bare = Checkout::bare();
-    let profile = std::fs::read_to_string(bare.path("data/profiles/smoke.toml"));
-    let profile = profile.expect("it was copied");
+    let profile = bare.read("data/profiles/smoke.toml");
     let (head, _) = profile.split_once("[scenarios.").expect("it has scenarios");
     let long = "[scenarios.long_context]\nprompt_tokens = [9000]\nnew_tokens = 8\nconcurrency = [1]\nrequests = 5\n";
     bare.write("data/profiles/smoke.toml", &format!("{head}{long}"));
     let smoke = ["bench", "--profile", "smoke", "--dry-run"];
     let why = "every case of profile smoke needs 9008 positions or more, and tiny-llama has 2048";
-    says(&refused(&bare, &smoke), &[why]);
+    let refused = bare.unchanged_by(&smoke, &[NO_PYTHON], 2);
+    says(&text(&refused), &[why]);
     let some = long.replace("[9000]", "[64, 9000]");
     bare.write("data/profiles/smoke.toml", &format!("{head}{some}"));
     let unverified = "stay unverified and are not timed: long_context/p9000";
@@ -137,11 +125,9 @@ fn lists_are_json_with_names_that_stay() {
     let bare = Checkout::bare();
     let run = Synthetic::new("20260101-000000-cpu-1a2b", &["candle.cpu.f32"]);
     run.write(&bare.path("data/results"));
-    let before = bare.tree();
     let list = |arguments: &[&str]| {
         let asked = [&["list", "--json"][..], arguments].concat();
-        let output = bare.xtask(&asked, &[NO_PYTHON]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let output = bare.unchanged_by(&asked, &[NO_PYTHON], 0);
         serde_json::from_slice::<Value>(&output.stdout).expect("it is JSON alone")
     };
     let all = list(&[]);
@@ -185,5 +171,4 @@ fn lists_are_json_with_names_that_stay() {
     let targets = all["targets"].as_array().expect("an array");
     let candle = targets.iter().find(candle).expect("it is a target");
     assert_eq!(candle["devices"], serde_json::json!(["cuda_driver"]));
-    assert_eq!(bare.tree(), before);
 }

@@ -37,28 +37,24 @@ fn bad_input_is_one_clear_error() {
     checkout.write("data/scenarios/odd.toml", "id = \"other\"\n");
     fails(&bench, &["data/scenarios/odd.toml"]);
     std::fs::remove_file(checkout.path("data/scenarios/odd.toml")).expect("it was written");
-    let golden = checkout.path("data/golden/tiny-llama.json");
-    let whole = std::fs::read_to_string(&golden).expect("it was blessed");
-    let lock = checkout.path("data/models.lock");
-    let hashes = std::fs::read_to_string(&lock).expect("it was copied");
-    std::fs::remove_file(&lock).expect("it is ours");
+    let (lock, parity) = ("data/models.lock", "data/parity.toml");
+    let hashes = checkout.read(lock);
+    std::fs::remove_file(checkout.path(lock)).expect("it is ours");
     fails(&bench, &["data/models.lock: isn't there", "git checkout"]);
-    std::fs::write(&lock, hashes).expect("it was there");
-    let parity = checkout.path("data/parity.toml");
-    let limits = std::fs::read_to_string(&parity).expect("it was written");
-    let without = limits.replace("[precision.f32]", "[precision.f33]");
-    std::fs::write(&parity, without).expect("it is ours");
+    checkout.write(lock, &hashes);
+    let limits = checkout.read(parity);
+    checkout.replace(parity, "[precision.f32]", "[precision.f33]");
     fails(&bench, &["data/parity.toml has no [precision.f32]"]);
     assert!(checkout.latest_dir().is_none(), "no run is made");
-    std::fs::write(&parity, limits).expect("it was there");
-    std::fs::write(&golden, &whole[..whole.len() / 2]).expect("it is ours");
-    fails(&bench, &["data/golden/tiny-llama.json"]);
-    let other = whole.replacen("\"model\":\"tiny-llama\"", "\"model\":\"other\"", 1);
-    std::fs::write(&golden, other).expect("it is ours");
-    fails(
-        &bench,
-        &["data/golden/tiny-llama.json", "is of model \"other\""],
-    );
+    checkout.write(parity, &limits);
+    let golden = "data/golden/tiny-llama.json";
+    let whole = checkout.read(golden);
+    checkout.write(golden, &whole[..whole.len() / 2]);
+    fails(&bench, &[golden]);
+    checkout.write(golden, &whole);
+    let (ours, other) = (r#""model":"tiny-llama""#, r#""model":"other""#);
+    checkout.replace(golden, ours, other);
+    fails(&bench, &[golden, "is of model \"other\""]);
 }
 
 #[test]
@@ -146,13 +142,9 @@ fn a_wrong_name_is_said_with_the_nearest_before_anything_is_made() {
     // Another process holds the machine's lock, which must not hide the message about the name.
     let held = std::fs::File::create(bare.path("bench.lock")).expect("it is ours");
     held.lock().expect("nobody else has it");
-    let before = bare.tree();
     let refused = |arguments: &[&str], wanted: &[&str]| {
-        let output = bare.xtask(arguments, &[NO_PYTHON]);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        says(&said, wanted);
-        assert_eq!(bare.tree(), before, "{arguments:?}");
+        let output = bare.unchanged_by(arguments, &[NO_PYTHON], 2);
+        says(&text(&output), wanted);
     };
     let id_of = |word: &'static str| match word {
         "RUN" => RUN,
@@ -211,16 +203,14 @@ fn outside_of_any_checkout_a_note_says_which_is_used() {
 #[test]
 fn what_a_data_file_names_wrongly_is_no_mistake_of_the_command_line() {
     let bare = Checkout::bare();
-    let profile = std::fs::read_to_string(bare.path("data/profiles/smoke.toml"));
-    let profile = profile.expect("it was copied");
-    let faults = [
+    let profile = "data/profiles/smoke.toml";
+    for (right, wrong) in [
         ("model = \"tiny-llama\"", "model = \"tiny-lama\""),
         ("[scenarios.single_request]", "[scenarios.single_requst]"),
-    ];
-    for (right, wrong) in faults {
-        assert!(profile.contains(right), "{profile}");
-        bare.write("data/profiles/smoke.toml", &profile.replace(right, wrong));
+    ] {
+        bare.replace(profile, right, wrong);
         let said = bare.ended(&["bench", "--profile", "smoke"], &[NO_PYTHON], 1);
-        says(&said, &["data/profiles/smoke.toml"]);
+        says(&said, &[profile]);
+        bare.replace(profile, wrong, right);
     }
 }

@@ -11,7 +11,7 @@ const BESIDE: &str = "tiny-llama3";
 #[test]
 fn who_answers_wrongly_only_on_the_model_with_outliers_is_not_timed() {
     let checkout = Checkout::with(&[]);
-    let limits = std::fs::read_to_string(checkout.path("data/parity.toml")).expect("it is there");
+    let limits = checkout.read("data/parity.toml");
     let limits = format!("outliers = \"{BESIDE}\"\n{limits}");
     checkout.write("data/parity.toml", &limits);
     checkout.link_model(&embedded(BESIDE));

@@ -26,10 +26,7 @@ fn write_model_of(dir: &Path, shards: usize, architecture: Architecture) {
 }
 
 /// The first page of a checkout's site.
-fn index(checkout: &Checkout) -> String {
-    let index = checkout.path("target/site/index.html");
-    std::fs::read_to_string(index).expect("it was rendered")
-}
+const INDEX: &str = "target/site/index.html";
 
 #[test]
 fn a_directory_is_measured_and_shown_under_its_name() {
@@ -61,11 +58,10 @@ fn a_directory_is_measured_and_shown_under_its_name() {
     );
 
     // No file of this checkout was changed for the model, and a checkout without it shows it too.
-    let listed = std::fs::read_to_string(checkout.path("data/models.lock")).expect("it is there");
-    assert!(!listed.contains(&model.id));
+    assert!(!checkout.read("data/models.lock").contains(&model.id));
     std::fs::remove_dir_all(&models).expect("it is ours");
     checkout.ended(&["site", "latest"], &environment, 0);
-    says(&index(&checkout), &["My Model"]);
+    says(&checkout.read(INDEX), &["My Model"]);
 
     // To repeat the run, the model must be brought again, and is the same model.
     let again = checkout.ended(&["reproduce", "latest"], &environment, 2);
@@ -108,7 +104,7 @@ fn a_repository_of_a_hub_is_measured_by_engines_that_list_its_architecture() {
     let brought = run.header.provenance.model.as_ref();
     let model = brought.expect("it says what it is");
     assert_eq!(model.name, "owner/repo");
-    says(&index(&checkout), &["owner/repo"]);
+    says(&checkout.read(INDEX), &["owner/repo"]);
 
     list("llama");
     let output = checkout.xtask(&asked, &environment);
@@ -136,9 +132,7 @@ fn a_bad_model_is_one_line_and_status_2() {
     let second = bare.path("half/model-00002-of-00002.safetensors");
     std::fs::remove_file(second).expect("it was written");
     write_model(&bare.path("other"), 1);
-    let config = std::fs::read_to_string(bare.path("other/config.json")).expect("it was written");
-    let unknown = config.replace("\"llama\"", "\"mamba\"");
-    bare.write("other/config.json", &unknown);
+    bare.replace("other/config.json", "\"llama\"", "\"mamba\"");
     let refused = |line: &str, word: &str| {
         let said = bare.ended(&words(line), &[NO_PYTHON], 2);
         says(&said, &[word]);

@@ -128,8 +128,7 @@ fn too_much_of_anything_is_refused() {
 #[test]
 fn a_copied_or_damaged_run_is_left_out_of_the_site_and_the_others_are_shown() {
     let (checkout, run) = measured();
-    let runs = checkout.path("runs");
-    let header = std::fs::read_to_string(runs.join(&run.header.id).join("run.json")).unwrap();
+    let header = checkout.read(&format!("runs/{}/run.json", run.header.id));
     for (name, text) in [
         ("20990101-000000-test-copy/run.json", &*header),
         (
@@ -160,9 +159,8 @@ fn a_published_run_is_read_as_it_is_and_never_gone_on_with() {
     let refused = checkout.xtask(&["publish", id], &[]);
     assert!(!refused.status.success(), "profile test isn't publishable");
     let header = format!("runs/{id}/run.json");
-    let text_of = std::fs::read_to_string(checkout.path(&header)).unwrap();
     let (no, yes) = (r#""publishable": false"#, r#""publishable": true"#);
-    checkout.write(&header, &text_of.replacen(no, yes, 1));
+    checkout.replace(&header, no, yes);
     assert_eq!(before, export(id), "that is no part of the rows");
     let packed = checkout.path("data/results").join(format!("{id}.tar.zst"));
     let publish = || {

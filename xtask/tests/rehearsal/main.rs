@@ -219,9 +219,7 @@ fn the_whole_gpu_profile_is_measured_merged_and_shown() {
     }
 
     run(&["site"]);
-    let page = checkout.path("target/site/run").join(&whole.header.id);
-    let page = page.with_extension("html");
-    let page = std::fs::read_to_string(&page).expect("the run has a page");
+    let page = checkout.read(&format!("target/site/run/{}.html", whole.header.id));
     assert!(page.contains("Scripted GPU"));
 }
 
