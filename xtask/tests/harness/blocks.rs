@@ -9,22 +9,15 @@
 //! The A/A pairs of a real run: chosen by the pilot, launched in every block, recorded under their
 //! own names, and used to estimate noise.
 
-use crate::checkout::{Checkout, PROFILE, turns_alone, users_in_turns};
+use crate::checkout::{Checkout, PROFILE, logs, turns_alone, users_in_turns};
 use crate::resume::{end, started};
 use schema::key::original;
 use schema::launch_log::LaunchLog;
-use schema::run::Run;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Time of a token (µs), so long that a turn has the fewest requests allowed.
 const PACE: (&str, &str) = ("FAKE_DECODE_US", "4000");
-
-/// Return the launches of a block.
-fn logs_of(run: &Run, block: u32) -> Vec<&LaunchLog> {
-    let of_block = |log: &&LaunchLog| log.launch.invocation == block;
-    run.launches.iter().filter(of_block).collect()
-}
 
 /// Return every request of a block: when it was due and answered, its target, whether it is timed.
 fn requests(logs: &[&LaunchLog]) -> Vec<(u64, u64, String, bool)> {
@@ -48,7 +41,7 @@ fn nobody_works_while_another_has_the_turn() {
     checkout.profile(&turns_alone(27));
     let run = checkout.measured(&[PACE]);
     for block in 0..2 {
-        let logs = logs_of(&run, block);
+        let logs = logs(&run, |launch| launch.invocation == block);
         assert_eq!(logs.len(), 2);
         let all = requests(&logs);
         assert!(
@@ -80,7 +73,7 @@ fn several_users_of_one_target_work_while_those_of_another_wait() {
     checkout.profile(&users_in_turns(48));
     let run = checkout.measured(&[PACE]);
     for block in 0..2 {
-        let logs = logs_of(&run, block);
+        let logs = logs(&run, |launch| launch.invocation == block);
         let all = requests(&logs);
         let turns: Vec<_> = all.chunk_by(|a, b| a.2 == b.2).collect();
         // Three windows of four users with four requests each; whoever has done least is next.
@@ -160,12 +153,6 @@ fn profile() -> String {
     )
 }
 
-fn launches_of<'a>(run: &'a Run, block: u32, target: &str) -> Vec<&'a LaunchLog> {
-    let logs = run.launches.iter();
-    logs.filter(|log| (log.launch.invocation, &*log.launch.target) == (block, target))
-        .collect()
-}
-
 #[test]
 fn a_process_serves_its_block_and_memory_has_its_own() {
     let checkout = Checkout::with(&["slow"]);
@@ -174,7 +161,7 @@ fn a_process_serves_its_block_and_memory_has_its_own() {
     for target in ["fake.cpu.f32", "fake+slow.cpu.f32"] {
         let mut starts = Vec::new();
         for block in 0..2 {
-            let logs = launches_of(&run, block, target);
+            let logs = logs(&run, |of| of.invocation == block && of.target == target);
             let named = |scenario: &str| {
                 let log = logs.iter().find(|log| log.launch.scenario == scenario);
                 log.unwrap_or_else(|| panic!("{target} {scenario}"))

@@ -4,7 +4,8 @@
 use base::repo::Repo;
 use harness::engine::Program;
 use runs::results::Results;
-use schema::record::Status;
+use schema::launch_log::LaunchLog;
+use schema::record::{LaunchRecord, Status};
 use schema::registry::{Build, CargoBuild};
 use schema::run::Run;
 use stats::analysis::{Analysis, Cell};
@@ -377,6 +378,12 @@ impl Checkout {
     pub fn all_ok(&self, run: &Run, requests_min: u64) -> Vec<Cell> {
         self.cells_are(run, |_, _| (Status::Ok, "", requests_min))
     }
+}
+
+/// Return what was recorded of the launches that are wanted.
+pub fn logs(run: &Run, is_wanted: impl Fn(&LaunchRecord) -> bool) -> Vec<&LaunchLog> {
+    let logs = run.launches.iter();
+    logs.filter(|log| is_wanted(&log.launch)).collect()
 }
 
 /// The words of a command line, none of which contains a space.

@@ -8,7 +8,7 @@
 //! target that keeps too much isn't timed, and the instrument's first token comes sooner by as much
 //! as it keeps.
 
-use crate::checkout::{Checkout, PROFILE, says, text};
+use crate::checkout::{Checkout, PROFILE, logs, says, text};
 use schema::golden::Golden;
 use schema::launch_log::LaunchLog;
 use schema::record::Status;
@@ -133,9 +133,7 @@ fn profile() -> String {
 }
 
 fn launches_of<'a>(run: &'a Run, target: &str, scenario: &str) -> Vec<&'a LaunchLog> {
-    let logs = run.launches.iter();
-    logs.filter(|log| (&*log.launch.target, &*log.launch.scenario) == (target, scenario))
-        .collect()
+    logs(run, |of| of.target == target && of.scenario == scenario)
 }
 
 /// Return the times to first token that the instrument reports (ns), from the request's start.

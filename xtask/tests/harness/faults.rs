@@ -51,9 +51,8 @@ fn a_fault_in_the_gate_is_recorded_and_the_others_are_measured() {
     assert!(failed.all(|cell| cell.requests == 0), "{cells:?}");
     let after = recorded(&run, |_| true);
     for (variant, status, _) in IN_THE_GATE {
-        let samples = Samples { before: 0, after };
         let fault = format!("engine: {variant}, in the gate");
-        row(&fault, status.id(), &samples);
+        row(&fault, status.id(), [0, after]);
     }
 }
 
@@ -103,12 +102,9 @@ fn a_fault_while_timed_costs_its_own_cells_only() {
             .map(|log| log.launch.start_ns)
             .min()
             .unwrap_or_else(|| panic!("no launch of {variant} is {wanted:?}: {cells:?}"));
-        let samples = Samples {
-            before: recorded(&run, |start_ns| start_ns < struck_ns),
-            after: recorded(&run, |_| true),
-        };
+        let before = recorded(&run, |start_ns| start_ns < struck_ns);
         let fault = format!("engine: {variant}, while timed");
-        row(&fault, wanted.id(), &samples);
+        row(&fault, wanted.id(), [before, recorded(&run, |_| true)]);
         let of_variant: Vec<_> = cells.iter().filter(|c| c.target == target).collect();
         assert!(!of_variant.is_empty());
         let mut statuses = of_variant.iter().map(|c| c.status);
@@ -172,36 +168,20 @@ fn a_judge_that_dies_among_many_questions_keeps_what_it_judged_and_another_go_en
     all.sort();
     assert_eq!(all, [kept.clone(), kept, serial.clone(), serial]);
     assert!(run.checks.values().all(|c| c.wrong + c.unchecked == 0));
-    let samples = Samples {
-        before,
-        after: recorded(&run, |_| true),
-    };
-    row("engine: the judge dies", "stopped, resumes", &samples);
+    let samples = [before, recorded(&run, |_| true)];
+    row("engine: the judge dies", "stopped, resumes", samples);
 }
 
-/// Number of timed requests recorded before a fault and at the end.
-#[derive(Default)]
-pub struct Samples {
-    /// Requests on disk when the fault occurred.
-    pub before: usize,
-    /// Requests on disk at the end.
-    pub after: usize,
-}
-
-/// Write a row of the fault matrix. No request that was on disk before may be lost.
-pub fn row(fault: &str, status: &str, samples: &Samples) {
-    assert!(
-        samples.after >= samples.before,
-        "{fault}: {} samples became {}",
-        samples.before,
-        samples.after
-    );
+/// Write a row of the fault matrix: how many requests were on disk when the fault occurred, and at
+/// the end. None of them may be lost.
+pub fn row(fault: &str, status: &str, [before, after]: [usize; 2]) {
+    assert!(after >= before, "{fault}: {before} samples became {after}");
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fault-matrix");
     std::fs::create_dir_all(&dir).expect("the target directory can be written");
     let name: String = fault
         .chars()
         .map(|c| if c.is_alphanumeric() { c } else { '_' })
         .collect();
-    let line = format!("{fault}\t{status}\t{}\t{}\n", samples.before, samples.after);
+    let line = format!("{fault}\t{status}\t{before}\t{after}\n");
     std::fs::write(dir.join(name), line).expect("the target directory can be written");
 }

@@ -5,7 +5,7 @@
 
 use crate::blocks::children;
 use crate::checkout::{Checkout, PROFILE, ended, says};
-use crate::faults::{Samples, row};
+use crate::faults::row;
 use crate::resume::{end, files, goes_on, measured, started, timed_requests};
 use schema::record::Status;
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ fn a_second_run_waits_its_turn_whatever_it_builds_into() {
     let said = checkout.ended(&["bench", "--profile", "test"], &elsewhere, 1);
     says(&said, &["another run is measuring"]);
     let after = samples(&checkout);
-    row("two runs at once", "refused", &Samples { before, after });
+    row("two runs at once", "refused", [before, after]);
     assert_eq!(after, before);
 }
 
@@ -48,7 +48,7 @@ fn a_run_is_gone_on_with_by_one_process() {
     assert!(by_itself.is_none(), "it was over before it was asked");
     end(first, libc::SIGKILL);
     let after = goes_on(&checkout, &files(&checkout.path("runs")));
-    row("one run twice at once", "refused", &after);
+    row("one run twice at once", "refused", after);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn results_that_cannot_be_written_are_said_before_anything_is_measured() {
     let said = checkout.ended(&["bench", "--profile", "test", "--out", out], &[], 1);
     says(&said, &[out, "can't be made"]);
     assert!(!said.contains("Measuring"), "{said}");
-    row("read-only results", "refused", &Samples::default());
+    row("read-only results", "refused", [0, 0]);
 }
 
 /// Largest size of a file (bytes): room for a run's header, and for part of the measurements.
@@ -94,7 +94,7 @@ fn a_header_that_has_no_room_leaves_no_run() {
     let left = files(&checkout.path("runs"));
     assert!(left.is_empty(), "{:?}", left.keys());
     assert!(checkout.latest().is_none());
-    row("disk full at the header", "refused", &Samples::default());
+    row("disk full at the header", "refused", [0, 0]);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_disk_that_fills_up_costs_what_was_not_written() {
     let before = files(&checkout.path("runs"));
     assert!(timed_requests(&before) > 0, "{said}");
     let after = goes_on(&checkout, &before);
-    row("disk full", "error, resumes", &after);
+    row("disk full", "error, resumes", after);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_model_that_goes_away_is_no_failure_of_the_engine() {
     let before = files(&checkout.path("runs"));
     std::os::unix::fs::symlink(original, &weights).expect("it can be put back");
     let after = goes_on(&checkout, &before);
-    row("model deleted in mid-run", "error, resumes", &after);
+    row("model deleted in mid-run", "error, resumes", after);
 }
 
 /// Return an engine's environment; `None` where the process is no engine, or is just starting.
