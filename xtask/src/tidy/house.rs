@@ -158,15 +158,6 @@ fn lines(layer: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn house(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        let shell = xshell::Shell::new().unwrap();
-        for (name, text) in files {
-            shell.write_file(dir.path().join(name), text).unwrap();
-        }
-        dir
-    }
-
     const FILES: [(&str, &str); 7] = [
         (
             "ARCHITECTURE.md",
@@ -187,9 +178,13 @@ mod tests {
     ];
 
     #[test]
-    fn a_planted_cycle_and_a_stale_map_are_found() {
+    fn a_stale_map_is_found_and_drawn_anew_and_a_planted_cycle_is_found() {
         let names = FILES.map(|(name, _)| name);
-        let dir = house(&FILES);
+        let dir = tempfile::tempdir().unwrap();
+        let shell = xshell::Shell::new().unwrap();
+        for (name, text) in FILES {
+            shell.write_file(dir.path().join(name), text).unwrap();
+        }
         let stale = check(dir.path(), &names).unwrap();
         assert!(
             stale[0].contains("its map is not what the source says"),
@@ -198,6 +193,12 @@ mod tests {
         assert!(write(dir.path(), &names).unwrap());
         assert!(!write(dir.path(), &names).unwrap(), "it is right now");
         assert_eq!(check(dir.path(), &names).unwrap(), [""; 0]);
+        let page = std::fs::read_to_string(dir.path().join(PAGE)).unwrap();
+        assert!(page.contains("site                low\n"), "{page}");
+        let layers = "modules of crates/low, each using lower lines only\n  a\n  b\n";
+        assert!(page.contains(layers), "{page}");
+        assert!(page.starts_with("a\n") && page.ends_with("b\n"), "{page}");
+
         std::fs::write(dir.path().join("crates/low/src/b.rs"), "use crate::a::A;\n").unwrap();
         let circle = check(dir.path(), &names).unwrap();
         assert_eq!(
@@ -206,19 +207,5 @@ mod tests {
                 "crates/low/src: modules use each other in a circle, a → b → a: move what both need into a third"
             ]
         );
-    }
-
-    #[test]
-    fn the_map_has_crates_and_layers() {
-        let names = FILES.map(|(name, _)| name);
-        let dir = house(&FILES);
-        write(dir.path(), &names).unwrap();
-        let page = std::fs::read_to_string(dir.path().join(PAGE)).unwrap();
-        assert!(page.contains("site                low\n"), "{page}");
-        assert!(
-            page.contains("modules of crates/low, each using lower lines only\n  a\n  b\n"),
-            "{page}"
-        );
-        assert!(page.starts_with("a\n") && page.ends_with("b\n"), "{page}");
     }
 }
