@@ -236,10 +236,11 @@ fn verify_shows_its_targets() {
 #[test]
 fn without_a_terminal_there_is_plain_progress() {
     let checkout = Checkout::with(&[]);
-    let said = checkout.ended(&BENCH, &[], 0);
+    let said = checkout.ended(&BENCH, &[("RUST_LOG", "")], 0);
     says(&said, &["No dashboard: ", "Measuring 4 of 4"]);
     says(&said, &["Measured 4 launches"]);
     assert!(!said.contains('\u{1b}'), "{said}");
+    assert!(!said.contains("stage{"), "nothing of the log: {said}");
 }
 
 #[test]
