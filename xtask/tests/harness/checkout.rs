@@ -323,8 +323,19 @@ impl Checkout {
     /// printed, and what it recorded.
     #[track_caller]
     pub fn bench_ends(&self, environment: &[(&str, &str)], status: i32) -> (String, Run) {
-        let (output, run) = self.bench(environment);
-        (ended(&output, status), run)
+        self.records(&["bench", "--profile", "test"], environment, status)
+    }
+
+    /// Do the same with other arguments.
+    #[track_caller]
+    pub fn records(
+        &self,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+        status: i32,
+    ) -> (String, Run) {
+        let said = self.ended(arguments, environment, status);
+        (said, self.latest().expect("a run was recorded"))
     }
 
     /// Run `bench --profile test` and load what it recorded.

@@ -162,8 +162,7 @@ fn a_judge_that_dies_among_many_questions_keeps_what_it_judged_and_another_go_en
     let before = recorded(&run, |_| true);
 
     let lives = [fast[0], fast[1], ("FAKE_FAULT_AT", "1000000")];
-    checkout.ended(&["bench", "--resume", "latest"], &lives, 0);
-    let run = checkout.latest().expect("it was begun");
+    let (_, run) = checkout.records(&["bench", "--resume", "latest"], &lives, 0);
     let mut all = judged(&run);
     all.sort();
     assert_eq!(all, [kept.clone(), kept, serial.clone(), serial]);

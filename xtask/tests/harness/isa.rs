@@ -102,8 +102,7 @@ fn a_micro_program_is_started_once_more_too() {
     let variants = ["ok", "sigill"].map(|id| variant("fake-micro", id, id));
     measures(&checkout, ", needs = [\"libtorch\"]", "", &variants);
     let ask = ["bench", "--profile", "test", "--scenarios", "micro/*"];
-    checkout.ended(&ask, &[LIBTORCH], 0);
-    let run = checkout.latest().expect("the run is there");
+    let (_, run) = checkout.records(&ask, &[LIBTORCH], 0);
     let of_sigill = |log: &&schema::micro::MicroLog| log.launch.variant == "sigill";
     let (first, later): (Vec<_>, Vec<_>) = run
         .micro

@@ -5,6 +5,7 @@
 use crate::checkout::{Checkout, FAKE_MICRO, PROFILE, says, text, words};
 use crate::resume::files;
 use schema::record::Status;
+use schema::run::Run;
 use stats::micro::SuiteAnalysis;
 
 /// Each variant, the status of its case `ill`, and a part of the reason.
@@ -89,13 +90,12 @@ fn checkout() -> Checkout {
     checkout
 }
 
-fn analysed(checkout: &Checkout) -> SuiteAnalysis {
-    let run = checkout.latest().expect("the run is there");
+fn analysed(run: &Run) -> SuiteAnalysis {
     assert!(
         run.header.plan.targets.is_empty(),
         "only the suite was asked for"
     );
-    let mut all = stats::micro::analyse(&run);
+    let mut all = stats::micro::analyse(run);
     assert_eq!(all.len(), 1);
     all.remove(0)
 }
@@ -104,9 +104,9 @@ fn analysed(checkout: &Checkout) -> SuiteAnalysis {
 fn every_way_to_fail_is_a_status_and_the_rest_is_measured() {
     let checkout = checkout();
     let ask = words("bench --profile test --scenarios micro/*");
-    checkout.ended(&ask, &[], 3);
-    let suite = analysed(&checkout);
-    let blocks = checkout.latest().unwrap().header.plan.invocations;
+    let (_, run) = checkout.records(&ask, &[], 3);
+    let suite = analysed(&run);
+    let blocks = run.header.plan.invocations;
     for (variant, status, reason) in VARIANTS {
         let cell = suite.cell("ill", variant).expect("it is planned");
         assert_eq!(cell.status, status, "{variant}: {}", cell.reason);
@@ -135,8 +135,7 @@ fn every_way_to_fail_is_a_status_and_the_rest_is_measured() {
 fn a_run_goes_on_where_it_stopped_and_nothing_is_written_again() {
     let checkout = checkout();
     let ask = words("bench --profile test --scenarios micro/adding --engines ok,noisy");
-    checkout.ended(&ask, &[], 0);
-    let run = checkout.latest().expect("the run is there");
+    let (_, run) = checkout.records(&ask, &[], 0);
     let results = checkout.path("runs");
     // One launch lost whole, one cut short in its second line, one in its first, and one
     // with nothing in its file.
@@ -149,13 +148,13 @@ fn a_run_goes_on_where_it_stopped_and_nothing_is_written_again() {
     std::fs::write(dir.join("noisy.i1.jsonl"), &whole[..20]).expect("it is ours");
     std::fs::write(dir.join("ok@twin.i1.jsonl"), "").expect("it is ours");
     let before = files(&results);
-    checkout.ended(&["bench", "--resume", "latest"], &[], 0);
+    let (_, run) = checkout.records(&["bench", "--resume", "latest"], &[], 0);
     let after = files(&results);
     assert!(before.iter().all(|(path, bytes)| after[path] == *bytes));
     for name in ["noisy.i0.a1", "ok.i0", "noisy.i1.a1", "ok@twin.i1.a1"] {
         assert!(dir.join(format!("{name}.jsonl")).is_file(), "no {name}");
     }
-    let mut cells = analysed(&checkout).analysis.cells.into_iter();
+    let mut cells = analysed(&run).analysis.cells.into_iter();
     assert!(cells.all(|cell| cell.status == Status::Ok));
 }
 

@@ -35,9 +35,8 @@ fn a_directory_is_measured_and_shown_under_its_name() {
     let models = checkout.path("models");
     let environment = [("FAKE_PREFILL_TOKEN_US", "1")];
     let asked = ["bench-all", "--profile", "test", "--model", "mine/My Model"];
-    checkout.ended(&asked, &environment, 0);
+    let (_, run) = checkout.records(&asked, &environment, 0);
 
-    let run = checkout.latest().expect("a run was recorded");
     let header = &run.header;
     let model = header.provenance.model.as_ref();
     let model = model.expect("it says what it is");
@@ -99,8 +98,7 @@ fn a_repository_of_a_hub_is_measured_by_engines_that_list_its_architecture() {
         });
     };
     list("qwen3");
-    checkout.ended(&asked, &environment, 0);
-    let run = checkout.latest().expect("a run was recorded");
+    let (_, run) = checkout.records(&asked, &environment, 0);
     let brought = run.header.provenance.model.as_ref();
     let model = brought.expect("it says what it is");
     assert_eq!(model.name, "owner/repo");

@@ -21,14 +21,6 @@ fn checkout() -> Checkout {
     checkout
 }
 
-/// Run `bench` with a file of prompts; return its output and the recorded run.
-fn measured(checkout: &Checkout, file: &str) -> (String, Run) {
-    let asked = ["bench", "--profile", "test", "--prompts", file];
-    let said = checkout.ended(&asked, &[], 0);
-    let run = checkout.latest().expect("a run was recorded");
-    (said, run)
-}
-
 /// Count how often each prompt index was timed, by case and block.
 fn timed(run: &Run) -> BTreeMap<(String, u32), Vec<u64>> {
     let mut all: BTreeMap<_, Vec<u64>> = BTreeMap::new();
@@ -50,10 +42,9 @@ fn all_have_twelve_requests(checkout: &Checkout, run: &Run) {
 fn a_file_is_measured_and_shown_and_is_not_needed_again() {
     let checkout = checkout();
     let asked = words("bench-all --profile test --prompts private/mine.jsonl");
-    let said = checkout.ended(&asked, &[], 0);
+    let (said, run) = checkout.records(&asked, &[], 0);
     says(&said, &["prompts come again"]);
 
-    let run = checkout.latest().expect("a run was recorded");
     let plan = &run.header.plan;
     let ids: Vec<&str> = plan.scenarios.iter().map(|s| s.id.as_str()).collect();
     assert_eq!(ids, ["own_prompts"], "nothing else was asked for");
@@ -108,8 +99,7 @@ fn a_run_that_was_stopped_goes_on_without_the_file() {
     let begin = words("bench --profile test --prompts private/mine.jsonl --stop-after 0");
     checkout.ended(&begin, &[], 4);
     std::fs::remove_dir_all(checkout.path("private")).expect("it is ours");
-    checkout.ended(&["bench", "--resume", "latest"], &[], 0);
-    let run = checkout.latest().expect("it was begun");
+    let (_, run) = checkout.records(&["bench", "--resume", "latest"], &[], 0);
     all_have_twelve_requests(&checkout, &run);
 }
 
@@ -118,8 +108,10 @@ fn runs_of_other_prompts_are_not_compared() {
     let checkout = checkout();
     checkout.write("other.jsonl", "{\"text\": \"Something else.\"}\n");
     checkout.write("copy.jsonl", MINE);
-    let (_, first) = measured(&checkout, "private/mine.jsonl");
-    let (_, other) = measured(&checkout, "other.jsonl");
+    let [first, other, copy] = ["private/mine.jsonl", "other.jsonl", "copy.jsonl"].map(|file| {
+        let asked = ["bench", "--profile", "test", "--prompts", file];
+        checkout.records(&asked, &[], 0).1
+    });
     let compared = |a: &Run, b: &Run| {
         let asked = ["compare", &a.header.id, &b.header.id, "--all"];
         text(&checkout.xtask(&asked, &[]))
@@ -128,7 +120,6 @@ fn runs_of_other_prompts_are_not_compared() {
     says(&said, &["other prompts: mine.jsonl ("]);
     says(&said, &["prompts of the user's"]);
     // The same prompts in a file of another name are the same prompts.
-    let (_, copy) = measured(&checkout, "copy.jsonl");
     let said = compared(&first, &copy);
     assert!(!said.contains("other prompts"), "{said}");
 }
@@ -154,47 +145,37 @@ fn named_scenarios_are_measured_beside_them_and_others_are_as_before() {
 fn what_cannot_be_asked_is_refused_in_a_line_and_leaves_nothing() {
     let checkout = checkout();
     let long = format!("{{\"text\": \"{}\"}}", "word ".repeat(5000));
-    let files = [
-        ("chat.jsonl", CHAT),
-        ("bad.jsonl", "{\"text\": \"a\"}\n{\"text\":"),
-        ("long.jsonl", long.as_str()),
-    ];
-    for (name, lines) in files {
-        checkout.write(name, lines);
-    }
-    let cases = [
-        (
-            "--profile test --scenarios own_prompts",
-            "name their file with --prompts FILE",
-        ),
-        (
-            "--profile test --prompts chat.jsonl",
-            "tiny-llama has no chat template",
-        ),
-        (
-            "--profile test --prompts bad.jsonl",
-            "bad.jsonl:2: it is no JSON: EOF while parsing a value at column 8",
-        ),
-        (
-            "--profile test --prompts long.jsonl",
-            "and with 6 new ones that is more than the 2048 positions of tiny-llama: shorten it to 2042 tokens",
-        ),
-        (
-            "--profile test --prompts none.jsonl",
-            "--prompts none.jsonl: the file can't be read",
-        ),
-        ("--prompts bad.jsonl --resume latest", "cannot be used with"),
-        (
-            "--profile test --prompts private/mine.jsonl --engines fakee",
-            "did you mean fake",
-        ),
-    ];
-    for (options, why) in cases {
+    let refused = |options: &str, why: &str| {
         let line = format!("bench {options}");
         let said = checkout.ended(&words(&line), &[], 2);
         assert!(said.contains(why), "{line}: {said}");
         assert!(!checkout.path("runs").exists(), "{line}");
+    };
+    let no_json = "bad.jsonl:2: it is no JSON: EOF while parsing a value at column 8";
+    let too_long = "and with 6 new ones that is more than the 2048 positions of tiny-llama: shorten it to 2042 tokens";
+    for (file, text, why) in [
+        ("chat.jsonl", CHAT, "tiny-llama has no chat template"),
+        ("bad.jsonl", "{\"text\": \"a\"}\n{\"text\":", no_json),
+        ("long.jsonl", long.as_str(), too_long),
+    ] {
+        checkout.write(file, text);
+        refused(&format!("--profile test --prompts {file}"), why);
     }
+    let unreadable = "--prompts none.jsonl: the file can't be read";
+    for (options, why) in [
+        (
+            "--scenarios own_prompts",
+            "name their file with --prompts FILE",
+        ),
+        ("--prompts none.jsonl", unreadable),
+        (
+            "--prompts private/mine.jsonl --engines fakee",
+            "did you mean fake",
+        ),
+    ] {
+        refused(&format!("--profile test {options}"), why);
+    }
+    refused("--prompts bad.jsonl --resume latest", "cannot be used with");
 }
 
 #[test]
@@ -220,8 +201,7 @@ fn chats_are_rendered_by_the_template_of_a_model_that_was_brought() {
     let kept = std::fs::read_dir(&models).expect("it is there");
     assert_eq!(kept.count(), 1, "a dry run keeps nothing beside tiny-llama");
 
-    checkout.ended(&words(asked), &[], 0);
-    let run = checkout.latest().expect("a run was recorded");
+    let (_, run) = checkout.records(&words(asked), &[], 0);
     let plan = &run.header.plan;
     let tokenizer = models.join(&plan.model).join("tokenizer.json");
     let tokenizer = tokenizers::Tokenizer::from_file(tokenizer).expect("it was copied");

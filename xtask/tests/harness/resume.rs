@@ -175,8 +175,7 @@ fn a_run_whose_records_are_deleted_is_no_success_and_measures_them_again() {
     );
     says(&said, &[&what]);
     assert!(!said.contains("Records: "), "{said}");
-    checkout.ended(&["bench", "--resume", "latest"], &[], 0);
-    let run = checkout.latest().expect("the run is there");
+    let (_, run) = checkout.records(&["bench", "--resume", "latest"], &[], 0);
     checkout.all_ok(&run, 12);
 }
 
@@ -272,8 +271,7 @@ fn goes_of_no_time_at_all_finish_a_run() {
 fn until(percent: &str) -> (Run, String) {
     let checkout = Checkout::with(&[]);
     let line = format!("bench --profile test --until {percent} --at-most 4");
-    let said = checkout.ended(&words(&line), &[], 0);
-    let run = checkout.latest().expect("the run is there");
+    let (said, run) = checkout.records(&words(&line), &[], 0);
     checkout.all_ok(&run, 0);
     (run, said)
 }
