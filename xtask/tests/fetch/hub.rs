@@ -205,19 +205,17 @@ fn answer(
         return empty(stream, &format!("{code} No"));
     }
     let commit = state.commit.unwrap_or(COMMIT);
-    if let Some(asked) = request
-        .path
-        .strip_prefix("/api/models/owner/repo/revision/")
-    {
+    let path = request.path.as_str();
+    if let Some(asked) = path.strip_prefix("/api/models/owner/repo/revision/") {
         return describe(stream, state, asked);
     }
     if state.gated && request.authorization.is_none() {
         return empty(stream, "401 Unauthorized");
     }
     let prefix = format!("/owner/repo/resolve/{COMMIT}/");
-    let (in_repo, from_store) = match request.path.strip_prefix(&prefix) {
+    let (in_repo, from_store) = match path.strip_prefix(&prefix) {
         Some(path) => (path, false),
-        None => (request.path.trim_start_matches("/store/"), true),
+        None => (path.trim_start_matches("/store/"), true),
     };
     let Some(file) = state.files.iter().find(|file| file.path == in_repo) else {
         return empty(stream, "404 Not Found");
@@ -231,10 +229,9 @@ fn answer(
         );
     }
     let probe = request.range == "bytes=0-0";
-    let fault = if probe {
-        None
-    } else {
-        state.faults.pop_front()
+    let fault = match probe {
+        true => None,
+        false => state.faults.pop_front(),
     };
     let mut body = file.bytes.clone();
     let size = body.len();
@@ -242,26 +239,15 @@ fn answer(
     if matches!(fault, Some(Fault::Damage)) {
         body.iter_mut().for_each(|byte| *byte = !*byte);
     }
-    let start: usize = request
-        .range
-        .trim_start_matches("bytes=")
-        .split('-')
-        .next()
-        .and_then(|start| start.parse().ok())
-        .unwrap_or(0);
+    let range = request.range.trim_start_matches("bytes=").split_once('-');
+    let start: usize = range.map_or(0, |(start, _)| start.parse().unwrap_or(0));
     if start >= size {
         return empty(stream, "416 Range Not Satisfiable");
     }
-    let whole = matches!(fault, Some(Fault::IgnoreRange));
-    let part = match (probe, whole) {
-        (true, _) => &body[..1],
-        (false, true) => &body[..],
-        (false, false) => &body[start..],
-    };
-    let status = if whole {
-        "200 OK"
-    } else {
-        "206 Partial Content"
+    let (status, part) = match fault {
+        Some(Fault::IgnoreRange) => ("200 OK", &body[..]),
+        _ if probe => ("206 Partial Content", &body[..1]),
+        _ => ("206 Partial Content", &body[start..]),
     };
     write!(
         stream,
@@ -292,18 +278,15 @@ fn describe(mut stream: TcpStream, state: &State, asked: &str) -> std::io::Resul
         return empty(stream, "404 Not Found");
     }
     let sizes = asked.contains("blobs=true");
-    let siblings: Vec<serde_json::Value> = state
-        .files
-        .iter()
-        .map(|file| match sizes {
-            true => {
-                let listed = state.listed_size.filter(|_| file.large);
-                let size = listed.unwrap_or(file.bytes.len() as u64);
-                serde_json::json!({"rfilename": file.path, "size": size})
-            }
-            false => serde_json::json!({"rfilename": file.path}),
-        })
-        .collect();
+    let described = state.files.iter().map(|file| {
+        let mut described = serde_json::json!({"rfilename": file.path});
+        if sizes {
+            let listed = state.listed_size.filter(|_| file.large);
+            described["size"] = listed.unwrap_or(file.bytes.len() as u64).into();
+        }
+        described
+    });
+    let siblings: Vec<serde_json::Value> = described.collect();
     let gated = match state.gated {
         true => "manual".into(),
         false => serde_json::Value::from(false),
