@@ -1,7 +1,7 @@
 //! Tests of a library that dies of an illegal instruction: its program is started once more,
 //! limited to fewer instructions by the registry's ladder, and every record says to which.
 
-use crate::checkout::{Checkout, text};
+use crate::checkout::{Checkout, logs, text};
 use crate::merge::{refused, shard};
 use crate::micro::{measures, variant};
 use schema::record::{IsaLimit, Status};
@@ -47,12 +47,10 @@ fn it_is_started_once_more_and_every_record_says_so() {
     let judged = &run.verify["fake+sigill.cpu.f32"];
     assert_eq!(judged.status, Status::Ok, "{}", judged.reason);
     assert_eq!(judged.isa_limit.as_ref(), Some(&once));
-    let launches = |target: &'static str| {
-        let of_target = run.launches.iter();
-        of_target.filter(move |log| log.launch.target == target)
-    };
-    assert_eq!(launches("fake+sigill.cpu.f32").count(), 4);
-    for log in launches("fake+sigill.cpu.f32") {
+    let launches = |target: &str| logs(&run, |launch| launch.target == target);
+    let again = launches("fake+sigill.cpu.f32");
+    assert_eq!(again.len(), 4);
+    for log in &again {
         assert_eq!(log.launch.isa_limit.as_ref(), Some(&once));
         let end = log.end.as_ref().expect("it ended");
         assert_eq!(end.status, Status::Ok, "{}", end.reason);
@@ -62,15 +60,15 @@ fn it_is_started_once_more_and_every_record_says_so() {
     assert_eq!(lost.status, Status::Crashed);
     assert!(lost.reason.contains("illegal instruction"), "{lost:?}");
     assert!(lost.reason.contains("with FAKE_MAX_ISA=low"), "{lost:?}");
-    assert_eq!(launches("fake+sigill_always.cpu.f32").count(), 0);
+    assert!(launches("fake+sigill_always.cpu.f32").is_empty());
 
     assert_eq!(run.verify["fake.cpu.f32"].isa_limit, None);
-    assert!(launches("fake.cpu.f32").all(|log| log.launch.isa_limit.is_none()));
+    let mut unlimited = launches("fake.cpu.f32").into_iter();
+    assert!(unlimited.all(|log| log.launch.isa_limit.is_none()));
 
     // A resumed run knows which limit was set.
     let dir = checkout.path("runs").join(&run.header.id);
-    let last = launches("fake+sigill.cpu.f32").next_back();
-    let gone = dir.join(&last.expect("it was launched").file);
+    let gone = dir.join(&again[3].file);
     std::fs::remove_file(&gone).expect("the record is there");
     let resumed = ["bench", "--resume", "latest"];
     let output = checkout.xtask(&resumed, &[LIBTORCH]);

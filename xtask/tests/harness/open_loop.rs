@@ -1,7 +1,7 @@
 //! Tests of open loops from the profile to the cell: the capacity is measured, recorded and kept,
 //! and the offered rate is the case's share of it.
 
-use crate::checkout::{Checkout, PROFILE};
+use crate::checkout::{Checkout, PROFILE, logs};
 use schema::record::Status;
 use schema::run::Run;
 
@@ -17,9 +17,8 @@ requests = 10
 
 /// Return the rate (requests per second) that was due in each invocation of a case.
 fn offered_per_s(run: &Run, case: &str) -> Vec<f64> {
-    let launches = run.launches.iter();
+    let launches = logs(run, |launch| launch.scenario == "open_loop").into_iter();
     launches
-        .filter(|log| log.launch.scenario == "open_loop")
         .map(|log| {
             let timed = log.requests.iter().filter(|r| r.case == case && !r.warmup);
             let due: Vec<u64> = timed.map(|r| r.scheduled_ns).collect();

@@ -6,8 +6,8 @@
 //! Counters of a real run: every case, even a failed one, has readings of the engine's own process,
 //! of the host, and of the cost of reading them.
 
-use crate::checkout::{Checkout, PROFILE, text, turns_alone};
-use schema::record::{RequestRecord, Status};
+use crate::checkout::{Checkout, PROFILE, logs, text, turns_alone};
+use schema::record::Status;
 
 /// The times that `fake` wrote down for one batch.
 struct Truth {
@@ -41,15 +41,12 @@ fn reported_latencies_are_those_really_emitted() {
     let truths = truths(&path);
     let mut matched = 0;
     for scenario in ["single_request", "concurrent"] {
-        let requests: Vec<&RequestRecord> = run
-            .launches
-            .iter()
-            .filter(|log| log.launch.scenario == scenario)
-            .flat_map(|log| log.requests.iter().filter(|r| !r.warmup))
-            .collect();
-        let mut reported = (Vec::new(), Vec::new());
-        let mut emitted = (Vec::new(), Vec::new());
-        for request in requests {
+        let launches = logs(&run, |launch| launch.scenario == scenario);
+        let requests = launches.iter().flat_map(|log| &log.requests);
+        // What was reported, and what was emitted.
+        let mut ttft_ns = [Vec::new(), Vec::new()];
+        let mut itl_ns = [Vec::new(), Vec::new()];
+        for request in requests.filter(|request| !request.warmup) {
             // One batch runs at a time, so the batch that began during the request is the
             // request's.
             let truth = truths
@@ -57,24 +54,13 @@ fn reported_latencies_are_those_really_emitted() {
                 .find(|t| (request.started_ns..=request.answered_ns).contains(&t.started_ns))
                 .expect("every request ran in a batch");
             matched += 1;
-            let ttft = |first: u64| (first - request.scheduled_ns) as f64;
-            let gaps = |stamps: &[u64]| {
-                stamps
-                    .windows(2)
-                    .map(|w| (w[1] - w[0]) as f64)
-                    .collect::<Vec<_>>()
-            };
-            reported.0.push(ttft(request.token_ns[0]));
-            emitted.0.push(ttft(truth.token_ns[0]));
-            reported.1.extend(gaps(&request.token_ns));
-            emitted
-                .1
-                .extend(gaps(&truth.token_ns[..request.token_ns.len()]));
+            let emitted = &truth.token_ns[..request.token_ns.len()];
+            for (i, stamps) in [&request.token_ns[..], emitted].into_iter().enumerate() {
+                ttft_ns[i].push((stamps[0] - request.scheduled_ns) as f64);
+                itl_ns[i].extend(stamps.windows(2).map(|w| (w[1] - w[0]) as f64));
+            }
         }
-        for (what, reported, emitted) in [
-            ("TTFT", reported.0, emitted.0),
-            ("ITL", reported.1, emitted.1),
-        ] {
+        for (what, [reported, emitted]) in [("TTFT", ttft_ns), ("ITL", itl_ns)] {
             let ratio = median(reported) / median(emitted);
             assert!(
                 (ratio - 1.0).abs() < 0.01,
