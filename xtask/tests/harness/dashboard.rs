@@ -64,24 +64,12 @@ fn a_run_is_seen_from_its_start_to_its_end_by_a_key() {
     terminal.press("p");
     terminal.sees(&["p pauses after this launch"]);
     terminal.sees(&["paused · ", "p goes on", "1/4"]);
-    let records = files(&checkout.path("runs"));
-    let mut launches = 0;
-    for (path, bytes) in &records {
-        let record = String::from_utf8_lossy(bytes);
-        if record.contains("\"ev\":\"launch\"") {
-            launches += 1;
-            let last = record.lines().last().unwrap_or_default();
-            assert!(
-                last.contains("\"ev\":\"end\""),
-                "{}: {last}",
-                path.display()
-            );
-        }
-    }
-    assert_eq!(
-        launches, 1,
-        "the launch that ran is complete, no other begun"
-    );
+    let records = files(&checkout.path("runs")).into_values();
+    let mut launches: Vec<String> = records.map(|b| String::from_utf8(b).unwrap()).collect();
+    launches.retain(|record| record.contains(r#""ev":"launch""#));
+    assert_eq!(launches.len(), 1, "no other launch was begun");
+    let last = launches[0].lines().last().unwrap_or_default();
+    assert!(last.contains(r#""ev":"end""#), "it isn't complete: {last}");
     terminal.press("p");
     terminal.sees(&["p pause ·", "running for", "TTFT median"]);
 
