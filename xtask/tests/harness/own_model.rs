@@ -113,17 +113,6 @@ fn a_repository_of_a_hub_is_measured_by_engines_that_list_its_architecture() {
 }
 
 #[test]
-fn a_dry_run_looks_at_a_directory_and_keeps_nothing() {
-    let checkout = Checkout::with(&[]);
-    write_model(&checkout.path("mine"), 1);
-    let asked = words("bench-all --profile test --dry-run --model ./mine");
-    let said = checkout.ended(&asked, &[], 0);
-    says(&said, &["Model mine-", ": to be copied, about "]);
-    let kept = std::fs::read_dir(checkout.path("models")).expect("it is there");
-    assert_eq!(kept.count(), 1, "something was kept beside tiny-llama");
-}
-
-#[test]
 fn a_bad_model_is_one_line_and_status_2() {
     let bare = Checkout::bare();
     write_model(&bare.path("half"), 2);
