@@ -161,13 +161,10 @@ fn skips_one(checkout: &Checkout) {
 fn ctrl_c_ends_what_is_being_built_too() {
     let checkout = Checkout::with(&[]);
     checkout.registry(|text| {
-        let build = |line: &str| match line.starts_with("build = ") {
-            true => "build = { kind = \"cargo\", package = \"fake-bench\", bin = \"fake-bench\" }"
-                .to_owned(),
-            false => line.to_owned(),
-        };
-        let lines: Vec<String> = text.lines().map(build).collect();
-        lines.join("\n")
+        let (head, rest) = text.split_once("kind = ").expect("it is built");
+        let (_, targets) = rest.split_once(" }\n").expect("that ends");
+        let build = "kind = \"cargo\", package = \"fake-bench\", bin = \"fake-bench\" }\n";
+        format!("{head}{build}{targets}")
     });
     // In place of Cargo: a build that takes longer than a test waits.
     let endless = "#!/bin/sh\necho '   Compiling endless v1.0.0' >&2\nexec sleep 900\n";

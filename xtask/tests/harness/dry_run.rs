@@ -133,28 +133,16 @@ fn lists_are_json_with_names_that_stay() {
     let all = list(&[]);
     let kinds = all.as_object().expect("an object by kind");
     assert_eq!(kinds.len(), 7, "{:?}", kinds.keys());
-    let fields = [
-        (
-            "engines",
-            "id name about homepage architectures targets hidden",
-        ),
-        (
-            "targets",
-            "id engine variant backend precision weights kv devices profiles hidden",
-        ),
-        ("scenarios", "id version title question micro profiles"),
-        (
-            "profiles",
-            "id about publishable model measure_min budget_s invocations targets scenarios",
-        ),
-        (
-            "models",
-            "id name about parameters size_mb gated made_here present",
-        ),
-        ("runs", "id started profile model targets shard publishable"),
-        ("metrics", "id unit title better definition"),
-    ];
-    for (kind, names) in fields {
+    for kind_and_names in [
+        "engines: id name about homepage architectures targets hidden",
+        "targets: id engine variant backend precision weights kv devices profiles hidden",
+        "scenarios: id version title question micro profiles",
+        "profiles: id about publishable model measure_min budget_s invocations targets scenarios",
+        "models: id name about parameters size_mb gated made_here present",
+        "runs: id started profile model targets shard publishable",
+        "metrics: id unit title better definition",
+    ] {
+        let (kind, names) = kind_and_names.split_once(": ").expect("it has both");
         assert_eq!(list(&[kind]), all[kind]);
         let item = all[kind][0].as_object().expect("an object");
         let mut wanted: Vec<&str> = names.split(' ').collect();

@@ -8,8 +8,10 @@
 
 use crate::checkout::{Checkout, PROFILE, logs, text, turns_alone};
 use schema::record::Status;
+use serde::Deserialize;
 
 /// The times that `fake` wrote down for one batch.
+#[derive(Deserialize)]
 struct Truth {
     started_ns: u64,
     token_ns: Vec<u64>,
@@ -17,15 +19,8 @@ struct Truth {
 
 fn truths(path: &std::path::Path) -> Vec<Truth> {
     let text = std::fs::read_to_string(path).expect("fake wrote the truth");
-    text.lines()
-        .map(|line| {
-            let value: serde_json::Value = serde_json::from_str(line).expect("the truth is JSON");
-            Truth {
-                started_ns: value["started_ns"].as_u64().expect("a stamp"),
-                token_ns: serde_json::from_value(value["token_ns"].clone()).expect("stamps"),
-            }
-        })
-        .collect()
+    let truths = text.lines().map(serde_json::from_str);
+    truths.map(|truth| truth.expect("it has stamps")).collect()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
