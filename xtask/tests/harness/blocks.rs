@@ -9,7 +9,7 @@
 //! The A/A pairs of a real run: chosen by the pilot, launched in every block, recorded under their
 //! own names, and used to estimate noise.
 
-use crate::checkout::{Checkout, PROFILE, logs, turns_alone, users_in_turns};
+use crate::checkout::{Checkout, PROFILE, logs};
 use crate::resume::{end, started};
 use schema::key::original;
 use schema::launch_log::LaunchLog;
@@ -18,6 +18,23 @@ use std::time::{Duration, Instant};
 
 /// Time of a token (µs), so long that a turn has the fewest requests allowed.
 const PACE: (&str, &str) = ("FAKE_DECODE_US", "4000");
+
+/// [`PROFILE`] with only the serial scenario, of this number of requests.
+pub fn turns_alone(requests: u32) -> String {
+    let (turns, _) = PROFILE
+        .split_once("[scenarios.concurrent]")
+        .expect("the profile has a closed loop");
+    turns.replace("requests = 6", &format!("requests = {requests}"))
+}
+
+/// [`PROFILE`] with only the closed loop, in turns, of this number of requests.
+fn users_in_turns(requests: u32) -> String {
+    let place = |scenario: &str| PROFILE.find(scenario).expect("the profile has it");
+    let head = &PROFILE[..place("[scenarios.single_request]")];
+    let users = &PROFILE[place("[scenarios.concurrent]")..];
+    let turns = format!("requests = {requests}\nturns = true");
+    head.to_owned() + &users.replace("requests = 8", &turns)
+}
 
 /// Return every request of a block: when it was due and answered, its target, whether it is timed.
 fn requests(logs: &[&LaunchLog]) -> Vec<(u64, u64, String, bool)> {

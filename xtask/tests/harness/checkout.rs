@@ -2,7 +2,6 @@
 //! is also the reference; or it has the real registries and nothing else.
 
 use base::repo::Repo;
-use harness::engine::Program;
 use runs::results::Results;
 use schema::launch_log::LaunchLog;
 use schema::record::{LaunchRecord, Status};
@@ -18,10 +17,8 @@ use std::time::SystemTime;
 
 /// The directory of the embedded model that tests use, made once for all of them.
 static TINY_LLAMA: LazyLock<PathBuf> = LazyLock::new(|| embedded("tiny-llama"));
-/// The binaries of the fake and of the fake micro program, built once for all tests.
-static FAKE: LazyLock<PathBuf> = LazyLock::new(|| program("fake", "fake-bench", "fake-bench"));
-pub static FAKE_MICRO: LazyLock<PathBuf> =
-    LazyLock::new(|| program("fake-micro", "fake-bench", "fake-micro"));
+/// The fake's binary, built once for all tests.
+pub static FAKE: LazyLock<PathBuf> = LazyLock::new(|| program("fake", "fake-bench", "fake-bench"));
 
 /// Return the directory of an embedded model, after making it in the real checkout.
 pub fn embedded(id: &str) -> PathBuf {
@@ -188,13 +185,6 @@ impl Checkout {
     /// This checkout.
     pub fn repo(&self) -> Repo {
         Repo::under(self.dir.path())
-    }
-
-    /// Return the fake's program, to be started without the harness.
-    pub fn fake_program() -> Program {
-        let file = FAKE.clone();
-        let argv = vec![file.display().to_string()];
-        Program::new(argv, vec![file], &root(), &Repo::at(root()).build_dir)
     }
 
     /// Replace the profile `test`.
@@ -454,26 +444,3 @@ new_tokens = 6
 concurrency = [4]
 requests = 8
 "#;
-
-/// [`PROFILE`] with only the serial scenario, of this number of requests.
-pub fn turns_alone(requests: u32) -> String {
-    let (turns, _) = PROFILE
-        .split_once("[scenarios.concurrent]")
-        .expect("the profile has a closed loop");
-    turns.replace("requests = 6", &format!("requests = {requests}"))
-}
-
-/// [`PROFILE`] with only the closed loop, in turns, of this number of requests.
-pub fn users_in_turns(requests: u32) -> String {
-    let (all, users) = PROFILE
-        .split_once("[scenarios.concurrent]")
-        .expect("the profile has a closed loop");
-    let (head, _) = all
-        .split_once("[scenarios.single_request]")
-        .expect("the profile has a serial scenario");
-    let users = users.replace(
-        "requests = 8",
-        &format!("requests = {requests}\nturns = true"),
-    );
-    format!("{head}[scenarios.concurrent]{users}")
-}

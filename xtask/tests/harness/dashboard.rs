@@ -1,7 +1,8 @@
 //! Tests of `--tui` in a pseudo-terminal: what is on the screen at each point of a run, what keys
 //! do to the run, and that no key, panic or quit loses a record or leaves the terminal in disorder.
 
-use crate::checkout::{Checkout, PROFILE, says, text, turns_alone, words};
+use crate::blocks::turns_alone;
+use crate::checkout::{Checkout, PROFILE, says, text, words};
 use crate::resume::{files, goes_on};
 use crate::terminal::Terminal;
 use std::path::Path;

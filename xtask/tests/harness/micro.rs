@@ -2,11 +2,17 @@
 //! that are wrong, refuse or die fail with a reason and don't affect the others; and a run
 //! continues where it stopped.
 
-use crate::checkout::{Checkout, FAKE_MICRO, PROFILE, says, text, words};
+use crate::checkout::{Checkout, PROFILE, program, says, text, words};
 use crate::resume::files;
 use schema::record::Status;
 use schema::run::Run;
 use stats::micro::SuiteAnalysis;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+/// The fake program's binary, built once for all tests.
+static FAKE_MICRO: LazyLock<PathBuf> =
+    LazyLock::new(|| program("fake-micro", "fake-bench", "fake-micro"));
 
 /// Each variant, the status of its case `ill`, and a part of the reason.
 const VARIANTS: [(&str, Status, &str); 12] = [

@@ -6,7 +6,8 @@
 //! Counters of a real run: every case, even a failed one, has readings of the engine's own process,
 //! of the host, and of the cost of reading them.
 
-use crate::checkout::{Checkout, PROFILE, logs, text, turns_alone};
+use crate::blocks::turns_alone;
+use crate::checkout::{Checkout, PROFILE, logs, text};
 use schema::record::Status;
 use serde::Deserialize;
 

@@ -1,7 +1,7 @@
 //! Tests of tracing from end to end without a GPU: the real tracer in the fake engine, with a
 //! scripted CUPTI and a preloaded stand-in for the driver.
 
-use crate::checkout::{Checkout, library, says};
+use crate::checkout::{Checkout, FAKE, library, says};
 use crate::resume::measured;
 use harness::engine::Program;
 use harness::machine::Gpu;
@@ -33,11 +33,13 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
         verify: &run.verify,
         control: &Control::default(),
     };
-    let tracer = provision::build::tracer(&Checkout::real_repo()).expect("the tracer can be built");
+    let real = Checkout::real_repo();
+    let tracer = provision::build::tracer(&real).expect("the tracer can be built");
     let dir = tempfile::tempdir().expect("a temporary directory can be made");
     let cupti = library(dir.path(), "../crates/tracer/tests/fake_cupti.c");
     let driver = library(dir.path(), "tests/harness/driver.c");
-    let fake = Checkout::fake_program();
+    let argv = vec![FAKE.display().to_string()];
+    let fake = Program::new(argv, vec![FAKE.clone()], &real.root, &real.build_dir);
     let target: &Target = &plan.targets[0];
     let traced = |environment: &[(&str, &str)]| {
         let mut program: Program = fake.clone();
