@@ -121,7 +121,9 @@ fn a_micro_program_is_started_once_more_too() {
 #[test]
 fn parts_that_were_kept_to_different_levels_are_not_pooled() {
     let mut kept = shard("r-two", "2/2");
-    kept.isa_limit = Some(low("it describes no tiles"));
+    for log in &mut kept.run.launches {
+        log.launch.isa_limit = Some(low("it describes no tiles"));
+    }
     refused(
         &[shard("r-one", "1/2"), kept],
         &["r-one and r-two", "x.cpu.f32 FAKE_MAX_ISA: absent → low"],

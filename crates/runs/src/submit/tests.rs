@@ -124,8 +124,7 @@ fn each_fault_fails_its_own_check_and_says_what_to_do() {
     fails("whole", words, |run, _| {
         run.header.origin.shard = "1/2".parse().ok();
     });
-    let words =
-        "1 cell (t single_request/p500): planned and not run: finish it with `cargo xtask bench --resume 2026";
+    let words = "1 cell (t single_request/p500): planned and not run: finish it with `cargo xtask bench --resume 2026";
     fails("whole", words, |_, cells| cells[1].status = Status::NotRun);
     fails("checkout", "commit them", |run, _| {
         run.header.provenance.git_dirty = Some(true);
@@ -149,7 +148,8 @@ fn each_fault_fails_its_own_check_and_says_what_to_do() {
         let verify = run.verify.get_mut("t").unwrap();
         (verify.status, verify.reason) = (Status::WrongOutput, "KL 0.1".into());
     });
-    let words = "1 cell (t single_request/p10): under 100 requests or 5 launches (the least: 99 and 5)";
+    let words =
+        "1 cell (t single_request/p10): under 100 requests or 5 launches (the least: 99 and 5)";
     fails("samples", words, |_, cells| cells[0].requests = 99);
     let words = "the least: 100 and 4";
     fails("samples", words, |_, cells| cells[0].invocations = 4);

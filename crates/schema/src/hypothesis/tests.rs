@@ -54,13 +54,11 @@ fn the_repository_s_own_file_loads_and_holds_every_prediction() {
 
 #[test]
 fn the_prediction_about_every_engine_in_rust_names_each() {
-    let all = load(&repository("data/hypotheses.toml"))
-        .unwrap()
-        .hypotheses;
+    let all = load(Path::new("data/hypotheses.toml")).unwrap().hypotheses;
     let mut all = all.into_iter();
     let named = all.find(|hypothesis| hypothesis.id == "speed-up-rust");
     let named = named.expect("the prediction is there").of.engines;
-    let (_, registry) = crate::registry::tests::repository();
+    let (_, registry) = repository();
     for engine in registry.engines.iter().filter(|e| e.in_rust && !e.hidden) {
         let id = &engine.id;
         assert!(named.contains(id), "add {id} to `of` of speed-up-rust");
