@@ -17,9 +17,9 @@ macro_rules! templates {
     ($($name:literal)*) => { [$(($name, include_str!(concat!("../templates/", $name)))),*] };
 }
 
-const TEMPLATES: [(&str, &str); 24] = templates! {
-    "base.html" "macros.html" "several.html" "guide.html" "hypotheses.html" "roadmap.html"
-    "index.html" "empty.html" "scenario.html" "engines.html" "engine.html" "run.html"
+const TEMPLATES: [(&str, &str); 23] = templates! {
+    "base.html" "macros.html" "guide.html" "hypotheses.html" "roadmap.html" "index.html"
+    "empty.html" "scenario.html" "engines.html" "engine.html" "run.html"
     "coverage.html" "kernels.html" "compare.html" "compare_target.html" "cost.html" "data.html"
     "glossary.html" "search.html" "text.html" "micro.html" "micro_index.html" "methodology.html"
 };
