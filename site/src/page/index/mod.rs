@@ -90,11 +90,15 @@ struct Row {
     cells: Vec<CellView>,
 }
 
+/// A thing that has a page of its own, with a few words on it.
 #[derive(Serialize)]
-struct Card {
-    title: String,
-    path: String,
-    text: String,
+pub struct Card {
+    /// Its title.
+    pub title: String,
+    /// Path of its page; empty where it has none yet.
+    pub path: String,
+    /// The words.
+    pub text: String,
 }
 
 /// The index before anything was measured.

@@ -10,6 +10,7 @@ pub use page::MicroPage;
 use crate::chart::Table;
 use crate::chart::style::Style;
 use crate::fmt;
+use crate::page::index::Card;
 use crate::view::Shown;
 use crate::view::frame::Frame;
 use crate::view::paths::{self, suite_path};
@@ -24,14 +25,6 @@ use stats::micro::SuiteAnalysis;
 pub struct MicroIndex {
     frame: Frame,
     suites: Vec<Card>,
-}
-
-#[derive(Serialize)]
-struct Card {
-    title: String,
-    path: String,
-    text: String,
-    finding: String,
 }
 
 /// A suite's results for one engine, for the engine's page.
@@ -53,8 +46,7 @@ pub fn index(shown: &Shown) -> MicroIndex {
             .map(|suite| Card {
                 title: suite.title().into(),
                 path: suite_path(&suite.planned.id),
-                text: suite.question().into(),
-                finding: suite.finding(),
+                text: format!("{} {}.", suite.question(), suite.finding()),
             })
             .collect(),
     }
