@@ -5,6 +5,7 @@
 //! crate. A name that a view lacks, or has no value for, is an error and not an empty place.
 
 use crate::authored::Authored;
+use crate::fmt;
 use crate::html::{escape, with_code};
 use anyhow::{Context, Result};
 use minijinja::syntax::SyntaxConfig;
@@ -52,7 +53,12 @@ impl Templates {
             out.write_str(&if plain { text } else { escape(&text) })
                 .map_err(|_| Error::new(ErrorKind::WriteFailure, "out of memory"))
         });
-        environment.add_filter("moment", |text: &str| crate::fmt::moment(text));
+        environment.add_filter("moment", |text: &str| fmt::moment(text));
+        environment.add_filter("percent", fmt::percent);
+        environment.add_filter("grouped", fmt::count);
+        // As a decimal fraction with as many digits as the number has, and with one after the point.
+        environment.add_filter("number", |value: f64| value.to_string());
+        environment.add_filter("tenths", |value: f64| format!("{value:.1}"));
         environment.add_filter("code", |text: &str| {
             Value::from_safe_string(with_code(text))
         });

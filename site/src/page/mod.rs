@@ -1,7 +1,7 @@
-//! The pages. Each has a view model with everything it prints, as text, decided before any template
-//! runs. A page that has parts of its own is a folder. What several pages share is in
-//! [`view`](crate::view), except a part of one page that another page quotes. Everything here is
-//! pure.
+//! The pages. Each has a view model with everything it prints, decided before any template runs: as
+//! text, or as the record itself where a filter of the template formats its numbers. A page that has
+//! parts of its own is a folder. What several pages share is in [`view`](crate::view), except a part
+//! of one page that another page quotes. Everything here is pure.
 
 pub mod compare;
 pub mod cost;

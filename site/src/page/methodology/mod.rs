@@ -9,19 +9,19 @@ use crate::page::scenario::{MetricWords, words};
 use crate::view::frame::Frame;
 use crate::view::{paths, place};
 use crate::{Input, fmt, markdown};
-use schema::simulation::{PercentileRow, PowerRow, ShapeRow, Simulation, SimulationRow, UntilRow};
+use schema::simulation::{PercentileRow, Simulation, UntilRow};
 use schema::train::{Shipped, Written};
 use serde::Serialize;
 use stats::analysis::MetricId;
 
 /// The methodology page.
 #[derive(Serialize)]
-pub struct MethodologyPage {
+pub struct MethodologyPage<'a> {
     frame: Frame,
     text: String,
     metrics: Vec<MetricWords>,
     limits: Vec<LimitRow>,
-    simulation: Option<SimulationView>,
+    simulation: Option<SimulationView<'a>>,
     adapters: Option<adapters::Table>,
     storytellers: Vec<TrainedModelView>,
 }
@@ -35,7 +35,7 @@ struct LimitRow {
 }
 
 /// Make the methodology page.
-pub fn page(input: &Input) -> MethodologyPage {
+pub fn page<'a>(input: &Input<'a>) -> MethodologyPage<'a> {
     MethodologyPage {
         frame: place::frame(
             input,
@@ -106,50 +106,23 @@ pub fn storyteller(shipped: &Shipped) -> TrainedModelView {
     }
 }
 
-/// The results of the simulation: a description and tables.
+/// The results of the simulation, with what stands around their tables.
 #[derive(Serialize)]
-pub struct SimulationView {
+struct SimulationView<'a> {
     about: String,
-    experiments: String,
-    difference: String,
-    rows: Vec<Row>,
-    power: Vec<Vec<String>>,
-    shapes_difference: String,
-    shapes: Vec<Vec<String>>,
-    until: Vec<Vec<String>>,
+    data: &'a Simulation,
     /// How to read the rows with A/A pairs; `None` where there are none.
     until_reading: Option<String>,
-    percentiles: Vec<Vec<String>>,
-    /// How to read `percentiles`; `None` without a slow launch.
+    /// How to read the rows on percentiles; `None` without a slow launch.
     percentiles_reading: Option<String>,
-    percentiles_icc: String,
 }
 
-#[derive(Serialize)]
-struct Row {
-    size: String,
-    profiles: String,
-    icc: String,
-    coverage: String,
-    false_positive_test: String,
-    false_positive: String,
-}
-
-/// Describe the simulation, and list its results.
-pub fn trial(simulation: &Simulation) -> SimulationView {
+fn trial(data: &Simulation) -> SimulationView<'_> {
     SimulationView {
-        about: about(simulation),
-        experiments: fmt::count(u64::from(simulation.experiments)),
-        difference: fmt::percent(simulation.difference),
-        rows: simulation.rows.iter().filter_map(row).collect(),
-        power: simulation.power.iter().map(power).collect(),
-        shapes_difference: fmt::percent(simulation.shapes_difference),
-        shapes: simulation.shapes.iter().map(shape).collect(),
-        until: simulation.until.iter().map(until).collect(),
-        until_reading: until_reading(&simulation.until),
-        percentiles: simulation.percentiles.iter().map(percentile).collect(),
-        percentiles_reading: percentiles_reading(&simulation.percentiles),
-        percentiles_icc: simulation.percentiles_icc.to_string(),
+        about: about(data),
+        data,
+        until_reading: until_reading(&data.until),
+        percentiles_reading: percentiles_reading(&data.percentiles),
     }
 }
 
@@ -211,80 +184,6 @@ fn about(simulation: &Simulation) -> String {
         fmt::percent(most),
         fmt::percent(wrong)
     )
-}
-
-/// Make the row of a size; `None` for a single launch, which gives no interval.
-fn row(row: &SimulationRow) -> Option<Row> {
-    let found = row.found.as_ref()?;
-    Some(Row {
-        size: format!("{} × {}", row.invocations, row.requests),
-        profiles: row.profiles.join(", "),
-        icc: row.icc.to_string(),
-        coverage: fmt::percent(found.coverage),
-        false_positive_test: fmt::percent(found.false_positive_test),
-        false_positive: fmt::percent(found.false_positive),
-    })
-}
-
-fn power(row: &PowerRow) -> Vec<String> {
-    let found = &row.found;
-    vec![
-        fmt::percent(row.launch_log_stddev),
-        row.invocations.to_string(),
-        fmt::percent(found.power_test),
-        fmt::percent(found.power),
-        fmt::percent(found.equal),
-        fmt::percent(found.false_equal),
-    ]
-}
-
-fn shape(row: &ShapeRow) -> Vec<String> {
-    let found = &row.found;
-    vec![
-        row.shape.clone(),
-        row.invocations.to_string(),
-        fmt::percent(found.coverage),
-        fmt::percent(found.false_positive_test),
-        fmt::percent(found.false_positive),
-        fmt::percent(found.power),
-    ]
-}
-
-fn until(row: &UntilRow) -> Vec<String> {
-    let found = &row.found;
-    vec![
-        format!("±{} %", row.percent),
-        match (row.compared, row.pairs) {
-            (false, _) => row.cells.to_string(),
-            (true, None) => format!("{} compared", row.cells),
-            (true, Some(own)) if own > 0.0 => {
-                let own = fmt::percent(own);
-                format!("{} compared, A/A pairs, names ±{own}", row.cells)
-            }
-            (true, Some(_)) => format!("{} compared, A/A pairs", row.cells),
-        },
-        fmt::percent(row.launch_log_stddev),
-        row.invocations.to_string(),
-        format!("{:.1}", found.blocks),
-        fmt::percent(found.gave_up),
-        fmt::percent(found.coverage),
-        fmt::percent(found.coverage_widest),
-        found.false_positive.map_or(fmt::NONE.into(), fmt::percent),
-        found.power.map_or(fmt::NONE.into(), fmt::percent),
-    ]
-}
-
-fn percentile(row: &PercentileRow) -> Vec<String> {
-    let share = |of: Option<f64>| of.map_or(fmt::NONE.into(), fmt::percent);
-    let found = row.found;
-    vec![
-        format!("{} × {}", row.invocations, row.requests),
-        fmt::percent(row.slow),
-        format!("p{}", row.percentile),
-        fmt::percent(found.map_or(0.0, |found| found.given)),
-        share(found.map(|found| found.coverage)),
-        share(found.map(|found| found.half_width_percent / 100.0)),
-    ]
 }
 
 /// A page that consists of a text alone.
