@@ -56,8 +56,9 @@ impl Templates {
         environment.add_filter("moment", |text: &str| fmt::moment(text));
         environment.add_filter("percent", fmt::percent);
         environment.add_filter("grouped", fmt::count);
-        // As a decimal fraction with as many digits as the number has, and with one after the point.
+        // With as many digits as the number has, with an exponent, and with one digit after the point.
         environment.add_filter("number", |value: f64| value.to_string());
+        environment.add_filter("exponent", |value: f64| format!("{value:e}"));
         environment.add_filter("tenths", |value: f64| format!("{value:.1}"));
         environment.add_filter("code", |text: &str| {
             Value::from_safe_string(with_code(text))

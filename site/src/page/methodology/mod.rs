@@ -9,10 +9,12 @@ use crate::page::scenario::{MetricWords, words};
 use crate::view::frame::Frame;
 use crate::view::{paths, place};
 use crate::{Input, fmt, markdown};
+use schema::golden::Limit;
 use schema::simulation::{PercentileRow, Simulation, UntilRow};
 use schema::train::{Shipped, Written};
 use serde::Serialize;
 use stats::analysis::MetricId;
+use std::collections::BTreeMap;
 
 /// The methodology page.
 #[derive(Serialize)]
@@ -20,18 +22,11 @@ pub struct MethodologyPage<'a> {
     frame: Frame,
     text: String,
     metrics: Vec<MetricWords>,
-    limits: Vec<LimitRow>,
+    /// The limits of the parity gate by precision.
+    limits: Option<&'a BTreeMap<String, Limit>>,
     simulation: Option<SimulationView<'a>>,
     adapters: Option<adapters::Table>,
     storytellers: Vec<TrainedModelView>,
-}
-
-#[derive(Serialize)]
-struct LimitRow {
-    precision: String,
-    kl: String,
-    tie: String,
-    reason: String,
 }
 
 /// Make the methodology page.
@@ -45,17 +40,7 @@ pub fn page<'a>(input: &Input<'a>) -> MethodologyPage<'a> {
         ),
         text: markdown::render(METHODOLOGY.text(input.authored), 2),
         metrics: MetricId::ALL.into_iter().map(words).collect(),
-        limits: input
-            .parity
-            .iter()
-            .flat_map(|limits| &limits.precision)
-            .map(|(precision, limit)| LimitRow {
-                precision: precision.clone(),
-                kl: format!("{:e}", limit.kl_nats_max),
-                tie: format!("{}", limit.tie_width_nats),
-                reason: limit.reason.clone(),
-            })
-            .collect(),
+        limits: input.parity.map(|limits| &limits.precision),
         simulation: input.simulation.map(trial),
         adapters: input
             .adapters
