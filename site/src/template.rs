@@ -5,7 +5,7 @@
 //! crate. A name that a view lacks, or has no value for, is an error and not an empty place.
 
 use crate::authored::Authored;
-use crate::fmt;
+use crate::fmt::{self, Unit};
 use crate::html::{escape, with_code};
 use anyhow::{Context, Result};
 use minijinja::syntax::SyntaxConfig;
@@ -55,6 +55,12 @@ impl Templates {
         });
         environment.add_filter("moment", |text: &str| fmt::moment(text));
         environment.add_filter("percent", fmt::percent);
+        for (name, unit) in [("tok_per_s", Unit::TokPerS)] {
+            environment.add_filter(name, move |value: f64| fmt::quantity(unit, value));
+        }
+        environment.add_filter("ratio", |value: f64, ci95: Option<Serde<(f64, f64)>>| {
+            Value::from(Serde(fmt::ratio(value, ci95.map(|Serde(ends)| ends))))
+        });
         environment.add_filter("grouped", fmt::count);
         // With as many digits as the number has, with an exponent, and with one digit after the point.
         environment.add_filter("number", |value: f64| value.to_string());

@@ -1,30 +1,19 @@
 //! A table of the methodology page: what the adapters cost their engines.
 
-use crate::fmt::{self, Unit};
 use crate::words::join;
-use schema::adapters::{AdapterCost, AdapterCosts, Work};
+use schema::adapters::{AdapterCost, AdapterCosts};
 use schema::registry::{Engine, Registry};
 use serde::Serialize;
 
 /// The table of adapter costs.
 #[derive(Serialize)]
-pub struct Table {
+pub struct Table<'a> {
     about: String,
-    rows: Vec<Row>,
-}
-
-#[derive(Serialize)]
-struct Row {
-    cost: AdapterCost,
-    work: String,
-    adapter: String,
-    direct: String,
-    ratio: String,
-    interval: String,
+    rows: &'a [AdapterCost],
 }
 
 /// Make the table of measured costs, which says of which engines in `registry` it has none.
-pub fn table(costs: &AdapterCosts, registry: &Registry) -> Table {
+pub fn table<'a>(costs: &'a AdapterCosts, registry: &Registry) -> Table<'a> {
     let is_timed = |engine: &Engine| costs.rows.iter().any(|row| row.engine == engine.id);
     let others = registry.engines.iter();
     let others = others.filter(|engine| !engine.hidden && !is_timed(engine));
@@ -47,25 +36,6 @@ pub fn table(costs: &AdapterCosts, registry: &Registry) -> Table {
              that name was run in place of ours.",
             costs.model,
         ),
-        rows: costs.rows.iter().map(row).collect(),
-    }
-}
-
-fn row(cost: &AdapterCost) -> Row {
-    let rate = |value: f64| fmt::quantity(Unit::TokPerS, value);
-    let (ratio, interval) = fmt::ratio(cost.ratio, cost.ci95);
-    Row {
-        work: match cost.work {
-            Work::Prefill => format!("prefill of {} tokens", cost.prompt_tokens),
-            Work::Decode => format!(
-                "decode of {} tokens after {}",
-                cost.new_tokens, cost.prompt_tokens
-            ),
-        },
-        adapter: rate(cost.adapter_tok_per_s),
-        direct: rate(cost.direct_tok_per_s),
-        ratio,
-        interval: interval.unwrap_or_else(|| fmt::NONE.into()),
-        cost: cost.clone(),
+        rows: &costs.rows,
     }
 }

@@ -25,7 +25,7 @@ pub struct MethodologyPage<'a> {
     /// The limits of the parity gate by precision.
     limits: Option<&'a BTreeMap<String, Limit>>,
     simulation: Option<SimulationView<'a>>,
-    adapters: Option<adapters::Table>,
+    adapters: Option<adapters::Table<'a>>,
     storytellers: Vec<TrainedModelView>,
 }
 
