@@ -7,6 +7,7 @@
 use crate::authored::Authored;
 use crate::fmt::{self, Unit};
 use crate::html::{escape, with_code};
+use crate::view::instrument;
 use anyhow::{Context, Result};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
@@ -55,7 +56,8 @@ impl Templates {
         });
         environment.add_filter("moment", |text: &str| fmt::moment(text));
         environment.add_filter("percent", fmt::percent);
-        for (name, unit) in [("tok_per_s", Unit::TokPerS)] {
+        environment.add_filter("small_percent", instrument::percent);
+        for (name, unit) in [("ns", Unit::Ns), ("tok_per_s", Unit::TokPerS)] {
             environment.add_filter(name, move |value: f64| fmt::quantity(unit, value));
         }
         environment.add_filter("ratio", |value: f64, ci95: Option<Serde<(f64, f64)>>| {

@@ -61,8 +61,7 @@ fn own_lag(run: &Run) -> String {
     )
 }
 
-/// Format a time of the harness.
-pub fn ns(value: f64) -> String {
+fn ns(value: f64) -> String {
     fmt::quantity(Unit::Ns, value)
 }
 

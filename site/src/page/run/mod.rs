@@ -1,9 +1,9 @@
 //! A run's page: everything needed to judge the run, check it and repeat it.
 
+mod capacities;
 mod comparisons;
 mod disturbances;
 mod gpus;
-mod instrument;
 mod parity;
 mod pins;
 mod results_table;
@@ -18,12 +18,13 @@ use crate::view::frame::Frame;
 use crate::view::paths::run_path;
 use crate::view::{Shown, noise};
 use crate::words::{by_key, plural};
+use capacities::capacities;
 use comparisons::Comparisons;
 use disturbances::Disturbances;
 use gpus::Gpus;
-use instrument::{InstrumentError, capacities};
 use results_table::ResultTable;
 use schema::budget::about;
+use schema::calibration::Calibration;
 use schema::key::{Twin, TwinRole};
 use schema::launch_log::LaunchLog;
 use schema::micro::MicroLog;
@@ -42,7 +43,7 @@ const FILES_MAX: usize = 700;
 
 /// The page of a run.
 #[derive(Serialize)]
-pub struct RunPage {
+pub struct RunPage<'a> {
     frame: Frame,
     latest: bool,
     /// Id and path of the run that the report shows.
@@ -69,7 +70,8 @@ pub struct RunPage {
     gpus: Gpus,
     exceeded: Vec<String>,
     alone: Vec<(String, String)>,
-    instrument: Option<InstrumentError>,
+    /// The harness's own error.
+    calibration: Option<&'a Calibration>,
     capacities: Vec<(String, String)>,
     isa: Vec<(String, String)>,
     commands: Vec<(String, String)>,
@@ -114,7 +116,7 @@ impl FileRow {
 
 /// Make the page of one run with its `downloads`; `latest` where it is the run that the report
 /// shows.
-pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
+pub fn page<'a>(shown: &Shown<'a>, latest: bool, downloads: &[Download]) -> RunPage<'a> {
     let header = &shown.run.header;
     let provenance = &header.provenance;
     let table = |title, what, map: &std::collections::BTreeMap<String, String>| HashTable {
@@ -180,7 +182,7 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
         gpus: gpus::view(shown),
         exceeded: shown.analysis.exceeded.iter().map(exceeded).collect(),
         alone: alone_rows(shown),
-        instrument: shown.run.calibration.as_ref().map(InstrumentError::new),
+        calibration: shown.run.calibration.as_ref(),
         capacities: capacities(shown.run),
         isa: pins::instruction_limits(shown),
         commands: commands(shown),
