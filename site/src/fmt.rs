@@ -225,6 +225,15 @@ pub fn p_value(p: f64) -> String {
     }
 }
 
+/// Format a divergence or a gap in nats with two digits: `4.0e−3`, `0`.
+pub fn nats(value: f64) -> String {
+    match value {
+        0.0 => "0".into(),
+        value if value.is_finite() => format!("{value:.1e}").replace('-', "−"),
+        _ => NONE.into(),
+    }
+}
+
 /// Format a signed effect size with two decimals: `+0.83`, `−0.10`.
 pub fn delta(value: f64) -> String {
     if !value.is_finite() {

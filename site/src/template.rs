@@ -64,6 +64,7 @@ impl Templates {
             Value::from(Serde(fmt::ratio(value, ci95.map(|Serde(ends)| ends))))
         });
         environment.add_filter("grouped", fmt::count);
+        environment.add_filter("nats", fmt::nats);
         // With as many digits as the number has, with an exponent, and with one digit after the point.
         environment.add_filter("number", |value: f64| value.to_string());
         environment.add_filter("exponent", |value: f64| format!("{value:e}"));

@@ -28,7 +28,7 @@ use schema::calibration::Calibration;
 use schema::key::{Twin, TwinRole};
 use schema::launch_log::LaunchLog;
 use schema::micro::MicroLog;
-use schema::record::{End, Status};
+use schema::record::{CheckRecord, End, Status};
 use serde::Serialize;
 use stats::alone::alone;
 use stats::analysis::{Exceeded, MetricId};
@@ -62,7 +62,7 @@ pub struct RunPage<'a> {
     results: Vec<ResultTable>,
     comparisons: Comparisons,
     parity: Vec<parity::ParityRow>,
-    checks: Vec<parity::CheckRow>,
+    checks: Vec<&'a CheckRecord>,
     checks_more: String,
     coverage: Figure,
     lag: Vec<(String, String)>,

@@ -2,7 +2,7 @@
 //! outputs were checked.
 
 use super::LISTED_MAX;
-use crate::fmt;
+use crate::fmt::{self, nats};
 use crate::view::Shown;
 use crate::view::cells::swatch;
 use crate::view::reported::{other_kv, verified_scope};
@@ -32,15 +32,6 @@ pub struct ParityRow {
     wrong: bool,
     gap: String,
     reason: String,
-}
-
-/// A row with what the reference says of a cell's outputs.
-#[derive(Serialize)]
-pub struct CheckRow {
-    check: CheckRecord,
-    /// The numbers of outputs that are equal, within the tie width, wrong and unchecked.
-    counts: [String; 4],
-    gap: String,
 }
 
 /// Make a row for every target.
@@ -117,22 +108,9 @@ fn limit_in_words(limit: Option<&Limit>, passed_with: Option<f64>) -> String {
     }
 }
 
-fn nats(value: f64) -> String {
-    match value {
-        0.0 => "0".into(),
-        value if value.is_finite() => format!("{value:.1e}").replace('-', "−"),
-        _ => fmt::NONE.into(),
-    }
-}
-
-/// Make a row for every cell whose outputs were checked; of many the ones with the most outputs that
-/// are wrong, unchecked or not equal. Also return how many are left out, in words.
-pub fn checks(shown: &Shown) -> (Vec<CheckRow>, String) {
-    let row = |check: &CheckRecord| CheckRow {
-        check: check.clone(),
-        counts: [check.equal, check.rescored, check.wrong, check.unchecked].map(fmt::count),
-        gap: nats(check.gap_nats_max),
-    };
+/// What the reference says of every cell whose outputs were checked; of many the ones with the most
+/// outputs that are wrong, unchecked or not equal. Also return how many are left out, in words.
+pub fn checks<'a>(shown: &Shown<'a>) -> (Vec<&'a CheckRecord>, String) {
     let mut all: Vec<&CheckRecord> = shown.run.checks.values().collect();
     let left_out = all.len().saturating_sub(LISTED_MAX) as u64;
     if left_out > 0 {
@@ -143,7 +121,7 @@ pub fn checks(shown: &Shown) -> (Vec<CheckRow>, String) {
         0 => String::new(),
         n => plural(n, "more cell", "more cells"),
     };
-    (all.into_iter().map(row).collect(), more)
+    (all, more)
 }
 
 #[cfg(test)]
