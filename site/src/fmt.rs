@@ -225,6 +225,22 @@ pub fn p_value(p: f64) -> String {
     }
 }
 
+/// Format a price as prices are quoted: `$1.00`, `$0.0816`. Very small and very large ones have
+/// three digits; a number that isn't finite becomes a dash.
+pub fn money(usd: f64) -> String {
+    if !usd.is_finite() {
+        return NONE.into();
+    }
+    if !(1e-4..1e7).contains(&usd) {
+        return format!("${}", quantity(Unit::Plain, usd));
+    }
+    let cents = (usd * 100.0).round() / 100.0;
+    match (cents - usd).abs() < 1e-9 {
+        true => format!("${usd:.2}"),
+        false => format!("${usd}"),
+    }
+}
+
 /// Format a divergence or a gap in nats with two digits: `4.0e−3`, `0`.
 pub fn nats(value: f64) -> String {
     match value {

@@ -7,6 +7,7 @@
 use crate::authored::Authored;
 use crate::fmt::{self, Unit};
 use crate::html::{escape, with_code};
+use crate::markdown::safe_href;
 use crate::view::instrument;
 use anyhow::{Context, Result};
 use minijinja::syntax::SyntaxConfig;
@@ -65,6 +66,7 @@ impl Templates {
         });
         environment.add_filter("grouped", fmt::count);
         environment.add_filter("nats", fmt::nats);
+        environment.add_filter("money", fmt::money);
         // With as many digits as the number has, with an exponent, and with one digit after the point.
         environment.add_filter("number", |value: f64| value.to_string());
         environment.add_filter("exponent", |value: f64| format!("{value:e}"));
@@ -72,6 +74,7 @@ impl Templates {
         environment.add_filter("code", |text: &str| {
             Value::from_safe_string(with_code(text))
         });
+        environment.add_test("safe_href", |address: &str| safe_href(address));
         for (name, source) in TEMPLATES {
             let source = authored
                 .get(&format!("templates/{name}"))

@@ -148,3 +148,17 @@ fn a_ticks_label_is_its_value() {
     assert_eq!(tick(Unit::Percent, 0.0), "0");
     assert_eq!(tick(Unit::Plain, 512.0), "512");
 }
+
+#[test]
+fn prices_are_written_as_they_are_quoted() {
+    for (usd, text) in [
+        (1.0, "$1.00"),
+        (0.34, "$0.34"),
+        (0.0816, "$0.0816"),
+        (55.04, "$55.04"),
+    ] {
+        assert_eq!(money(usd), text);
+    }
+    assert_eq!(money(f64::NAN), NONE);
+    assert_eq!(money(1e308), "$1.00e308");
+}

@@ -1,13 +1,12 @@
 //! The loads that the cost page shows: the best of each target, all of them, the chart of cost
 //! against speed for a user, and the cost of the cheapest under other prices and utilisations.
 
-use super::prices::{Number, dollars, money, with_interval};
+use super::prices::{Number, dollars, with_interval};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::frontier::{Direction, Frontier, Point as Mark, undominated};
 use crate::chart::scale::Kind as AxisKind;
 use crate::chart::{Estimate, Figure};
-use crate::fmt;
-use crate::fmt::Unit;
+use crate::fmt::{self, Unit, money};
 use crate::view::cells::swatch;
 use crate::view::{Shown, axis_label};
 use crate::words::{lower_first, plural};

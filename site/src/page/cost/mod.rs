@@ -12,7 +12,7 @@ pub mod prices;
 
 use crate::chart::Figure;
 use crate::export::on_gpu;
-use crate::fmt;
+use crate::fmt::{self, money};
 use crate::view::frame::Frame;
 use crate::view::{Shown, paths};
 use crate::words::plural;
@@ -21,7 +21,7 @@ use loads::{
     Basis, PointRow, Sensitivity, UTILISATION, chart, frontier, per_hour, per_joule, points,
     ranked, saved, sensitivity,
 };
-use prices::{Machine, PriceTables, dollars, money, percent, tables};
+use prices::{Machine, PriceTables, dollars, percent, tables};
 use schema::prices::{Kind, Offer, Prices};
 use schema::profile::Slo;
 use schema::registry::Target;
@@ -30,7 +30,7 @@ use stats::cost::{Point, usd_per_m_tokens, work};
 
 /// The cost page.
 #[derive(Serialize)]
-pub struct CostPage {
+pub struct CostPage<'a> {
     frame: Frame,
     answer: String,
     /// Whether there is a known price for this machine.
@@ -51,7 +51,7 @@ pub struct CostPage {
     points: Vec<PointRow>,
     sensitivity: Option<Sensitivity>,
     work: String,
-    prices: Option<PriceTables>,
+    prices: Option<PriceTables<'a>>,
 }
 
 /// The values that a reader may edit, as the page fills them in.
@@ -67,7 +67,7 @@ struct Inputs {
 }
 
 /// Make the cost page.
-pub fn page(shown: &Shown) -> CostPage {
+pub fn page<'a>(shown: &Shown<'a>) -> CostPage<'a> {
     let plan = &shown.run.header.plan;
     let machine = Machine::new(shown);
     let (slo, limits) = limits(shown);

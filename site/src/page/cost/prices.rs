@@ -7,9 +7,8 @@
 use crate::export::on_gpu;
 use crate::fmt;
 use crate::fmt::Unit;
-use crate::markdown::safe_href;
 use crate::view::Shown;
-use schema::prices::{Dated, Kind, Offer, Prices, Source};
+use schema::prices::{Kind, Offer, Prices};
 use serde::Serialize;
 use stats::cost::Range;
 
@@ -84,97 +83,24 @@ impl Machine {
     }
 }
 
-/// All price tables.
-#[derive(Clone, Debug, Serialize)]
-pub struct PriceTables {
-    date: String,
-    about: String,
-    offers: Vec<OfferRow>,
-    electricity: Vec<PlainRow>,
-    apis: Vec<PlainRow>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct OfferRow {
-    offer: Offer,
-    units: String,
-    on_demand: String,
-    spot: String,
-    per_machine: String,
-    source: SourceView,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct PlainRow {
-    name: String,
-    prices: Vec<String>,
-    source: SourceView,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct SourceView {
-    date: String,
-    links: Vec<(String, String)>,
+/// A price file.
+#[derive(Serialize)]
+pub struct PriceTables<'a> {
+    file: &'a Prices,
+    /// The offers of the file, each with its price per machine ($ an hour).
+    offers: Vec<(&'a Offer, Option<f64>)>,
 }
 
 /// Make the tables of a price file.
-pub fn tables(prices: &Prices) -> PriceTables {
-    PriceTables {
-        date: prices.date.clone(),
-        about: prices.about.trim().to_owned(),
-        offers: prices.offers.iter().map(offer).collect(),
-        electricity: prices
-            .electricity
-            .iter()
-            .map(|row| PlainRow {
-                name: row.place.clone(),
-                prices: vec![money(row.usd_per_kwh)],
-                source: source(&row.source),
-            })
-            .collect(),
-        apis: prices
-            .apis
-            .iter()
-            .map(|row| PlainRow {
-                name: format!("{}, {}", row.provider, row.model),
-                prices: vec![money(row.usd_per_m_input), money(row.usd_per_m_output)],
-                source: source(&row.source),
-            })
-            .collect(),
-    }
-}
-
-fn offer(offer: &Offer) -> OfferRow {
-    let price = |usd: Option<f64>| usd.map_or(fmt::NONE.into(), money);
-    let unit = match offer.kind {
-        Kind::Gpu if offer.units == 1 => "GPU",
-        Kind::Gpu => "GPUs",
-        Kind::Cpu => "CPUs",
+pub fn tables(file: &Prices) -> PriceTables<'_> {
+    let per_machine = |offer: &Offer| {
+        let usd = offer.usd_per_machine_h()?;
+        Some((usd * 1e4).round() / 1e4)
     };
-    OfferRow {
-        offer: offer.clone(),
-        units: format!("{} {unit}", offer.units),
-        on_demand: price(offer.usd_per_h_on_demand),
-        spot: price(offer.usd_per_h_spot),
-        per_machine: offer
-            .usd_per_machine_h()
-            .map_or(fmt::NONE.into(), |usd| money((usd * 1e4).round() / 1e4)),
-        source: source(&offer.source),
-    }
-}
-
-fn source(source: &Source) -> SourceView {
-    let links = [("price", &source.url), ("read at", &source.via)];
-    SourceView {
-        date: match source.dated {
-            Dated::Published => source.date.clone(),
-            Dated::Seen => format!("{} (when it was seen; the page bears no date)", source.date),
-        },
-        links: links
-            .into_iter()
-            .filter(|(_, url)| safe_href(url))
-            .map(|(label, url)| (label.to_owned(), url.clone()))
-            .collect(),
+    let offers = file.offers.iter();
+    PriceTables {
+        file,
+        offers: offers.map(|offer| (offer, per_machine(offer))).collect(),
     }
 }
 
@@ -252,39 +178,9 @@ pub fn saving_in_words(share: Range) -> String {
     fmt::joined((format!("costs {times} as much"), interval))
 }
 
-/// Format a price as prices are quoted: `$1.00`, `$0.0816`. Very small and very large ones have
-/// three digits; a number that isn't finite becomes a dash.
-pub fn money(usd: f64) -> String {
-    if !usd.is_finite() {
-        return fmt::NONE.into();
-    }
-    if !(1e-4..1e7).contains(&usd) {
-        return format!("${}", fmt::quantity(Unit::Plain, usd));
-    }
-    let cents = (usd * 100.0).round() / 100.0;
-    match (cents - usd).abs() < 1e-9 {
-        true => format!("${usd:.2}"),
-        false => format!("${usd}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn prices_are_written_as_they_are_quoted() {
-        for (usd, text) in [
-            (1.0, "$1.00"),
-            (0.34, "$0.34"),
-            (0.0816, "$0.0816"),
-            (55.04, "$55.04"),
-        ] {
-            assert_eq!(money(usd), text);
-        }
-        assert_eq!(money(f64::NAN), fmt::NONE);
-        assert_eq!(money(1e308), "$1.00e308");
-    }
 
     #[test]
     fn what_is_not_saved_is_said_as_a_multiple_of_the_cost() {
