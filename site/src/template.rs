@@ -58,7 +58,11 @@ impl Templates {
         environment.add_filter("moment", |text: &str| fmt::moment(text));
         environment.add_filter("percent", fmt::percent);
         environment.add_filter("small_percent", instrument::percent);
-        for (name, unit) in [("ns", Unit::Ns), ("tok_per_s", Unit::TokPerS)] {
+        for (name, unit) in [
+            ("ns", Unit::Ns),
+            ("bytes", Unit::Bytes),
+            ("tok_per_s", Unit::TokPerS),
+        ] {
             environment.add_filter(name, move |value: f64| fmt::quantity(unit, value));
         }
         environment.add_filter("ratio", |value: f64, ci95: Option<Serde<(f64, f64)>>| {

@@ -2,7 +2,7 @@
 //! from the source that defines it. The files that each run offers and the feed are made here too.
 
 use crate::export::{self, COLUMNS};
-use crate::fmt::{self, Unit};
+use crate::fmt;
 use crate::html::{escape, slug};
 use crate::results;
 use crate::view::Shown;
@@ -18,21 +18,33 @@ use serde::Serialize;
 use serde_json::json;
 
 /// A file that the data page offers.
+#[derive(Serialize)]
 pub struct Download {
     /// Path from the root of the site.
     pub path: String,
+    name: String,
     /// What the file holds, in one line.
-    pub about: String,
+    about: String,
     /// The media type.
-    pub media: &'static str,
+    media: &'static str,
+    size: usize,
+    sha256: String,
     /// The content.
+    #[serde(skip)]
     pub bytes: Vec<u8>,
 }
 
 impl Download {
-    /// The file name.
-    fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
+    fn new(path: String, about: &str, media: &'static str, bytes: Vec<u8>) -> Self {
+        Self {
+            name: path.rsplit('/').next().unwrap_or_default().to_owned(),
+            about: about.to_owned(),
+            size: bytes.len(),
+            sha256: sha256_hex(&bytes),
+            path,
+            media,
+            bytes,
+        }
     }
 }
 
@@ -42,37 +54,36 @@ pub fn downloads(shown: &Shown) -> Result<Vec<Download>> {
     let rows = export::rows(run, analysis);
     let dir = format!("data/{}", slug(&run.header.id));
     let mut all = vec![
-        Download {
-            path: format!("{dir}/results.json"),
-            about: "Everything derived from the run’s engines: cells, metrics with intervals, comparisons, A/A pairs".into(),
-            media: "application/json",
-            bytes: results::results_json(run, analysis, shown.baseline())?.into_bytes(),
-        },
-        Download {
-            path: format!("{dir}/results.csv"),
-            about: "The same values as tidy rows, one per cell and metric (RFC 4180)".into(),
-            media: "text/csv",
-            bytes: export::csv(&rows)?.into_bytes(),
-        },
-        Download {
-            path: format!("{dir}/records.sha256"),
-            about: "sha256 of every record file, to be checked with sha256sum -c in the run’s directory".into(),
-            media: "text/plain",
-            bytes: sha256_list(run).into_bytes(),
-        },
+        Download::new(
+            format!("{dir}/results.json"),
+            "Everything derived from the run’s engines: cells, metrics with intervals, comparisons, A/A pairs",
+            "application/json",
+            results::results_json(run, analysis, shown.baseline())?.into_bytes(),
+        ),
+        Download::new(
+            format!("{dir}/results.csv"),
+            "The same values as tidy rows, one per cell and metric (RFC 4180)",
+            "text/csv",
+            export::csv(&rows)?.into_bytes(),
+        ),
+        Download::new(
+            format!("{dir}/records.sha256"),
+            "sha256 of every record file, to be checked with sha256sum -c in the run’s directory",
+            "text/plain",
+            sha256_list(run).into_bytes(),
+        ),
     ];
     if !run.header.plan.micro.is_empty() {
         all.push(suites_csv(shown)?);
     }
     let packed = shown.input.publishing.records;
     if let Some(records) = packed.and_then(|packed| packed.get(&run.header.id)) {
-        all.push(Download {
-            path: format!("{dir}/records.tar.zst"),
-            about: "The raw records: every request with every stamp, and what surrounds them"
-                .into(),
-            media: "application/zstd",
-            bytes: records.clone(),
-        });
+        all.push(Download::new(
+            format!("{dir}/records.tar.zst"),
+            "The raw records: every request with every stamp, and what surrounds them",
+            "application/zstd",
+            records.clone(),
+        ));
     }
     Ok(all)
 }
@@ -83,15 +94,15 @@ fn suites_csv(shown: &Shown) -> Result<Download> {
     let rows: Vec<_> = suites
         .flat_map(|suite| export::suite_rows(shown.run, suite))
         .collect();
-    Ok(Download {
-        path: suites_path(shown.run),
-        about: format!(
+    Ok(Download::new(
+        suites_path(shown.run),
+        &format!(
             "What the micro suites of run {} give, as tidy rows with the same columns",
             shown.run.header.id
         ),
-        media: "text/csv",
-        bytes: export::csv(&rows)?.into_bytes(),
-    })
+        "text/csv",
+        export::csv(&rows)?.into_bytes(),
+    ))
 }
 
 /// Path of the file that [`suites_csv`] makes.
@@ -115,42 +126,20 @@ fn sha256_list(run: &Run) -> String {
 
 /// The data page.
 #[derive(Serialize)]
-pub struct DataPage {
+pub struct DataPage<'a> {
     frame: Frame,
     answer: String,
-    files: Vec<DownloadRow>,
-    runs: Vec<RunRow>,
+    files: Vec<&'a Download>,
+    runs: Vec<RunRow<'a>>,
     has_records: bool,
     columns: Vec<(&'static str, &'static str)>,
-    formats: Vec<Format>,
+    /// Title and types of each format.
+    formats: Vec<(&'static str, Vec<Type>)>,
     json_ld: String,
 }
 
-/// A row in a list of downloads.
 #[derive(Serialize)]
-pub struct DownloadRow {
-    path: String,
-    name: String,
-    about: String,
-    size: String,
-    sha256: String,
-}
-
-impl DownloadRow {
-    /// Make the row of a download.
-    pub fn new(download: &Download) -> Self {
-        Self {
-            path: download.path.clone(),
-            name: download.name().to_owned(),
-            about: download.about.clone(),
-            size: fmt::quantity(Unit::Bytes, download.bytes.len() as f64),
-            sha256: sha256_hex(&download.bytes),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct RunRow {
+struct RunRow<'a> {
     id: String,
     path: String,
     started: String,
@@ -158,19 +147,16 @@ struct RunRow {
     files: String,
     requests: String,
     shown: bool,
-    /// Path and file name of each download.
-    downloads: Vec<(String, String)>,
-}
-
-#[derive(Serialize)]
-struct Format {
-    title: &'static str,
-    types: Vec<Type>,
+    downloads: &'a [Download],
 }
 
 /// Make the data page. `below` is the run whose micro suites the site shows; `downloads` holds the
 /// files of every run, in the order of the runs.
-pub fn page(shown: &Shown, below: Option<&Shown>, downloads: &[Vec<Download>]) -> DataPage {
+pub fn page<'a>(
+    shown: &Shown,
+    below: Option<&Shown>,
+    downloads: &'a [Vec<Download>],
+) -> DataPage<'a> {
     let input = shown.input;
     let run = shown.run;
     let suites = below.map(|below| suites_path(below.run));
@@ -187,10 +173,6 @@ pub fn page(shown: &Shown, below: Option<&Shown>, downloads: &[Vec<Download>]) -
     );
     DataPage {
         frame: shown.frame(paths::DATA, "The data", &answer),
-        files: listed
-            .iter()
-            .map(|download| DownloadRow::new(download))
-            .collect(),
         runs: input
             .runs
             .iter()
@@ -201,6 +183,7 @@ pub fn page(shown: &Shown, below: Option<&Shown>, downloads: &[Vec<Download>]) -
         columns: COLUMNS.to_vec(),
         formats: formats(),
         json_ld: json_ld(shown, &listed, &answer),
+        files: listed,
         answer,
     }
 }
@@ -212,7 +195,7 @@ fn counts(run: &Run) -> (u64, u64) {
     ((logs().count() + run.micro.len()) as u64, timed.sum())
 }
 
-fn run_row(run: &Run, shown: &Run, downloads: &[Download]) -> RunRow {
+fn run_row<'a>(run: &Run, shown: &Run, downloads: &'a [Download]) -> RunRow<'a> {
     let (files, requests) = counts(run);
     RunRow {
         id: run.header.id.clone(),
@@ -222,23 +205,18 @@ fn run_row(run: &Run, shown: &Run, downloads: &[Download]) -> RunRow {
         files: fmt::count(files),
         requests: fmt::count(requests),
         shown: run.header.id == shown.header.id,
-        downloads: downloads
-            .iter()
-            .map(|download| (download.path.clone(), download.name().to_owned()))
-            .collect(),
+        downloads,
     }
 }
 
-fn formats() -> Vec<Format> {
-    let results = Format {
-        title: "results.json",
-        types: results::SOURCES.into_iter().flat_map(types).collect(),
-    };
-    let others = SOURCES.into_iter().map(|(title, source)| Format {
-        title,
-        types: types(source),
-    });
-    std::iter::once(results).chain(others).collect()
+fn formats() -> Vec<(&'static str, Vec<Type>)> {
+    let results: Vec<Type> = results::SOURCES.into_iter().flat_map(types).collect();
+    let others = SOURCES
+        .into_iter()
+        .map(|(title, source)| (title, types(source)));
+    std::iter::once(("results.json", results))
+        .chain(others)
+        .collect()
 }
 
 /// Write an Atom feed of the runs (RFC 4287), newest first; `None` where the site's address isn't
@@ -302,8 +280,8 @@ fn json_ld(shown: &Shown, downloads: &[&Download], about: &str) -> String {
             "@type": "DataDownload",
             "contentUrl": at(&download.path),
             "encodingFormat": download.media,
-            "contentSize": format!("{} B", download.bytes.len()),
-            "sha256": sha256_hex(&download.bytes),
+            "contentSize": format!("{} B", download.size),
+            "sha256": download.sha256,
         })).collect::<Vec<_>>(),
     });
     // In a script element, only these characters could end it or start something else.

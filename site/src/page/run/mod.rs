@@ -12,7 +12,7 @@ mod steadiness;
 use crate::chart::Figure;
 use crate::fmt;
 use crate::page::coverage;
-use crate::page::data::{Download, DownloadRow};
+use crate::page::data::Download;
 use crate::view::cells::status_words;
 use crate::view::frame::Frame;
 use crate::view::paths::run_path;
@@ -80,7 +80,7 @@ pub struct RunPage<'a> {
     /// Whether `files` has all; if not, it has those of launches that failed.
     all_files: bool,
     files_summary: String,
-    downloads: Vec<DownloadRow>,
+    downloads: &'a [Download],
 }
 
 #[derive(Serialize)]
@@ -116,7 +116,7 @@ impl FileRow {
 
 /// Make the page of one run with its `downloads`; `latest` where it is the run that the report
 /// shows.
-pub fn page<'a>(shown: &Shown<'a>, latest: bool, downloads: &[Download]) -> RunPage<'a> {
+pub fn page<'a>(shown: &Shown<'a>, latest: bool, downloads: &'a [Download]) -> RunPage<'a> {
     let header = &shown.run.header;
     let provenance = &header.provenance;
     let table = |title, what, map: &std::collections::BTreeMap<String, String>| HashTable {
@@ -190,7 +190,7 @@ pub fn page<'a>(shown: &Shown<'a>, latest: bool, downloads: &[Download]) -> RunP
         files_summary,
         all_files,
         files,
-        downloads: downloads.iter().map(DownloadRow::new).collect(),
+        downloads,
     }
 }
 
