@@ -88,11 +88,12 @@ impl Entry {
 }
 
 fn kinds_of_work() -> Vec<Entry> {
-    let entry = |article: guide::Article| {
-        let about = format!("{} Other words for it: {}.", article.about, article.also);
-        Entry::new("work", article.title.into(), article.path, &about)
-    };
-    guide::articles().map(entry).collect()
+    let works = guide::WORKLOADS.iter().map(|work| {
+        let path = format!("{}#{}", paths::GUIDE, work.id);
+        let about = format!("{} Other words for it: {}.", work.about, work.also);
+        Entry::new("work", work.title.into(), path, &about)
+    });
+    works.collect()
 }
 
 /// The engines, each with its targets.

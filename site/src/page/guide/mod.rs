@@ -18,6 +18,8 @@ mod suggestions;
 mod sure;
 mod workload;
 
+pub use workload::WORKLOADS;
+
 use crate::Input;
 use crate::html::slug;
 use crate::view::eligible::refusal;
@@ -41,7 +43,7 @@ use setup::TokenCost;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use suggestions::{Suggestion, suggestions};
-use workload::{WORKLOADS, Workload};
+use workload::Workload;
 
 /// Fewest candidates with a number in a case that a choice may rest on: one alone is no choice.
 const CANDIDATES_MIN: u32 = 2;
@@ -141,28 +143,6 @@ impl Recommendation {
         ]
         .map(String::as_str)
     }
-}
-
-/// The guide's article on a kind of work, as other pages name it.
-pub struct Article {
-    /// Path and fragment.
-    pub path: String,
-    /// The heading.
-    pub title: &'static str,
-    /// What the work is.
-    pub about: &'static str,
-    /// Other words under which readers search for it.
-    pub also: &'static str,
-}
-
-/// The articles on all kinds of work, in the page's order.
-pub fn articles() -> impl Iterator<Item = Article> {
-    WORKLOADS.iter().map(|workload| Article {
-        path: format!("{}#{}", paths::GUIDE, workload.id),
-        title: workload.title,
-        about: workload.about,
-        also: workload.also,
-    })
 }
 
 /// Make the guide over all runs.
