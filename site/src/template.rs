@@ -6,9 +6,9 @@
 
 use crate::authored::Authored;
 use crate::fmt::{self, Unit};
-use crate::html::{escape, with_code};
+use crate::html::{escape, slug, with_code};
 use crate::markdown::safe_href;
-use crate::view::instrument;
+use crate::view::{instrument, paths};
 use anyhow::{Context, Result};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
@@ -75,6 +75,9 @@ impl Templates {
         environment.add_filter("number", |value: f64| value.to_string());
         environment.add_filter("exponent", |value: f64| format!("{value:e}"));
         environment.add_filter("tenths", |value: f64| format!("{value:.1}"));
+        environment.add_filter("slug", |id: &str| slug(id));
+        environment.add_filter("run_path", |id: &str| paths::run_path(id));
+        environment.add_filter("engine_path", |id: &str| paths::engine_path(id));
         environment.add_filter("code", |text: &str| {
             Value::from_safe_string(with_code(text))
         });

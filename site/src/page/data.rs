@@ -141,7 +141,6 @@ pub struct DataPage<'a> {
 #[derive(Serialize)]
 struct RunRow<'a> {
     id: String,
-    path: String,
     started: String,
     profile: String,
     files: String,
@@ -199,7 +198,6 @@ fn run_row<'a>(run: &Run, shown: &Run, downloads: &'a [Download]) -> RunRow<'a> 
     let (files, requests) = counts(run);
     RunRow {
         id: run.header.id.clone(),
-        path: run_path(&run.header.id),
         started: run.header.started.clone(),
         profile: run.header.plan.profile.clone(),
         files: fmt::count(files),

@@ -4,7 +4,7 @@
 
 use crate::chart::Table;
 use crate::fmt::{self, NONE, Unit, quantity};
-use crate::html::{shorten, slug};
+use crate::html::shorten;
 use crate::view::cells::swatch;
 use crate::view::frame::Frame;
 use crate::view::place::target_path;
@@ -35,7 +35,6 @@ pub struct KernelsPage {
 
 #[derive(Serialize)]
 struct TargetKernels {
-    anchor: String,
     id: String,
     path: String,
     swatch: String,
@@ -142,7 +141,6 @@ fn target(
     let left = analysis.kernels.len().saturating_sub(TOP);
     let left_ns: u64 = analysis.kernels.iter().skip(TOP).map(|k| k.total_ns).sum();
     TargetKernels {
-        anchor: format!("kernels.{}", slug(id)),
         id: id.clone(),
         path: target_path(shown, id),
         swatch: swatch(shown, id),

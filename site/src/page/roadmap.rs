@@ -49,7 +49,6 @@ pub struct RoadmapPage {
 
 #[derive(Serialize)]
 struct Section {
-    anchor: String,
     run: RunLine,
     caution: &'static str,
     chart: Option<Figure>,
@@ -166,7 +165,6 @@ fn by_arithmetic(shown: &Shown, top: &Opportunity) -> String {
 
 fn section(shown: &Shown, all: &[Opportunity]) -> Section {
     Section {
-        anchor: slug(&shown.run.header.id),
         run: RunLine::new(shown, String::new()),
         caution: caution(shown),
         chart: chart(shown, all),

@@ -4,7 +4,7 @@
 use crate::Input;
 use crate::view::instrument;
 use crate::view::nav::Nav;
-use crate::view::paths::{self, run_path};
+use crate::view::paths;
 use schema::run::Run;
 use serde::Serialize;
 
@@ -25,8 +25,6 @@ pub struct Frame {
     pub search: &'static str,
     /// Id of the run shown, or empty.
     pub run_id: String,
-    /// Path of the run's page, or empty.
-    pub run_path: String,
     /// When the run started, RFC 3339, or empty.
     pub started: String,
     /// An SVG element with the markers' shapes, for every chart and table of the page.
@@ -53,7 +51,6 @@ impl Frame {
                 false => paths::SEARCH,
             },
             run_id: run.map(|r| r.header.id.clone()).unwrap_or_default(),
-            run_path: run.map(|r| run_path(&r.header.id)).unwrap_or_default(),
             started: run.map(|r| r.header.started.clone()).unwrap_or_default(),
             sprite: crate::chart::style::sprite(),
             instrument: run.map(instrument::sentence).unwrap_or_default(),

@@ -25,8 +25,6 @@ const KINDS_MAX: usize = 6;
 pub struct RunLine {
     /// Id of the run.
     pub id: String,
-    /// Path of the run's page.
-    pub path: String,
     /// When the run started, RFC 3339.
     pub started: String,
     /// Machine, model and profile in words.
@@ -41,7 +39,6 @@ impl RunLine {
         let header = &shown.run.header;
         Self {
             id: header.id.clone(),
-            path: run_path(&header.id),
             started: header.started.clone(),
             place: place(shown),
             note,

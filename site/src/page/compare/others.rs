@@ -4,7 +4,6 @@
 use super::{AllPairs, CasePairs};
 use crate::view::Shown;
 use crate::view::eligible::is_real_size;
-use crate::view::paths::run_path;
 use crate::view::place::{coverage_rank, machine, model, publishable};
 use schema::key::CaseKey;
 use serde::Serialize;
@@ -35,7 +34,6 @@ pub struct Found {
 #[derive(Serialize)]
 pub struct OfRun {
     id: String,
-    path: String,
     model: String,
     /// The lengths of prompt and answer.
     load: String,
@@ -100,7 +98,7 @@ fn has_same_model(shown: &Shown, run: &Shown) -> bool {
 }
 
 fn of_run(shown: &Shown, run: &Shown, pairs: &CasePairs) -> OfRun {
-    let (id, case) = (&run.run.header.id, pairs.case);
+    let case = pairs.case;
     let mut differs = Vec::new();
     if !has_same_model(shown, run) {
         let small = match is_real_size(run) {
@@ -117,8 +115,7 @@ fn of_run(shown: &Shown, run: &Shown, pairs: &CasePairs) -> OfRun {
         false => "",
     };
     OfRun {
-        id: id.clone(),
-        path: run_path(id),
+        id: run.run.header.id.clone(),
         model: model(run),
         load: format!(
             "{at_most}{} prompt and {} output tokens",

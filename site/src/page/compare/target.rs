@@ -7,7 +7,6 @@ use super::{AllPairs, CasePairs, counted_once, not_shown, target_page_path};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::{Estimate, Figure};
 use crate::fmt::{self, Unit};
-use crate::html::slug;
 use crate::view::cells::{self, NO_INTERVAL, against_baseline, pair_flag, swatch, verdict_between};
 use crate::view::frame::Frame;
 use crate::view::place::target_path;
@@ -41,7 +40,6 @@ pub struct TargetPage {
 
 #[derive(Serialize)]
 struct PairGroup {
-    id: String,
     swatch: String,
     target: String,
     path: String,
@@ -97,7 +95,6 @@ pub fn page(shown: &Shown, pairs: &AllPairs, runs: &OtherRuns, target: &Target) 
     let mut groups = Vec::new();
     for (index, other) in others.iter().enumerate() {
         let mut group = PairGroup {
-            id: slug(&other.id),
             swatch: swatch(shown, &other.id),
             target: other.id.clone(),
             path: target_page_path(&other.id),

@@ -67,7 +67,6 @@ pub struct EnginePage {
 
 #[derive(Serialize)]
 struct TargetView {
-    anchor: String,
     swatch: String,
     target: Target,
     /// The number format of keys and values, where it isn't that of the weights.
@@ -219,7 +218,6 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
         }
     }
     TargetView {
-        anchor: slug(&target.id),
         swatch: swatch(shown, &target.id),
         target: target.clone(),
         other_kv: other_kv(shown, target),

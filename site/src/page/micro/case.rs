@@ -5,7 +5,6 @@ use crate::fmt::{NONE, Unit, quantity};
 use crate::html::slug;
 use crate::view::cells::{self, CellView, chip, status_words};
 use crate::view::noise;
-use crate::view::paths::engine_path;
 use schema::micro::{SuiteCase, Variant, Work};
 use schema::record::Status;
 use serde::Serialize;
@@ -26,7 +25,8 @@ pub(super) struct CaseView {
 struct VariantRow {
     swatch: String,
     id: String,
-    path: String,
+    /// Id of its engine, or empty.
+    engine: String,
     cell: CellView,
     rate: String,
     first_call: String,
@@ -125,10 +125,7 @@ impl SuiteView<'_> {
         VariantRow {
             swatch: chip(self.style(variant)),
             id: variant.id.clone(),
-            path: match variant.engine.as_str() {
-                "" => String::new(),
-                engine => engine_path(engine),
-            },
+            engine: variant.engine.clone(),
             cell: self.cell(cell, metric),
             rate: rate.map_or(NONE.into(), |rate| quantity(Unit::Plain, rate / per)),
             first_call: of(MetricId::FirstCallNs),

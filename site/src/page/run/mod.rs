@@ -46,9 +46,8 @@ const FILES_MAX: usize = 700;
 pub struct RunPage<'a> {
     frame: Frame,
     latest: bool,
-    /// Id and path of the run that the report shows.
+    /// Id of the run that the report shows.
     shown_run: String,
-    shown_path: String,
     plan: Vec<(&'static str, String)>,
     identity: Vec<(&'static str, String)>,
     command: String,
@@ -145,7 +144,6 @@ pub fn page<'a>(shown: &Shown<'a>, latest: bool, downloads: &'a [Download]) -> R
             "Results, environment, command, hashes, parity and record files of one run.",
         ),
         latest,
-        shown_path: run_path(of_report),
         shown_run: of_report.to_owned(),
         plan: plan_rows(shown),
         identity: identity(shown),
