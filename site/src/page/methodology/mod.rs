@@ -51,8 +51,7 @@ pub fn page<'a>(input: &Input<'a>) -> MethodologyPage<'a> {
 
 /// A model that was trained here, described, with the stories that it wrote.
 #[derive(Serialize)]
-pub struct TrainedModelView {
-    model: String,
+struct TrainedModelView {
     about: String,
     command: String,
     found: String,
@@ -60,7 +59,7 @@ pub struct TrainedModelView {
 }
 
 /// Describe a trained model, and list its stories.
-pub fn storyteller(shipped: &Shipped) -> TrainedModelView {
+fn storyteller(shipped: &Shipped) -> TrainedModelView {
     let training = &shipped.training;
     let about = format!(
         "{}: {} steps, {} tokens, on Burn’s {} backend. Over {} tokens of stories that it never saw \
@@ -83,7 +82,6 @@ pub fn storyteller(shipped: &Shipped) -> TrainedModelView {
         )
     });
     TrainedModelView {
-        model: training.model.clone(),
         about,
         command: training.command.clone(),
         found: found.unwrap_or_default(),

@@ -32,6 +32,7 @@ use schema::record::{CheckRecord, End, Status};
 use serde::Serialize;
 use stats::alone::alone;
 use stats::analysis::{Exceeded, MetricId};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Maximum number of rows in a list that grows with the run. It keeps the page under 300 kB; what
@@ -56,8 +57,9 @@ pub struct RunPage<'a> {
     reproduce: String,
     pins: Vec<(String, String)>,
     environment: String,
-    facts: Vec<(String, String)>,
-    hashes: Vec<HashTable>,
+    facts: &'a BTreeMap<String, String>,
+    /// What each hash is of, the heading of the names, and the hashes by name.
+    hashes: Vec<(&'static str, &'static str, &'a BTreeMap<String, String>)>,
     results: Vec<ResultTable>,
     comparisons: Comparisons,
     parity: Vec<parity::ParityRow>,
@@ -80,13 +82,6 @@ pub struct RunPage<'a> {
     all_files: bool,
     files_summary: String,
     downloads: &'a [Download],
-}
-
-#[derive(Serialize)]
-struct HashTable {
-    title: &'static str,
-    what: &'static str,
-    rows: Vec<(String, String)>,
 }
 
 #[derive(Serialize)]
@@ -118,11 +113,6 @@ impl FileRow {
 pub fn page<'a>(shown: &Shown<'a>, latest: bool, downloads: &'a [Download]) -> RunPage<'a> {
     let header = &shown.run.header;
     let provenance = &header.provenance;
-    let table = |title, what, map: &std::collections::BTreeMap<String, String>| HashTable {
-        title,
-        what,
-        rows: map.clone().into_iter().collect(),
-    };
     let command = command(&header.argv);
     let records = || shown.run.launches.iter().chain(&shown.run.twins);
     let again = records().filter(|log| log.launch.attempt > 0).count();
@@ -160,11 +150,11 @@ pub fn page<'a>(shown: &Shown<'a>, latest: bool, downloads: &'a [Download]) -> R
         environment: provenance
             .pins
             .command(provenance.git_revision.as_deref().map(quote).as_deref()),
-        facts: provenance.facts.clone().into_iter().collect(),
+        facts: &provenance.facts,
         hashes: vec![
-            table("Programs", "Target", &provenance.binaries),
-            table("Model files", "File", &provenance.model_files),
-            table("Lock files", "File", &provenance.lockfiles),
+            ("Programs", "Target", &provenance.binaries),
+            ("Model files", "File", &provenance.model_files),
+            ("Lock files", "File", &provenance.lockfiles),
         ],
         results: results_table::tables(shown),
         comparisons: match latest {
