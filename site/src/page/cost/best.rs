@@ -20,9 +20,8 @@ const BASELINE: &str = "the baseline";
 /// The table of each target's best load.
 #[derive(Serialize)]
 pub struct CostGroup {
-    id: &'static str,
-    title: &'static str,
-    caption: &'static str,
+    /// Whether it has only loads that keep the limits.
+    within: bool,
     /// The load of every row, for the caption; empty where they differ, and where a target has none.
     load: String,
     columns: Columns,
@@ -77,22 +76,8 @@ pub fn group(shown: &Shown, basis: &Basis, targets: &[&Target], within: bool) ->
         .into_iter()
         .map(|target| row(shown, basis, target, best(&target.id), baseline, within))
         .collect();
-    let (id, title, caption) = match within {
-        true => (
-            "within",
-            "Within the limits",
-            "Each target at the load at which it delivers most of those that keep the limits",
-        ),
-        false => (
-            "full",
-            "At full load",
-            "Each target at the load at which it delivers most, however long a user waits",
-        ),
-    };
     CostGroup {
-        id,
-        title,
-        caption,
+        within,
         load: common_load(&rows),
         columns: columns(&rows),
         rows,
