@@ -55,33 +55,7 @@ impl Templates {
             out.write_str(&if plain { text } else { escape(&text) })
                 .map_err(|_| Error::new(ErrorKind::WriteFailure, "out of memory"))
         });
-        environment.add_filter("moment", |text: &str| fmt::moment(text));
-        environment.add_filter("percent", fmt::percent);
-        environment.add_filter("small_percent", instrument::percent);
-        for (name, unit) in [
-            ("ns", Unit::Ns),
-            ("bytes", Unit::Bytes),
-            ("tok_per_s", Unit::TokPerS),
-        ] {
-            environment.add_filter(name, move |value: f64| fmt::quantity(unit, value));
-        }
-        environment.add_filter("ratio", |value: f64, ci95: Option<Serde<(f64, f64)>>| {
-            Value::from(Serde(fmt::ratio(value, ci95.map(|Serde(ends)| ends))))
-        });
-        environment.add_filter("grouped", fmt::count);
-        environment.add_filter("nats", fmt::nats);
-        environment.add_filter("money", fmt::money);
-        // With as many digits as the number has, with an exponent, and with one digit after the point.
-        environment.add_filter("number", |value: f64| value.to_string());
-        environment.add_filter("exponent", |value: f64| format!("{value:e}"));
-        environment.add_filter("tenths", |value: f64| format!("{value:.1}"));
-        environment.add_filter("slug", |id: &str| slug(id));
-        environment.add_filter("run_path", |id: &str| paths::run_path(id));
-        environment.add_filter("engine_path", |id: &str| paths::engine_path(id));
-        environment.add_filter("code", |text: &str| {
-            Value::from_safe_string(with_code(text))
-        });
-        environment.add_test("safe_href", |address: &str| safe_href(address));
+        add_filters(&mut environment);
         for (name, source) in TEMPLATES {
             let source = authored
                 .get(&format!("templates/{name}"))
@@ -102,4 +76,38 @@ impl Templates {
             .with_context(|| format!("rendering {name}"))?;
         Ok(html.into_bytes())
     }
+}
+
+/// Add what templates format the values of a view with. They may print a record's own number, if a
+/// filter says how.
+fn add_filters(environment: &mut Environment) {
+    environment.add_filter("moment", |text: &str| fmt::moment(text));
+    environment.add_filter("percent", fmt::percent);
+    environment.add_filter("small_percent", instrument::percent);
+    let units = [
+        ("ns", Unit::Ns),
+        ("bytes", Unit::Bytes),
+        ("tok_per_s", Unit::TokPerS),
+        ("requests_per_s", Unit::RequestsPerS),
+    ];
+    for (name, unit) in units {
+        environment.add_filter(name, move |value: f64| fmt::quantity(unit, value));
+    }
+    environment.add_filter("ratio", |value: f64, ci95: Option<Serde<(f64, f64)>>| {
+        Value::from(Serde(fmt::ratio(value, ci95.map(|Serde(ends)| ends))))
+    });
+    environment.add_filter("grouped", fmt::count);
+    environment.add_filter("nats", fmt::nats);
+    environment.add_filter("money", fmt::money);
+    // With as many digits as the number has, with an exponent, and with one digit after the point.
+    environment.add_filter("number", |value: f64| value.to_string());
+    environment.add_filter("exponent", |value: f64| format!("{value:e}"));
+    environment.add_filter("tenths", |value: f64| format!("{value:.1}"));
+    environment.add_filter("slug", |id: &str| slug(id));
+    environment.add_filter("run_path", |id: &str| paths::run_path(id));
+    environment.add_filter("engine_path", |id: &str| paths::engine_path(id));
+    environment.add_filter("code", |text: &str| {
+        Value::from_safe_string(with_code(text))
+    });
+    environment.add_test("safe_href", |address: &str| safe_href(address));
 }

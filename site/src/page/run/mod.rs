@@ -1,6 +1,5 @@
 //! A run's page: everything needed to judge the run, check it and repeat it.
 
-mod capacities;
 mod comparisons;
 mod disturbances;
 mod gpus;
@@ -18,13 +17,13 @@ use crate::view::frame::Frame;
 use crate::view::paths::run_path;
 use crate::view::{Shown, noise};
 use crate::words::{by_key, plural};
-use capacities::capacities;
 use comparisons::Comparisons;
 use disturbances::Disturbances;
 use gpus::Gpus;
 use results_table::ResultTable;
 use schema::budget::about;
 use schema::calibration::Calibration;
+use schema::capacity::Capacity;
 use schema::key::{Twin, TwinRole};
 use schema::launch_log::LaunchLog;
 use schema::micro::MicroLog;
@@ -73,7 +72,7 @@ pub struct RunPage<'a> {
     alone: Vec<(String, String)>,
     /// The harness's own error.
     calibration: Option<&'a Calibration>,
-    capacities: Vec<(String, String)>,
+    capacities: &'a [Capacity],
     isa: Vec<(String, String)>,
     commands: Vec<(String, String)>,
     order: Vec<(String, String)>,
@@ -171,7 +170,7 @@ pub fn page<'a>(shown: &Shown<'a>, latest: bool, downloads: &'a [Download]) -> R
         exceeded: shown.analysis.exceeded.iter().map(exceeded).collect(),
         alone: alone_rows(shown),
         calibration: shown.run.calibration.as_ref(),
-        capacities: capacities(shown.run),
+        capacities: &shown.run.capacities,
         isa: pins::instruction_limits(shown),
         commands: commands(shown),
         order: order(shown),
