@@ -214,6 +214,11 @@ pub fn percent(fraction: f64) -> String {
     quantity(Unit::Percent, fraction * 100.0)
 }
 
+/// Format an error of the harness as percent, with the decimals that a small one needs: `0.040 %`.
+pub fn small_percent(fraction: f64) -> String {
+    format!("{:.3} %", 100.0 * fraction)
+}
+
 /// Format a p value: `0.034`, `< 0.001`.
 pub fn p_value(p: f64) -> String {
     if !p.is_finite() {

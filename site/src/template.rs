@@ -8,7 +8,7 @@ use crate::authored::Authored;
 use crate::fmt::{self, Unit};
 use crate::html::{escape, slug, with_code};
 use crate::markdown::safe_href;
-use crate::view::{instrument, paths};
+use crate::view::paths;
 use anyhow::{Context, Result};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
@@ -83,7 +83,7 @@ impl Templates {
 fn add_filters(environment: &mut Environment) {
     environment.add_filter("moment", |text: &str| fmt::moment(text));
     environment.add_filter("percent", fmt::percent);
-    environment.add_filter("small_percent", instrument::percent);
+    environment.add_filter("small_percent", fmt::small_percent);
     let units = [
         ("ns", Unit::Ns),
         ("bytes", Unit::Bytes),

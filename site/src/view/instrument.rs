@@ -16,7 +16,7 @@ pub fn sentence(run: &Run) -> String {
     let largest = |of: fn(&LatencyError) -> f64| errors().map(of).fold(0.0, f64::max);
     let sizes = format!(
         "in calibration medians are off by at most {}, 99th percentiles by {}, and requests of an open loop were sent {} late at the 99th percentile",
-        percent(largest(|e| e.p50_error)),
+        fmt::small_percent(largest(|e| e.p50_error)),
         ns(largest(|e| e.p99_error_ns)),
         ns(calibration.schedule.lag_ns_p99)
     );
@@ -63,9 +63,4 @@ fn own_lag(run: &Run) -> String {
 
 fn ns(value: f64) -> String {
     fmt::quantity(Unit::Ns, value)
-}
-
-/// Format an error as percent, with the decimals that a small one needs.
-pub fn percent(fraction: f64) -> String {
-    format!("{:.3} %", 100.0 * fraction)
 }
