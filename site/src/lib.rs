@@ -89,6 +89,12 @@ impl<'a> Input<'a> {
     pub fn text(&self, planned: &PlannedScenario) -> Option<&'a Scenario> {
         planned.text(self.scenarios)
     }
+
+    /// An engine's name, or its id where the registry has it no more.
+    pub fn engine_name<'n>(&'n self, id: &'n str) -> &'n str {
+        let known = self.registry.engine(id);
+        known.map_or(id, |engine| engine.name.as_str())
+    }
 }
 
 /// What only a published site has, or a preview of an unfinished run.

@@ -101,7 +101,7 @@ fn engines(shown: &Shown) -> Vec<Entry> {
     let mut entries = Vec::new();
     for id in engines_of(shown.input, shown.run) {
         let known = shown.input.registry.engine(&id);
-        let name = name_of(shown, &id);
+        let name = shown.input.engine_name(&id);
         let about = known.map_or("", |engine| engine.about.as_str());
         entries.push(Entry::new("engine", name.into(), engine_path(&id), about));
         let targets = shown.targets().iter().filter(|target| target.engine == id);
@@ -115,12 +115,6 @@ fn engines(shown: &Shown) -> Vec<Entry> {
         }));
     }
     entries
-}
-
-/// An engine's name, or its id where the registry has it no more.
-fn name_of<'a>(shown: &Shown<'a>, engine: &'a str) -> &'a str {
-    let known = shown.input.registry.engine(engine);
-    known.map_or(engine, |known| known.name.as_str())
 }
 
 fn scenarios(shown: &Shown) -> Vec<Entry> {
@@ -208,7 +202,7 @@ fn facts(shown: &Shown) -> Vec<Entry> {
     for id in engines_of(shown.input, shown.run) {
         let facts = known.dossier(&id).map_or(&[][..], |all| &all.facts);
         entries.extend(facts.iter().map(|fact| {
-            let name = format!("{}: {}", name_of(shown, &id), fact.topic.title());
+            let name = format!("{}: {}", shown.input.engine_name(&id), fact.topic.title());
             let path = format!("{}#beyond", engine_path(&id));
             Entry::new("fact", name, path, &fact.says)
         }));

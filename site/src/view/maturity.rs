@@ -160,8 +160,7 @@ pub fn compared(shown: &Shown, is_in: impl Fn(&Target) -> bool) -> Option<Table>
     }
     let mut rows = Vec::new();
     for engine in engines {
-        let known = shown.input.registry.engine(engine);
-        let name = known.map_or(engine, |known| known.name.as_str());
+        let name = shown.input.engine_name(engine);
         for version in reported(shown, engine, logs_of(shown, engine)) {
             let date = version.release.map(|release| release.date.clone());
             let started = &shown.run.header.started;

@@ -87,8 +87,7 @@ fn destinations(input: &Input) -> Vec<Destination> {
     if let Some(run) = newest {
         let mut pages = vec![(paths::ENGINES.into(), "All engines".into())];
         for id in engines_of(input, run) {
-            let name = input.registry.engine(&id).map(|engine| engine.name.clone());
-            pages.push((engine_path(&id), name.unwrap_or(id)));
+            pages.push((engine_path(&id), input.engine_name(&id).to_owned()));
         }
         add("Engines", pages);
     }

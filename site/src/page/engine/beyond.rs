@@ -53,10 +53,7 @@ fn programs(shown: &Shown, engine: &str) -> Vec<Program> {
     let program = |id: &str| {
         let dossier = shown.input.maturity?.dossier(id)?;
         (!dossier.example_text.is_empty()).then(|| Program {
-            title: registry
-                .engine(id)
-                .map_or(id, |e| e.name.as_str())
-                .to_owned(),
+            title: shown.input.engine_name(id).to_owned(),
             path: dossier.example.clone(),
             text: dossier.example_text.clone(),
         })

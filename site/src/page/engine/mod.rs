@@ -99,7 +99,7 @@ pub fn page(
     id: &str,
 ) -> EnginePage {
     let engine = shown.input.registry.engine(id);
-    let name = engine.map_or(id, |engine| engine.name.as_str());
+    let name = shown.input.engine_name(id);
     let about = engine.map(|e| e.about.clone()).unwrap_or_default();
     let homepage = engine.map(|e| e.homepage.clone()).unwrap_or_default();
     let planned: Vec<&Target> = shown

@@ -49,9 +49,8 @@ fn table(shown: &Shown, all: &[Shown], engines: &[String]) -> Option<Table> {
     let known = shown.input.maturity?;
     let row = |id: &String| {
         let dossier = known.dossier(id)?;
-        let name = shown.input.registry.engine(id).map(|engine| &engine.name);
         Some(vec![
-            name.unwrap_or(id).clone(),
+            shown.input.engine_name(id).to_owned(),
             package_of(shown, dossier).unwrap_or_else(|| NONE.into()),
             dated(dossier.first.as_ref()),
             dated(dossier.latest()),

@@ -240,7 +240,7 @@ fn engine_cards(shown: &Shown) -> Vec<Card> {
     let card = |id: String| {
         let engine = shown.input.registry.engine(&id);
         Card {
-            title: engine.map_or(id.clone(), |engine| engine.name.clone()),
+            title: shown.input.engine_name(&id).to_owned(),
             path: engine_path(&id),
             text: engine.map(|e| e.about.clone()).unwrap_or_default(),
         }
