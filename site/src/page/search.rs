@@ -104,8 +104,7 @@ fn engines(shown: &Shown) -> Vec<Entry> {
         let name = shown.input.engine_name(&id);
         let about = known.map_or("", |engine| engine.about.as_str());
         entries.push(Entry::new("engine", name.into(), engine_path(&id), about));
-        let targets = shown.targets().iter().filter(|target| target.engine == id);
-        entries.extend(targets.map(|target| {
+        entries.extend(shown.targets_of(&id).map(|target| {
             let path = format!("{}#{}", engine_path(&id), slug(&target.id));
             let (backend, precision) = (&target.backend, &target.precision);
             let how = shown.comes_as(&target.id);

@@ -75,6 +75,12 @@ impl<'a> Shown<'a> {
         &self.run.header.plan.targets
     }
 
+    /// The planned targets of an engine.
+    pub fn targets_of(&self, engine: &str) -> impl Iterator<Item = &'a Target> {
+        let targets = self.targets().iter();
+        targets.filter(move |target| target.engine == engine)
+    }
+
     /// The planned scenarios.
     pub fn scenarios(&self) -> &'a [PlannedScenario] {
         &self.run.header.plan.scenarios

@@ -47,7 +47,7 @@ pub fn primary<'a>(shown: &Shown<'a>, scenario: &'a PlannedScenario) -> BTreeSet
     let cases = shown.headline(scenario).into_iter().chain(&scenario.cases);
     let cases: Vec<&Case> = cases.collect();
     for engine in engines {
-        let targets = || shown.targets().iter().filter(|t| t.engine == engine);
+        let targets = || shown.targets_of(engine);
         let best = cases
             .iter()
             .find_map(|case| best(shown, scenario, case, targets()));

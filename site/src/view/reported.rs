@@ -15,8 +15,7 @@ pub fn logs_of<'a>(
     shown: &Shown<'a>,
     engine: &str,
 ) -> impl Iterator<Item = &'a LaunchLog> + use<'a> {
-    let planned = shown.targets().iter();
-    let planned = planned.filter(|target| target.engine == engine);
+    let planned = shown.targets_of(engine);
     let ids: BTreeSet<&str> = planned.map(|target| target.id.as_str()).collect();
     let launches = shown.run.launches.iter();
     launches.filter(move |log| ids.contains(log.launch.target.as_str()))

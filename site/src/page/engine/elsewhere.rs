@@ -38,7 +38,7 @@ const HEAD: [&str; 8] = [
 /// given. `None` if no other run has a number.
 pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Elsewhere> {
     let measured = |run: &Shown| {
-        let targets = run.targets().iter().filter(|t| t.engine == engine);
+        let targets = run.targets_of(engine);
         targets.filter(|t| run.has_numbers(&t.id)).count()
     };
     let others = publishable(all).into_iter();
@@ -61,7 +61,7 @@ pub fn of_engine(shown: &Shown, all: &[Shown], engine: &str) -> Option<Elsewhere
 fn rows(run: &Shown, engine: &str) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (scenario, case, id) in run.headlines() {
-        for target in run.targets().iter().filter(|t| t.engine == engine) {
+        for target in run.targets_of(engine) {
             let cell = view(run, &scenario.cell_key(case, &target.id), id);
             if !cell.ok {
                 continue;

@@ -102,11 +102,7 @@ pub fn page(
     let name = shown.input.engine_name(id);
     let about = engine.map(|e| e.about.clone()).unwrap_or_default();
     let homepage = engine.map(|e| e.homepage.clone()).unwrap_or_default();
-    let planned: Vec<&Target> = shown
-        .targets()
-        .iter()
-        .filter(|target| target.engine == id)
-        .collect();
+    let planned: Vec<&Target> = shown.targets_of(id).collect();
     let ids: BTreeSet<&str> = planned.iter().map(|target| target.id.as_str()).collect();
     let measured = ids.iter().any(|id| shown.has_numbers(id));
     let reporting = reporting_run(shown, all, id);
@@ -192,8 +188,9 @@ fn other_runs(shown: &Shown, all: &[Shown], engine: &str) -> Vec<RunLine> {
     let runs = publishable(all).into_iter();
     let others = runs.filter(|run| run.run.header.id != shown.run.header.id);
     let line = |run: &Shown| {
-        let targets = run.targets().iter().filter(|t| t.engine == engine);
-        let measured = targets.filter(|target| run.has_numbers(&target.id));
+        let measured = run
+            .targets_of(engine)
+            .filter(|target| run.has_numbers(&target.id));
         let names: Vec<String> = measured.map(|target| target.id.clone()).collect();
         (!names.is_empty()).then(|| RunLine::new(run, join(&names)))
     };

@@ -12,10 +12,7 @@ use stats::analysis::{Cell, Comparison, Role};
 /// recommendation; empty where one is of a larger model or of unknown size, and where there is no
 /// such run.
 pub fn only_small(all: &[Shown], engine: &str) -> String {
-    let has_numbers = |run: &&Shown| {
-        let mut targets = run.targets().iter().filter(|t| t.engine == engine);
-        targets.any(|target| run.has_numbers(&target.id))
-    };
+    let has_numbers = |run: &&Shown| run.targets_of(engine).any(|t| run.has_numbers(&t.id));
     let measured = publishable(all).into_iter().filter(has_numbers);
     let sizes: Option<Vec<u64>> = measured.map(parameters).collect();
     let sizes = sizes.unwrap_or_default();
@@ -35,7 +32,7 @@ pub fn only_small(all: &[Shown], engine: &str) -> String {
 /// Write how an engine stands in a run, named as `named`: its best target in every scenario against
 /// the baseline, and how many scenarios it leads, alone or tied.
 pub fn of_engine(shown: &Shown, engine: &str, named: &str) -> String {
-    let targets = || shown.targets().iter().filter(|t| t.engine == engine);
+    let targets = || shown.targets_of(engine);
     let mut best: Vec<(&str, &Comparison)> = Vec::new();
     let (mut led, mut ranked) = (0, 0);
     for (scenario, case, id) in shown.headlines().filter(|(s, ..)| !s.has_own_loads()) {
