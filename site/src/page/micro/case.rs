@@ -2,7 +2,6 @@
 
 use super::{SuiteView, call_ns};
 use crate::fmt::{NONE, Unit, quantity};
-use crate::html::slug;
 use crate::view::cells::{self, CellView, chip, status_words};
 use crate::view::noise;
 use schema::micro::{SuiteCase, Variant, Work};
@@ -11,10 +10,8 @@ use serde::Serialize;
 use stats::analysis::{Cell, Metric, MetricId};
 
 #[derive(Serialize)]
-pub(super) struct CaseView {
-    anchor: String,
-    label: String,
-    params: String,
+pub(super) struct CaseView<'a> {
+    case: &'a SuiteCase,
     rate: &'static str,
     noise: String,
     rows: Vec<VariantRow>,
@@ -43,7 +40,7 @@ struct Failure {
 }
 
 impl SuiteView<'_> {
-    pub(super) fn case(&self, case: &SuiteCase) -> CaseView {
+    pub(super) fn case<'c>(&self, case: &'c SuiteCase) -> CaseView<'c> {
         let mut measured: Vec<(&Variant, &Cell, &Metric)> = Vec::new();
         let mut failures = Vec::new();
         for variant in &self.planned.variants {
@@ -59,14 +56,8 @@ impl SuiteView<'_> {
             }
         }
         measured.sort_by(|a, b| a.2.value.total_cmp(&b.2.value));
-        let params = case
-            .params
-            .iter()
-            .map(|(name, value)| format!("{name} {value}"));
         CaseView {
-            anchor: slug(&case.id),
-            label: case.label.clone(),
-            params: params.collect::<Vec<_>>().join(", "),
+            case,
             rate: rate_unit(self.planned.work).0,
             noise: self.noise(case),
             rows: measured

@@ -53,7 +53,7 @@ pub fn index(shown: &Shown) -> MicroIndex {
 }
 
 /// Make the pages of all suites, by path.
-pub fn pages(shown: &Shown) -> Vec<(String, MicroPage)> {
+pub fn pages<'a>(shown: &'a Shown<'a>) -> Vec<(String, MicroPage<'a>)> {
     suites(shown)
         .map(|suite| (suite_path(&suite.planned.id), suite.page(shown)))
         .collect()

@@ -18,7 +18,7 @@ use stats::analysis::MetricId;
 
 /// The page of a suite.
 #[derive(Serialize)]
-pub struct MicroPage {
+pub struct MicroPage<'a> {
     frame: Frame,
     id: String,
     version: u32,
@@ -28,12 +28,12 @@ pub struct MicroPage {
     protocol: String,
     variants: Table,
     chart: Figure,
-    cases: Vec<CaseView>,
+    cases: Vec<CaseView<'a>>,
     records: Vec<(String, String)>,
 }
 
-impl SuiteView<'_> {
-    pub(super) fn page(&self, shown: &Shown) -> MicroPage {
+impl<'a> SuiteView<'a> {
+    pub(super) fn page(&self, shown: &Shown) -> MicroPage<'a> {
         let planned = self.planned;
         let analysis = match self.text {
             Some(text) => markdown::render(&text.analysis, 3),
