@@ -21,7 +21,8 @@ use watch::Control;
 
 /// An engine that has loaded its model.
 pub struct Session {
-    process: Process,
+    /// Its process. Requests go through the session, which awaits their answers.
+    pub(crate) process: Process,
     /// The engine's first event, which describes it.
     pub hello: Hello,
     /// When `hello` was read (ns).
@@ -33,7 +34,8 @@ pub struct Session {
     /// The requests in flight by id, and what their answers must contain.
     in_flight: BTreeMap<u64, ExpectedAnswer>,
     next_id: u64,
-    request_timeout: Duration,
+    /// How long an answer may take.
+    pub(crate) request_timeout: Duration,
     /// Shared memory in which the engine commits its tokens, if its stamps are audited.
     ring: Option<Arc<Ring>>,
 }
@@ -182,21 +184,6 @@ impl Session {
         }
     }
 
-    /// When the process was started (ns).
-    pub fn start_ns(&self) -> u64 {
-        self.process.start_ns
-    }
-
-    /// The process id of the engine.
-    pub fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
-    /// How long an answer may take.
-    pub fn request_timeout(&self) -> Duration {
-        self.request_timeout
-    }
-
     /// The number of requests sent or announced that have no answer yet.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
@@ -257,11 +244,6 @@ impl Session {
                 "its input is closed: it can't be asked more",
             )
         })
-    }
-
-    /// Return the stdin that [`Session::take_input`] took.
-    pub fn return_input(&mut self, input: Input) {
-        self.process.return_input(input);
     }
 
     /// Forget an announced request that will never be written.
@@ -364,29 +346,9 @@ impl Session {
         }
     }
 
-    /// Stop the engine's processes: see [`Process::pause`].
-    pub fn pause(&self) {
-        self.process.pause();
-    }
-
-    /// Continue the engine's processes.
-    pub fn resume(&self) {
-        self.process.resume();
-    }
-
     /// Ask the engine to exit and wait a little; `Err` unless it exited well.
     pub fn close(self) -> Result<(), EngineFailure> {
         self.process.close(&Request::Exit)
-    }
-
-    /// Kill the engine, so that a write that it never reads returns.
-    pub fn kill(&mut self) {
-        self.process.finish(Duration::ZERO);
-    }
-
-    /// Kill the engine and return the last lines of its stderr.
-    pub fn abort(self) -> String {
-        self.process.abort()
     }
 
     fn new_id(&mut self, due: ExpectedAnswer) -> u64 {

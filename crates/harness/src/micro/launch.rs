@@ -124,7 +124,7 @@ fn run(
         Err(failure) => return Ok(Some(failure)),
         Ok(session) => session,
     };
-    tracing::info!(pid = session.pid(), "loaded");
+    tracing::info!(pid = session.process.pid(), "loaded");
     record.event(MicroEvent::Ready(MicroReady {
         version: session.hello.version.clone(),
         build: session.hello.build.clone(),
@@ -150,7 +150,7 @@ fn run(
             Err(failure) if is_of_case(&failure) && !session.has_ended() => {
                 failed(record, wanted.launch, id, &failure)?;
             }
-            Err(failure) => return Ok(Some(failure.with_stderr(session.abort()))),
+            Err(failure) => return Ok(Some(failure.with_stderr(session.process.abort()))),
         }
     }
     Ok(session.close().err())
@@ -185,13 +185,13 @@ fn measure(
     }
     // Reset only now, so that neither earlier cases nor the outputs that were copied for the
     // harness count for the peak.
-    let is_reset = reset_peak_rss(session.pid());
+    let is_reset = reset_peak_rss(session.process.pid());
     let timed = session.time(Time {
         samples: suite.samples,
         sample_ns: suite.sample_ns,
         warmup_ns: suite.warmup_ns,
     })?;
-    let peak = is_reset.then(|| peak_rss_bytes(session.pid()));
+    let peak = is_reset.then(|| peak_rss_bytes(session.process.pid()));
     let (error_after, _) = check(session)?;
     Ok(MicroSample {
         case: case.id.clone(),

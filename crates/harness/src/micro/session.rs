@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 /// A micro program that has answered `load`.
 pub(crate) struct Session {
-    process: Process,
+    /// Its process. Requests go through the session.
+    pub(crate) process: Process,
     /// How long an answer may take.
     timeout: Duration,
     /// Whether the program reported that it can't go on.
@@ -45,11 +46,6 @@ impl Session {
             hello,
             ready_ns,
         })
-    }
-
-    /// The process id of the program.
-    pub(crate) fn pid(&self) -> u32 {
-        self.process.pid()
     }
 
     /// Prepare a case. Its first call may compile and tune, so it may take as long as loading.
@@ -121,11 +117,6 @@ impl Session {
     /// Whether the process has ended, or reported that it will end.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.is_over || self.process.has_ended()
-    }
-
-    /// Kill the program and return the last lines of its stderr.
-    pub(crate) fn abort(self) -> String {
-        self.process.abort()
     }
 
     /// Send a request; returns the answer with its stamps, as the function of this name does.

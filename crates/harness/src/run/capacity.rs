@@ -101,7 +101,7 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
             let warmup = stage.plan.warmup_requests;
             let shape = LoadShape::ClosedLoop;
             let timed = issue::timed(&mut session, shape, &closed, warmup, None, prompts);
-            session.abort();
+            session.process.abort();
             timed
         });
     let outcome = match timed {

@@ -108,7 +108,9 @@ impl<'a> Running<'a> {
             cases: launch.cases.clone(),
             argv: context.program.argv_recorded.clone(),
             isa_limit: context.program.isa_limit().cloned(),
-            start_ns: resident.as_ref().map_or_else(now_ns, Session::start_ns),
+            start_ns: resident
+                .as_ref()
+                .map_or_else(now_ns, |s| s.process.start_ns),
             reused,
         }))?;
         let mut running = Self {
@@ -135,7 +137,7 @@ impl<'a> Running<'a> {
             Err(failure) => running.failure = Some(failure),
             Ok(session) => {
                 let (loaded_ms, reused) = (session.loaded.load_ns / 1_000_000, reused);
-                tracing::info!(pid = session.pid(), loaded_ms, reused, "loaded");
+                tracing::info!(pid = session.process.pid(), loaded_ms, reused, "loaded");
                 running.record.event(RecordEvent::Ready(session.ready()))?;
                 let shared = stage.plan.shares_process(scenario);
                 let (backend, seed) = (&context.target.backend, stage.plan.seed);
@@ -150,7 +152,7 @@ impl<'a> Running<'a> {
     pub(super) fn alone(&mut self) -> Result<()> {
         let _inside = self.span.clone().entered();
         if let Some(engine) = &self.engine {
-            engine.session.resume();
+            engine.session.process.resume();
         }
         match self.cases() {
             Ok(()) => {}
@@ -163,7 +165,7 @@ impl<'a> Running<'a> {
     /// Stop the launch's process until it is resumed.
     pub(super) fn pause(&self) {
         if let Some(engine) = &self.engine {
-            engine.session.pause();
+            engine.session.process.pause();
         }
     }
 
@@ -175,7 +177,7 @@ impl<'a> Running<'a> {
 
     /// The peak resident memory of its process (bytes), if that is known.
     pub(super) fn peak_rss_bytes(&self) -> Option<u64> {
-        peak_rss_bytes(self.engine.as_ref()?.session.pid())
+        peak_rss_bytes(self.engine.as_ref()?.session.process.pid())
     }
 
     /// Take the next case, if its id is `id`.
@@ -252,7 +254,7 @@ impl<'a> Running<'a> {
     /// Note a failure and kill the process at once.
     pub(super) fn fail(&mut self, failure: EngineFailure) {
         if let Some(engine) = self.engine.take() {
-            self.failure = Some(failure.with_stderr(engine.session.abort()));
+            self.failure = Some(failure.with_stderr(engine.session.process.abort()));
         }
     }
 
@@ -320,7 +322,7 @@ fn open(
     let checked = check_engine(&session.hello.engine, &target.engine);
     match checked.and_then(|()| kv::check(target, stage.model_dir, &session.loaded)) {
         Ok(()) => Ok(session),
-        Err(failure) => Err(failure.with_stderr(session.abort())),
+        Err(failure) => Err(failure.with_stderr(session.process.abort())),
     }
 }
 

@@ -135,7 +135,7 @@ fn run(
         stop: AtomicBool::new(false),
         finished: AtomicBool::new(false),
     };
-    let timeout_ns = session.request_timeout().as_nanos() as u64;
+    let timeout_ns = session.request_timeout.as_nanos() as u64;
     let mut input = session.take_input()?;
     let shared = &shared;
     std::thread::scope(|scope| {
@@ -153,9 +153,10 @@ fn run(
             std::thread::sleep(Duration::from_millis(1));
         }
         if !shared.finished() {
-            session.kill();
+            session.process.finish(Duration::ZERO);
         }
-        session.return_input(sender.join().expect("the sender does not panic"));
+        let input = sender.join().expect("the sender does not panic");
+        session.process.return_input(input);
         for request in &queue[shared.begun.load(Ordering::Acquire)..] {
             session.withdraw(request.id);
         }

@@ -62,10 +62,10 @@ pub fn run(stage: &Stage, baseline: &str) -> Result<Budget> {
         let load = load_for_cases(target, stage.model_dir, plan.threads, cases);
         let timeouts = Timeouts::new(plan, stage.control);
         let result = Session::open(program, &load, &timeouts).and_then(|mut session| {
-            pilot.load_s = seconds(session.start_ns(), session.ready_ns);
+            pilot.load_s = seconds(session.process.start_ns, session.ready_ns);
             let texts = |shape: &Round| texts(plan, stage.prompts, shape);
             let tried = rounds(&mut session, texts, &shapes, &mut pilot.rounds);
-            session.abort();
+            session.process.abort();
             tried
         });
         match result {

@@ -38,7 +38,7 @@ impl Residents {
 
     /// Stop a process and let it stay.
     pub(super) fn keep(&mut self, name: &str, session: Session) {
-        session.pause();
+        session.process.pause();
         self.idle.push((name.to_owned(), session));
     }
 
@@ -53,7 +53,7 @@ impl Residents {
 
     /// The ids of the processes that stay.
     pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
-        self.idle.iter().map(|(_, session)| session.pid())
+        self.idle.iter().map(|(_, session)| session.process.pid())
     }
 }
 
@@ -65,7 +65,7 @@ impl Drop for Residents {
 
 /// End a process that has served its launches; how it ends is no result of theirs.
 fn end(session: Session) {
-    session.abort();
+    session.process.abort();
 }
 
 /// Sort launches into the order in which they are made: those that share a process on a GPU come

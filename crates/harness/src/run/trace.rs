@@ -171,7 +171,9 @@ fn launch(
             match issue(&mut session, shape, case, warmup, None, prompts, &mut sink) {
                 // The tracer writes its last data when the process exits.
                 Ok(_) => session.close(),
-                Err(CaseError::Engine(failure)) => Err(failure.with_stderr(session.abort())),
+                Err(CaseError::Engine(failure)) => {
+                    Err(failure.with_stderr(session.process.abort()))
+                }
                 Err(CaseError::Record(error)) => return Err(error),
             }
         }

@@ -133,10 +133,10 @@ impl<'r, 'a> Player<'r, 'a> {
             return Ok(());
         };
         let mut sink = recording_sink(record, &mut engine.audit);
-        engine.session.resume();
+        engine.session.process.resume();
         self.load
             .warm_up(&mut engine.session, requests, &mut sink)?;
-        engine.session.pause();
+        engine.session.process.pause();
         Ok(())
     }
 
@@ -153,12 +153,12 @@ impl<'r, 'a> Player<'r, 'a> {
         engine.audit.watch();
         self.turns += 1;
         let mut sink = recording_sink(record, &mut engine.audit);
-        engine.session.resume();
+        engine.session.process.resume();
         self.load.turn(&mut engine.session, &mut sink)?;
         drop(sink);
         engine.audit.pause();
         engine.sampler.end_turn();
-        engine.session.pause();
+        engine.session.process.pause();
         Ok(())
     }
 

@@ -28,8 +28,8 @@ impl Engine {
     /// serves several scenarios.
     pub(super) fn new(session: Session, backend: &str, seed: u64, shared: bool) -> Self {
         Self {
-            sampler: Sampler::start(session.pid(), gpu::device_of(backend)),
-            audit: Audit::new(&session, seed ^ session.start_ns()),
+            sampler: Sampler::start(session.process.pid(), gpu::device_of(backend)),
+            audit: Audit::new(&session, seed ^ session.process.start_ns),
             canary: Vec::new(),
             session,
             shared,
@@ -58,9 +58,9 @@ impl Engine {
     /// Read the machine's speed while the process is stopped, because a library's threads may spin
     /// for a while after a request.
     pub(super) fn look(&mut self, canary: &Canary) {
-        self.session.pause();
+        self.session.process.pause();
         self.canary.push(canary.look());
-        self.session.resume();
+        self.session.process.resume();
     }
 
     /// Read the machine's speed before a turn, with the process stopped, unless the last reading is
@@ -80,12 +80,12 @@ impl Engine {
     }
 
     fn reset_peak(&mut self) {
-        self.knows_peak = !self.shared || reset_peak_rss(self.session.pid());
+        self.knows_peak = !self.shared || reset_peak_rss(self.session.process.pid());
     }
 
     /// The peak resident memory of the process since it was started or, where it serves several
     /// scenarios, since the case began (bytes), if that is known.
     pub(super) fn peak_rss_bytes(&self) -> Option<u64> {
-        peak_rss_bytes(self.session.pid()).filter(|_| self.knows_peak)
+        peak_rss_bytes(self.session.process.pid()).filter(|_| self.knows_peak)
     }
 }

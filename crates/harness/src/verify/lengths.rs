@@ -134,7 +134,7 @@ pub(super) fn ask(
                     }
                 }
                 Err(failure) => {
-                    let failure = failure.with_stderr(session.abort());
+                    let failure = failure.with_stderr(session.process.abort());
                     found.give_up(program, prompt.context_tokens(), failure)?;
                     return Ok(found);
                 }

@@ -97,7 +97,7 @@ pub(super) fn in_session<T>(
             let _ = session.close();
             Ok(answer)
         }
-        Err(failure) => Err(failure.with_stderr(session.abort())),
+        Err(failure) => Err(failure.with_stderr(session.process.abort())),
     }
 }
 

@@ -60,7 +60,7 @@ fn run_prompts(
         prompts,
         &mut keep,
     );
-    session.abort();
+    session.process.abort();
     (events, ended.err())
 }
 
