@@ -130,23 +130,15 @@ fn plans(a: &Plan, b: &Plan) -> Vec<Difference> {
 
 /// The differences between the provenances of two runs: where and with what they were made.
 pub fn provenances(a: &Provenance, b: &Provenance) -> Vec<Difference> {
-    let mut all = Vec::new();
-    let text = |value: Option<String>| value.unwrap_or_else(|| ABSENT.into());
-    let mut one = |kind, item: &str, before: Option<String>, after: Option<String>| {
-        if before != after {
-            all.push(Difference {
-                kind,
-                item: item.to_owned(),
-                before: text(before),
-                after: text(after),
-            });
-        }
+    let one = |item: &str, value: Option<&str>| -> BTreeMap<String, String> {
+        let value = value.map(|value| (item.to_owned(), value.to_owned()));
+        value.into_iter().collect()
     };
-    let (before, after) = (a.git_revision.clone(), b.git_revision.clone());
-    one(Kind::Revision, "git revision", before, after);
-    let said = |dirty: Option<bool>| Some(if dirty? { "changed" } else { "clean" }.to_owned());
-    let (before, after) = (said(a.git_dirty), said(b.git_dirty));
-    one(Kind::Dirty, "checkout", before, after);
+    let revision = |of: &Provenance| one("git revision", of.git_revision.as_deref());
+    let state = |dirty| if dirty { "changed" } else { "clean" };
+    let checkout = |of: &Provenance| one("checkout", of.git_dirty.map(state));
+    let mut all = maps(Kind::Revision, "", &revision(a), &revision(b));
+    all.extend(maps(Kind::Dirty, "", &checkout(a), &checkout(b)));
     for (kind, prefix, a, b) in [
         (Kind::Lockfile, "lockfile ", &a.lockfiles, &b.lockfiles),
         (Kind::Model, "", &a.model_files, &b.model_files),
@@ -200,7 +192,7 @@ fn facts(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Diff
 /// The differences between the version and build that engines report, and between the limits of
 /// their libraries, over the targets that both runs launched.
 fn engines(a: &[LaunchLog], b: &[LaunchLog]) -> Vec<Difference> {
-    let said = |logs: &[LaunchLog]| {
+    let said = |logs: &[LaunchLog]| -> BTreeMap<String, BTreeMap<String, String>> {
         let mut said: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
         for log in logs {
             let Some(ready) = &log.ready else { continue };
@@ -213,23 +205,23 @@ fn engines(a: &[LaunchLog], b: &[LaunchLog]) -> Vec<Difference> {
                 of.entry(key).or_default().insert(value);
             }
         }
-        said
-    };
-    let joined = |words: &BTreeMap<String, BTreeSet<String>>| -> BTreeMap<String, String> {
-        let join = |values: &BTreeSet<String>| {
-            let values: Vec<&str> = values.iter().map(String::as_str).collect();
-            values.join(" and ")
+        let joined = |of: BTreeMap<String, BTreeSet<String>>| {
+            let of = of.into_iter();
+            of.map(|(item, values)| (item, Vec::from_iter(values).join(" and ")))
+                .collect()
         };
-        words.iter().map(|(k, v)| (k.clone(), join(v))).collect()
+        said.into_iter()
+            .map(|(target, of)| (target, joined(of)))
+            .collect()
     };
     let (a, b) = (said(a), said(b));
-    a.iter()
-        .filter_map(|(target, before)| Some((target, before, b.get(target)?)))
-        .flat_map(|(target, before, after)| {
-            let prefix = format!("{target} ");
-            maps(Kind::Engine, &prefix, &joined(before), &joined(after))
-        })
-        .collect()
+    let both = a
+        .iter()
+        .filter_map(|(target, before)| Some((target, before, b.get(target)?)));
+    both.flat_map(|(target, before, after)| {
+        maps(Kind::Engine, &format!("{target} "), before, after)
+    })
+    .collect()
 }
 
 fn maps(
@@ -264,18 +256,13 @@ fn shorten(difference: &mut Difference) {
 
 /// Shorten a difference of two long lists to the words that only one of them has.
 fn only_the_differing_words(difference: &mut Difference) {
-    let words =
-        |text: &str| -> BTreeSet<String> { text.split_whitespace().map(str::to_owned).collect() };
-    let (before, after) = (words(&difference.before), words(&difference.after));
-    let only = |these: &BTreeSet<String>, those: &BTreeSet<String>| {
-        let only: Vec<&str> = these.difference(those).map(String::as_str).collect();
-        match only.is_empty() {
-            true => "none of its own".to_owned(),
-            false => only.join(" "),
-        }
+    let texts = [&difference.before, &difference.after];
+    let [before, after] = texts.map(|text| text.split_whitespace().collect::<BTreeSet<_>>());
+    let only = |these: &BTreeSet<&str>, those: &BTreeSet<&str>| match these - those {
+        only if only.is_empty() => "none of its own".to_owned(),
+        only => Vec::from_iter(only).join(" "),
     };
-    difference.before = only(&before, &after);
-    difference.after = only(&after, &before);
+    (difference.before, difference.after) = (only(&before, &after), only(&after, &before));
 }
 
 #[cfg(test)]
