@@ -83,9 +83,8 @@ const RAISES: u32 = 22;
 pub fn kept_s(plan: &Plan, pilot: &Pilot, over: &[OverBudget]) -> f64 {
     let mut kept = cells(plan, pilot).unwrap_or_default();
     kept.retain(|cell| {
-        !over.iter().any(|o| {
-            o.target == pilot.target && o.scenario == cell.scenario.id && o.case == cell.case.id
-        })
+        let key = cell.scenario.cell_key(cell.case, &pilot.target);
+        !over.iter().any(|over| over.key() == key)
     });
     total_s(plan, pilot, &kept)
 }
@@ -119,23 +118,19 @@ fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
     if !pilot.failure.is_empty() || pilot.rounds.is_empty() {
         return None;
     }
-    let mut cells = Vec::new();
     let target = original(&pilot.target);
-    for scenario in plan.scenarios.iter().filter(|s| s.runs(target)) {
-        for case in scenario.measured_cases() {
-            // A pilot that did not fail lacks only the shapes that its target isn't verified for.
-            let Some(launch_s) = launch_s(plan, pilot, scenario, case) else {
-                continue;
-            };
-            let run_s = f64::from(plan.invocations) * launch_s;
-            cells.push(CellCost {
-                scenario,
-                case,
-                run_s,
-            });
-        }
-    }
-    Some(cells)
+    let scenarios = plan.scenarios.iter().filter(|s| s.runs(target));
+    let cases = scenarios.flat_map(|of| of.measured_cases().map(move |case| (of, case)));
+    // A pilot that did not fail lacks only the shapes that its target isn't verified for.
+    let cells = cases.filter_map(|(scenario, case)| {
+        let run_s = f64::from(plan.invocations) * launch_s(plan, pilot, scenario, case)?;
+        Some(CellCost {
+            scenario,
+            case,
+            run_s,
+        })
+    });
+    Some(cells.collect())
 }
 
 /// Time of a case in one launch (s), without loading; `None` where the pilot lacks its shape.

@@ -26,20 +26,15 @@ impl Isa {
     fn new(ladder: &IsaLadder, processor: &Processor, given: Option<String>) -> Self {
         let given = given.filter(|value| !value.is_empty());
         let is_given = given.is_some();
-        let of = |value: String, why: String| IsaLimit {
-            variable: ladder.variable.clone(),
-            value,
-            why,
-        };
         let limit = match given {
-            Some(value) => Some(of(value, "set by the user".into())),
+            Some(value) => Some(limit(ladder, &value, "set by the user".into())),
             None => ladder.level_without(&processor.unusable).map(|level| {
                 let why = format!(
                     "the processor advertises {}, but {}",
                     processor.unusable.join(", "),
                     processor.why
                 );
-                of(level.value.clone(), why)
+                limit(ladder, &level.value, why)
             }),
         };
         Self {
@@ -62,15 +57,18 @@ impl Isa {
             None => "it died of an illegal instruction without a limit".to_owned(),
             Some(value) => format!("it died of an illegal instruction at {value}"),
         };
-        let limit = IsaLimit {
-            variable: self.ladder.variable.clone(),
-            value: value.clone(),
-            why,
-        };
         Some(Self {
-            limit: Some(limit),
+            limit: Some(limit(&self.ladder, value, why)),
             ..self.clone()
         })
+    }
+}
+
+fn limit(ladder: &IsaLadder, value: &str, why: String) -> IsaLimit {
+    IsaLimit {
+        variable: ladder.variable.clone(),
+        value: value.to_owned(),
+        why,
     }
 }
 
