@@ -85,7 +85,6 @@ impl Case {
     }
 }
 
-/// Return all cases of a run's launches.
 fn cases(run: &Run, analysis: &Analysis) -> Result<Vec<Case>> {
     // Only complete and correct cases were judged for disturbances.
     if let Some(cell) = analysis.cells.iter().find(|cell| cell.status != Status::Ok) {

@@ -76,7 +76,6 @@ fn matters_at_most(percent: f64, until: Option<f64>) -> Result<f64> {
     Ok(left / 2.0)
 }
 
-/// Return the handicap whose target is slower by `percent`.
 fn slower_by(registry: &Registry, percent: u32) -> Result<&Handicap> {
     let handicaps = &registry.handicaps;
     if let Some(found) = handicaps.iter().find(|h| h.percent == percent) {

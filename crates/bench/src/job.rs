@@ -130,7 +130,6 @@ pub struct Options {
 
 /// The run to measure: looked up or decided, but not yet begun.
 enum Asked {
-    /// A new run.
     New(Box<Planned>),
     /// An earlier run, in this directory, to be completed.
     Earlier(PathBuf),

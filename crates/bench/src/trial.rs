@@ -10,7 +10,6 @@ use runs::results::Results;
 use schema::registry::Registry;
 use std::fs::File;
 
-/// The scenario that trials measure.
 pub(crate) const SCENARIO: &str = "single_request";
 /// Default number of blocks where the profile is publishable and has fewer. On the machine of the
 /// published CPU runs, 15 blocks found a difference of 10 % in every case and metric, and one of

@@ -27,7 +27,6 @@ use tempfile::TempDir;
 pub(super) struct ModelAsked {
     /// The checkout; of a dry run possibly with another models directory.
     pub(super) repo: Repo,
-    /// The options, with the model given by its id.
     pub(super) options: Options,
     /// Temporary directory where a dry run keeps a model; deleted when this is dropped.
     _scratch: Option<TempDir>,

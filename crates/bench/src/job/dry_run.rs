@@ -23,7 +23,6 @@ use schema::run::Run;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The last line of a dry run.
 const END: &str = "A dry run: nothing was built, fetched, measured, locked or written.\n";
 
 /// Describe the whole run. Nothing in a record's words reaches the terminal as an escape.

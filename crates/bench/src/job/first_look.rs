@@ -22,7 +22,6 @@ pub(crate) struct FirstLook<'a> {
     profile: String,
     runs_dir: PathBuf,
     control: Control,
-    /// The targets that it measures.
     pub(super) targets: Vec<Target>,
 }
 
@@ -116,7 +115,6 @@ fn is_wanted(options: &Options) -> bool {
     options.site && !(narrows || changes || is_part || has_no_time)
 }
 
-/// Return the banner at the top of its pages.
 fn banner(left: &[&str]) -> String {
     let left = match left {
         [] => String::new(),

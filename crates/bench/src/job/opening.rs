@@ -161,7 +161,6 @@ fn check_contenders(
     Ok(names::check_engines(&others, targets)?)
 }
 
-/// Begin a new run: everything is decided and written down before anything is measured.
 pub(crate) fn create(
     repo: &Repo,
     registry: &Registry,
@@ -332,7 +331,6 @@ fn tell_prompts(plan: &Plan) {
     }
 }
 
-/// Return the plan's profile and model as a title.
 pub(super) fn title(plan: &Plan) -> String {
     format!("{} · {}", plan.profile, plan.model)
 }

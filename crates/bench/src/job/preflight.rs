@@ -16,14 +16,12 @@ use schema::plan::Plan;
 use schema::registry::{Registry, Target};
 use site::words::join;
 
-/// The results of all checks.
 pub(super) struct Checks {
     all: Vec<(&'static str, Found)>,
     /// What the gate will check of every target once all is built.
     gate: String,
 }
 
-/// The result of one check.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     /// All is well.
@@ -41,7 +39,6 @@ impl Found {
     }
 }
 
-/// Run all checks on a plan.
 pub(super) fn check(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Checks> {
     let mut all = Vec::new();
     let limits = repo.parity_limits()?;

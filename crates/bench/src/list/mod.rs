@@ -103,7 +103,6 @@ fn overview(repo: &Repo, runs: &Results) -> Result<String> {
     Ok(fitted(rows, WIDTH_MAX))
 }
 
-/// List everything of one kind.
 fn listing(repo: &Repo, runs: &Results, kind: Kind) -> Result<Listing> {
     match kind {
         Kind::Engines => rows::engines(repo),

@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use stats::analysis::MetricId;
 use stats::metrics::Better;
 
-/// An item of a listing.
 struct Row<const COLUMNS: usize> {
     /// Its cells in a table, the id first.
     cells: [String; COLUMNS],
@@ -56,7 +55,6 @@ impl Listing {
         }
     }
 
-    /// Format the rows as a table.
     pub(super) fn text(&self) -> String {
         if self.rows.is_empty() {
             return "There is none\n".into();

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 /// Why the process gave no answer.
 #[derive(Debug)]
 pub(super) enum NoAnswer {
-    /// The process couldn't be started.
     NotStarted(std::io::Error),
     /// The process was killed after this time.
     Late(Duration),

@@ -73,9 +73,7 @@ impl Timeouts {
 
 /// What the answer to a request must contain.
 enum ExpectedAnswer {
-    /// This number of tokens.
     Tokens(u32),
-    /// Scores of positions.
     Scores(Asked),
 }
 

@@ -113,7 +113,6 @@ impl Device for ScriptedDevice {
     }
 }
 
-/// Copy the values of a counter.
 fn copy(counter: Counter, from: &Telemetry, to: &mut Telemetry) {
     match counter {
         Counter::Power => to.gpu_power_mw = from.gpu_power_mw,

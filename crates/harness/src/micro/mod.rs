@@ -32,17 +32,12 @@ use watch::{Control, emit};
 
 /// The values that all launches of a run share.
 pub(crate) struct Context<'a> {
-    /// The run's plan.
     pub(crate) plan: &'a Plan,
-    /// The run's directory.
     pub(crate) run_dir: &'a Path,
-    /// The model's directory.
     pub(crate) model_dir: &'a Path,
-    /// The programs of all variants.
     pub(crate) programs: &'a MicroPrograms,
     /// A temporary directory for outputs; it is deleted at the end of the run.
     pub(crate) scratch: &'a Path,
-    /// The handle through which the user can stop the run.
     pub(crate) control: &'a Control,
 }
 

@@ -66,7 +66,6 @@ pub(super) fn span(case: &str) -> Span {
     info_span!("case", id = case)
 }
 
-/// Report that a case of the launch begins.
 pub(super) fn case(suite: &PlannedSuite, case: &str) {
     emit(Event::Part {
         name: case.to_owned(),
@@ -107,7 +106,6 @@ pub(super) fn failed(launch: &MicroLaunch, case: &str, status: Status, reason: &
     }
 }
 
-/// Report that a launch ended.
 pub(super) fn end(end: &End) {
     tracing::info!(status = end.status.id(), reason = end.reason, "over");
     emit(Event::ended(end.status, &end.reason));

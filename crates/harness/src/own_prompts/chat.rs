@@ -18,7 +18,6 @@ const NAME: &str = "chat_template";
 /// The special tokens that a template may name.
 const TOKENS: [&str; 4] = ["bos_token", "eos_token", "unk_token", "pad_token"];
 
-/// A template that can be rendered.
 pub(super) struct Chat {
     environment: Environment<'static>,
     /// The name of the file that has the template, for messages.

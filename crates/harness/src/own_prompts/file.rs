@@ -9,11 +9,9 @@ use serde_json::{Map, Value};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// The maximum length of a line (bytes).
 const LINE_BYTES_MAX: usize = 1 << 20;
 /// The maximum size of a file (bytes). The most tokens that a run may hold take fewer.
 const FILE_BYTES_MAX: usize = 64 << 20;
-/// The roles that a message may have.
 const ROLES: [&str; 3] = ["system", "user", "assistant"];
 
 /// A file of prompts that was read.
@@ -36,7 +34,6 @@ pub(super) struct Line {
     pub(super) asked: Asked,
 }
 
-/// The prompt of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// Text that is encoded as it is.
@@ -45,7 +42,6 @@ pub(super) enum Asked {
     Messages(Vec<Message>),
 }
 
-/// A message of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Message {
     pub(super) role: String,

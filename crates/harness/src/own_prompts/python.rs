@@ -11,7 +11,6 @@ use std::io;
 /// The time that every template is given: prompts must have the same tokens on every day.
 const NOW: DateTime = date(2025, 1, 1).at(0, 0, 0, 0);
 
-/// Add all methods, filters and functions.
 pub(super) fn add(environment: &mut Environment) {
     environment.set_unknown_method_callback(method);
     environment.add_filter("tojson", to_json);

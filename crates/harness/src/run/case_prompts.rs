@@ -11,14 +11,12 @@ use schema::own_prompts::OwnPrompts;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::scenario::PromptSource;
 
-/// Untimed prompts prepared per case.
 const UNTIMED_PROMPTS: usize = 64;
 /// The range of prompt indices of one invocation; no index belongs to two invocations.
 const PROMPTS_PER_INVOCATION: u64 = 1_000_000;
 /// The first index of untimed prompts within an invocation; no case has as many timed ones.
 const UNTIMED_FROM: u64 = schema::limits::REQUESTS as u64;
 
-/// The prompts of a case in one invocation.
 pub(super) fn case_prompts(
     plan: &Plan,
     prompts: &Prompts,

@@ -35,7 +35,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use watch::Control;
 
-/// Time between two lines of progress.
 const BETWEEN_LINES: Duration = Duration::from_secs(30);
 /// The method of a check without a reference, in words.
 const NO_REFERENCE: &str = "no reference on this machine";

@@ -43,15 +43,11 @@ impl Extent {
 
 /// What a closed loop leaves when it is over.
 pub(super) struct Done {
-    /// Its timed part.
     pub(super) window: Window,
-    /// Number of timed requests.
     pub(super) timed: u32,
-    /// The prompts that are left.
     pub(super) prompts: CasePrompts,
 }
 
-/// Issues the requests of one case.
 pub(super) struct Issuer<'a> {
     session: &'a mut Session,
     case: &'a Case,

@@ -31,7 +31,6 @@ use schema::scenario::LoadShape;
 use std::collections::VecDeque;
 use tracing::Span;
 
-/// Maximum number of readings in one line of the record.
 const READINGS_PER_LINE: usize = 512;
 
 /// The inputs of a launch.
@@ -64,7 +63,6 @@ pub(super) struct Running<'a> {
     record: Recorder<LaunchLog>,
     /// The process and its observers; `None` after a failure.
     engine: Option<Engine>,
-    /// Why the launch failed.
     failure: Option<EngineFailure>,
     /// The record's last line, once it is written.
     end: Option<End>,
@@ -162,14 +160,12 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Stop the launch's process until it is resumed.
     pub(super) fn pause(&self) {
         if let Some(engine) = &self.engine {
             engine.session.process.pause();
         }
     }
 
-    /// Whether the user skipped the launch.
     pub(super) fn was_skipped(&self) -> bool {
         let failure = self.failure.as_ref();
         self.skipped || failure.is_some_and(EngineFailure::was_skipped)
@@ -190,7 +186,6 @@ impl<'a> Running<'a> {
         Some((self.engine.as_mut()?, &mut self.record))
     }
 
-    /// Make all cases, one after the other.
     fn cases(&mut self) -> Result<(), CaseError> {
         let (context, launch, load) = (self.context, self.launch, self.scenario.load);
         while let Some((case, prompts)) = self.cases.pop_front() {

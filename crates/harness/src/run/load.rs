@@ -75,7 +75,6 @@ pub struct Window {
 }
 
 impl Window {
-    /// The window's length (ns).
     pub(super) fn took_ns(self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
@@ -91,7 +90,6 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Nothing of the case is done.
     pub(super) fn new(case: &'a Case) -> Self {
         Self {
             case,
@@ -150,7 +148,6 @@ impl From<CaseError> for anyhow::Error {
 /// A function that takes the events of requests that were answered or given up.
 pub type Sink<'a> = &'a mut dyn FnMut(RecordEvent) -> anyhow::Result<()>;
 
-/// A request in flight.
 pub(super) struct InFlight {
     pub(super) prompt: u64,
     pub(super) warmup: bool,

@@ -152,7 +152,6 @@ struct Ended {
     end: End,
     /// Whether the user skipped it; the run then goes on.
     skipped: bool,
-    /// The log of its whole record.
     log: LaunchLog,
 }
 
@@ -226,7 +225,6 @@ fn rounds<'a>(plan: &Plan, pending: &'a [Pending]) -> Vec<Vec<&'a Pending>> {
     rounds
 }
 
-/// The target and the scenario of a launch.
 fn of_launch(launch: &Launch) -> (&str, &str) {
     (&launch.target, &launch.scenario)
 }

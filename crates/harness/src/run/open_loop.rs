@@ -242,7 +242,6 @@ fn sleep_exactly() {
     }
 }
 
-/// The state of the reader.
 struct Reader<'a> {
     case: &'a Case,
     queue: &'a [Scheduled],

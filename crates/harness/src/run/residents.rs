@@ -51,7 +51,6 @@ impl Residents {
         true
     }
 
-    /// The ids of the processes that stay.
     pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
         self.idle.iter().map(|(_, session)| session.process.pid())
     }

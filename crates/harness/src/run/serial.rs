@@ -15,7 +15,6 @@ pub(super) struct Serial<'a> {
 }
 
 impl<'a> Serial<'a> {
-    /// A case of which nothing is done.
     pub(super) fn new(case: &'a Case, prompts: CasePrompts) -> Self {
         Self {
             progress: Progress::new(case),

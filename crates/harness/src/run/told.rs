@@ -64,7 +64,6 @@ pub(super) fn span(case: &Case) -> Span {
     info_span!("case", id = %case.id)
 }
 
-/// Report that a case of the launch begins.
 pub(super) fn case(case: &Case) {
     emit(Event::Part {
         name: case.id.clone(),
@@ -72,7 +71,6 @@ pub(super) fn case(case: &Case) {
     });
 }
 
-/// Report that a request was answered.
 pub(super) fn request(request: &RequestRecord) {
     let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e6;
     let (first, last) = (request.token_ns.first(), request.token_ns.last());
@@ -90,7 +88,6 @@ pub(super) fn request(request: &RequestRecord) {
     }));
 }
 
-/// Report that a case ended and is complete.
 pub(super) fn case_end(end: &CaseEnd) {
     let took_ms = end.end_ns.saturating_sub(end.start_ns) / 1_000_000;
     let peak_rss_bytes = end.peak_rss_bytes;

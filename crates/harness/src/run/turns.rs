@@ -54,9 +54,7 @@ fn case_order<'a>(plan: &'a Plan, launch: &Launch) -> &'a [String] {
 
 /// The load of a case that is interrupted after each turn, and how far it is done.
 enum Load<'a> {
-    /// One request at a time.
     One(Serial<'a>),
-    /// Several users.
     Several(Windows<'a>),
 }
 
@@ -104,7 +102,6 @@ struct Player<'r, 'a> {
     case: &'a Case,
     load: Load<'a>,
     turns: u32,
-    /// The case's span in the log.
     span: Span,
 }
 

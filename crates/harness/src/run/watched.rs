@@ -8,7 +8,6 @@ use ceilings::Canary;
 use schema::plan::Case;
 use schema::record::CanaryReading;
 
-/// A process that has loaded its model, and its observers.
 pub(super) struct Engine {
     pub(super) session: Session,
     pub(super) sampler: Sampler,
@@ -47,7 +46,6 @@ impl Engine {
         self.audit.watch();
     }
 
-    /// Begin a case in turns.
     pub(super) fn begin_turns(&mut self, case: &Case) {
         self.canary.clear();
         self.reset_peak();

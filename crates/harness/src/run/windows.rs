@@ -19,7 +19,6 @@ pub(super) struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    /// A case of which nothing is done.
     pub(super) fn new(case: &'a Case, prompts: CasePrompts) -> Self {
         Self {
             progress: Progress::new(case),

@@ -6,14 +6,11 @@ use base::cpu_time;
 /// The fields of `/proc/<pid>/stat` that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
-    /// The parent's process id.
     pub(super) parent: u32,
     /// When it started, in clock ticks after boot. Ids are reused, so a process is identified by
     /// its id and its start.
     pub(super) started_ticks: u64,
-    /// Number of threads.
     pub(super) threads: u32,
-    /// Resident set, bytes.
     pub(super) rss_bytes: u64,
     /// CPU time and page faults of the process itself.
     pub(super) own: Usage,

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 /// The directory in which the kernel shows the counters.
 pub(super) const POWERCAP: &str = "/sys/class/powercap";
 
-/// The energy counters of this machine.
 #[derive(Default)]
 pub(super) struct Rapl {
     packages: Vec<Zone>,
@@ -43,7 +42,6 @@ impl Rapl {
         rapl
     }
 
-    /// Read the counters into `reading`.
     pub(super) fn read(&mut self, reading: &mut Telemetry) {
         reading.package_energy_uj = sum(&mut self.packages);
         reading.dram_energy_uj = sum(&mut self.dram);

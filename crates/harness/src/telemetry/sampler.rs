@@ -215,7 +215,6 @@ fn wait(due: Instant, shared: &Mutex<Shared>) {
     }
 }
 
-/// All counters of a reading.
 struct Counters {
     tree: Tree,
     host: Host,

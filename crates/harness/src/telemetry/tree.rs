@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 /// The maximum number of processes that are read.
 const PROCESSES_MAX: usize = 1000;
 
-/// A process tree that is read repeatedly.
 #[derive(Default)]
 pub(super) struct Tree {
     /// The living processes, parents before their children, so that one that ends during a reading
@@ -38,7 +37,6 @@ struct Member {
 }
 
 impl Tree {
-    /// The tree under `root`.
     pub(super) fn new(root: u32) -> Self {
         let mut tree = Self {
             // Not every kernel is built to list children.

@@ -57,9 +57,7 @@ pub enum Put {
     Ids(usize),
     /// An output of text.
     Text {
-        /// The prompt before it.
         prompt: Vec<u32>,
-        /// The text itself.
         text: String,
         /// The number of tokens that were generated.
         new_tokens: usize,

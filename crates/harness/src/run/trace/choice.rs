@@ -7,7 +7,6 @@ use schema::registry::Target;
 use schema::scenario::LoadShape;
 use std::collections::BTreeMap;
 
-/// The backend whose targets can be traced.
 const BACKEND: &str = "cuda";
 /// Number of requests that are analysed.
 const REQUESTS: u32 = 3;
