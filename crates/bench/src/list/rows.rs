@@ -17,13 +17,9 @@ use serde_json::{Value, json};
 use stats::analysis::MetricId;
 use stats::metrics::Better;
 
-struct Row<const COLUMNS: usize> {
-    /// Its cells in a table, the id first.
-    cells: [String; COLUMNS],
-    /// Whether it can be chosen only by name, and so is left out of tables.
-    hidden: bool,
-    json: Value,
-}
+/// An item: its cells in a table, the id first, and its JSON. One whose JSON says that it is
+/// `hidden` can be chosen only by name, and so is left out of tables.
+type Row<const COLUMNS: usize> = ([String; COLUMNS], Value);
 
 /// Everything of one kind.
 pub(super) struct Listing {
@@ -40,12 +36,12 @@ impl Listing {
         all: impl IntoIterator<Item = Row<COLUMNS>>,
     ) -> Self {
         let (mut rows, mut hidden, mut items) = (Vec::new(), 0, Vec::new());
-        for row in all {
-            match row.hidden {
+        for (cells, item) in all {
+            match item["hidden"] == true {
                 true => hidden += 1,
-                false => rows.push(Vec::from(row.cells)),
+                false => rows.push(Vec::from(cells)),
             }
-            items.push(row.json);
+            items.push(item);
         }
         Self {
             head: head.map(str::to_owned).into(),
@@ -75,26 +71,20 @@ pub(super) fn engines(repo: &Repo) -> Result<Listing> {
         let own = || targets.iter().filter(|target| target.engine == engine.id);
         let ids: Vec<&str> = own().map(|target| target.id.as_str()).collect();
         let shown = own().filter(|target| !target.hidden).count();
-        Row {
-            cells: [
-                engine.id.clone(),
-                shown.to_string(),
-                engine.architectures.join(", "),
-                engine.about.clone(),
-            ],
-            hidden: engine.hidden,
-            json: json!({
-                "id": engine.id,
-                "name": engine.name,
-                "about": engine.about,
-                "homepage": engine.homepage,
-                // Of models that it runs; `*` means any.
-                "architectures": engine.architectures,
-                // Hidden ones included.
-                "targets": ids,
-                "hidden": engine.hidden,
-            }),
-        }
+        let json = json!({
+            "id": engine.id,
+            "name": engine.name,
+            "about": engine.about,
+            "homepage": engine.homepage,
+            // Of models that it runs; `*` means any.
+            "architectures": engine.architectures,
+            // Hidden ones included.
+            "targets": ids,
+            "hidden": engine.hidden,
+        });
+        let (id, about) = (engine.id.clone(), engine.about.clone());
+        let architectures = engine.architectures.join(", ");
+        ([id, shown.to_string(), architectures, about], json)
     });
     let head = ["engine", "targets", "architectures", "about"];
     Ok(Listing::new(head, rows))
@@ -143,18 +133,15 @@ pub(super) fn targets(repo: &Repo) -> Result<Listing> {
         json["devices"] = json!(devices);
         json["profiles"] = json!(profiles);
         let devices: Vec<&str> = devices.iter().map(device).collect();
-        rows.push(Row {
-            cells: [
-                target.id,
-                target.engine,
-                target.backend,
-                target.precision,
-                joined(&devices, " or ", "CPU"),
-                joined(&profiles, ", ", "-"),
-            ],
-            hidden: target.hidden,
-            json,
-        });
+        let cells = [
+            target.id,
+            target.engine,
+            target.backend,
+            target.precision,
+            joined(&devices, " or ", "CPU"),
+            joined(&profiles, ", ", "-"),
+        ];
+        rows.push((cells, json));
     }
     let head = [
         "target",
@@ -196,11 +183,7 @@ pub(super) fn scenarios(repo: &Repo) -> Result<Listing> {
             // The profiles that give it a size.
             "profiles": profiles,
         });
-        Row {
-            cells: [id, question],
-            hidden: false,
-            json,
-        }
+        ([id, question], json)
     };
     let scenarios = repo.scenarios()?.into_iter();
     let scenarios = scenarios.map(|s| row(s.id, s.version, s.title, s.question, false));
@@ -234,11 +217,8 @@ pub(super) fn profiles(repo: &Repo) -> Result<Listing> {
             "scenarios": contents.scenarios,
         });
         let targets = contents.targets.len().to_string();
-        Row {
-            cells: [profile.id, profile.model, targets, time, profile.about],
-            hidden: false,
-            json,
-        }
+        let cells = [profile.id, profile.model, targets, time, profile.about];
+        (cells, json)
     });
     let head = ["profile", "model", "targets", "time", "about"];
     Ok(Listing::new(head, rows))
@@ -263,22 +243,20 @@ pub(super) fn models(repo: &Repo) -> Result<Listing> {
         };
         let here = if present { "yes" } else { "no" };
         let parameters = format!("{:.1} M", model.parameters as f64 / 1e6);
-        rows.push(Row {
-            cells: [model.id.clone(), parameters, size, here.into(), from.into()],
-            hidden: false,
-            json: json!({
-                "id": model.id,
-                "name": model.name,
-                "about": model.about.trim().replace('\n', " "),
-                "parameters": model.parameters,
-                // Approximate size of all of its files together; 0 = unknown.
-                "size_mb": model.size_mb,
-                // Whether its hub may ask users to accept its terms first, which takes a token.
-                "gated": model.gated,
-                "made_here": made_here,
-                "present": present,
-            }),
+        let cells = [model.id.clone(), parameters, size, here.into(), from.into()];
+        let json = json!({
+            "id": model.id,
+            "name": model.name,
+            "about": model.about.trim().replace('\n', " "),
+            "parameters": model.parameters,
+            // Approximate size of all of its files together; 0 = unknown.
+            "size_mb": model.size_mb,
+            // Whether its hub may ask users to accept its terms first, which takes a token.
+            "gated": model.gated,
+            "made_here": made_here,
+            "present": present,
         });
+        rows.push((cells, json));
     }
     let head = ["model", "parameters", "size", "here", "from"];
     Ok(Listing::new(head, rows))
@@ -317,11 +295,8 @@ pub(super) fn runs(results: &Results) -> Listing {
             "publishable": publishable,
         });
         let targets = targets.len().to_string();
-        rows.push(Row {
-            cells: [id, plan.profile, targets, header.started, in_words],
-            hidden: false,
-            json,
-        });
+        let cells = [id, plan.profile, targets, header.started, in_words];
+        rows.push((cells, json));
     }
     let head = ["run", "profile", "targets", "started", "publishable"];
     Listing::new(head, rows)
@@ -336,17 +311,17 @@ pub(super) fn metrics() -> Listing {
             Better::Neither => "neither",
         };
         let definition = format!("{}. {}", metric.title, metric.definition);
-        Row {
-            cells: [metric.name.into(), better.into(), definition],
-            hidden: false,
-            json: json!({
-                "id": metric.name,
-                "unit": metric.unit,
-                "title": metric.title,
-                "better": better,
-                "definition": metric.definition,
-            }),
-        }
+        let json = json!({
+            "id": metric.name,
+            "unit": metric.unit,
+            "title": metric.title,
+            "better": better,
+            "definition": metric.definition,
+        });
+        (
+            [metric.name.to_owned(), better.to_owned(), definition],
+            json,
+        )
     });
     Listing::new(["metric", "better", "definition"], rows)
 }
