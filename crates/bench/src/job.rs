@@ -354,7 +354,8 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
         planned.len(),
         run_dir.display()
     );
-    let judge = judging::likely(registry, &run.verify, programs);
+    let judge = judging::judge(registry, &run.verify, programs);
+    let judge = judge.map(|target| target.id).unwrap_or_default();
     let limits = repo.parity_limits()?;
     let own_weights = |name: &str| {
         let mut targets = plan.targets.iter();

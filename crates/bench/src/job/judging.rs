@@ -12,19 +12,9 @@ use schema::run::Run;
 use std::collections::BTreeMap;
 use watch::event::Stage;
 
-/// Return the id of the target that will judge if it doesn't fail; empty where there is none.
-pub(super) fn likely(
-    registry: &Registry,
-    verify: &BTreeMap<String, VerifyRecord>,
-    programs: &Programs,
-) -> String {
-    let judge = judge(registry, verify, programs);
-    judge.map(|target| target.id).unwrap_or_default()
-}
-
 /// Choose the reference, else the target that may replace it: each on a device where there is one,
 /// since a processor takes minutes for outputs of a large model that a GPU judges in seconds.
-fn judge(
+pub(super) fn judge(
     registry: &Registry,
     verify: &BTreeMap<String, VerifyRecord>,
     programs: &Programs,

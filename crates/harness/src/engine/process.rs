@@ -152,13 +152,13 @@ impl Process {
         let deadline = Instant::now() + timeout;
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.child.try_wait() {
-                self.kill_group();
+                self.signal_group(libc::SIGKILL);
                 return Some(status);
             }
             std::thread::sleep(Duration::from_millis(2));
         }
         self.was_killed = true;
-        self.kill_group();
+        self.signal_group(libc::SIGKILL);
         self.child.wait().ok()
     }
 
@@ -175,10 +175,6 @@ impl Process {
         lines.make_contiguous().join("\n")
     }
 
-    fn kill_group(&self) {
-        self.signal_group(libc::SIGKILL);
-    }
-
     fn signal_group(&self, signal: libc::c_int) {
         let group = self.child.id() as libc::pid_t;
         // SAFETY: plain system call; the group is the child's own (process_group(0)), and the child
@@ -192,7 +188,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.output.leave();
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            self.kill_group();
+            self.signal_group(libc::SIGKILL);
             let _ = self.child.wait();
         }
     }

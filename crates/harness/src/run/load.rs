@@ -24,10 +24,6 @@ impl PromptQueue {
         Self((first..).zip(prompts).collect())
     }
 
-    fn take(&mut self) -> Option<(u64, Vec<u32>)> {
-        self.0.pop_front()
-    }
-
     /// Take a prompt and put it back at the end: the number of fillers that a case needs depends on
     /// the engine, and fillers needn't be distinct.
     fn rotate(&mut self) -> Option<(u64, Vec<u32>)> {
@@ -58,7 +54,7 @@ impl CasePrompts {
     /// they take one, and a case has an untimed prompt.
     pub(super) fn next(&mut self, timed: bool) -> (u64, Vec<u32>) {
         let next = match timed {
-            true => self.timed.take(),
+            true => self.timed.0.pop_front(),
             false => self.untimed.rotate(),
         };
         next.expect("callers look before they take, and a case has an untimed prompt")

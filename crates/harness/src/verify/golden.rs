@@ -101,7 +101,9 @@ impl Maker<'_> {
                 .with_context(|| format!("{} fails at {length} tokens", target.id))?;
             prompts.push(prompt);
         }
-        let spec = spec_of(model).filter(|_| with_stories && own_weights.is_none());
+        let has_stories = |spec: &ModelSpec| spec.corpus == Corpus::Stories;
+        let spec = ModelSpec::named(model).filter(has_stories);
+        let spec = spec.filter(|_| with_stories && own_weights.is_none());
         let written = spec.map(|spec| stories(&spec, &mut session, room as usize));
         let written = written.transpose()?;
         let reference_name = format!("{} {}", target.id, session.hello.version);
@@ -243,11 +245,6 @@ const STORIES: u64 = 8;
 const TOKENS: usize = 250;
 /// Number of the first story whose opening is used; no training used the stories of its split.
 const FIRST: u64 = 2_000_000;
-
-/// The shape of `model`, if it is one that was trained on stories.
-pub fn spec_of(model: &str) -> Option<ModelSpec> {
-    ModelSpec::named(model).filter(|spec| spec.corpus == Corpus::Stories)
-}
 
 /// Have the reference write stories; its session has room for at least `room` positions.
 fn stories(spec: &ModelSpec, session: &mut Session, room: usize) -> Result<Vec<Written>> {

@@ -108,20 +108,10 @@ pub(super) fn judge(
     tokenizer: &Tokenizer,
     prompt: &GoldenPrompt,
 ) -> Result<PromptJudgement, EngineFailure> {
-    if !session.hello.capabilities.score {
-        return judge_generated(session, limit, tokenizer, prompt);
+    if session.hello.capabilities.score {
+        let scored = session.score(prompt.forced_ids(), prompt.top_ids.clone(), 0, false)?;
+        return Ok(gate::judge_scores(prompt, &scored, limit));
     }
-    let scored = session.score(prompt.forced_ids(), prompt.top_ids.clone(), 0, false)?;
-    Ok(gate::judge_scores(prompt, &scored, limit))
-}
-
-/// Judge one prompt by the target's output.
-fn judge_generated(
-    session: &mut Session,
-    limit: &Limit,
-    tokenizer: &Tokenizer,
-    prompt: &GoldenPrompt,
-) -> Result<PromptJudgement, EngineFailure> {
     let positions = prompt.output_ids.len();
     session.send_one_of(1, prompt.prompt_ids.clone(), positions as u32)?;
     let judged = match session.next_done() {
