@@ -140,9 +140,7 @@ fn case_refusal(run: &Run, scenario: &PlannedScenario, case: &Case, name: &str) 
 pub(crate) mod tests {
     use super::*;
     use madeup::plan;
-    use schema::budget::Budget;
     use schema::capacity::Capacity;
-    use schema::plan::Plan;
     use schema::record::{CaseEnd, End, LaunchRecord, VerifyRecord};
     use schema::run::RunHeader;
     use std::collections::BTreeMap;
@@ -179,28 +177,20 @@ pub(crate) mod tests {
         }
     }
 
-    fn pending(
-        plan: &Plan,
-        logs: &[LaunchLog],
-        verify: &BTreeMap<String, VerifyRecord>,
-        budget: Option<&Budget>,
-        capacities: &[Capacity],
-    ) -> Vec<Pending> {
-        let run = Run {
+    /// A run of the example's plan, whose target is verified up to `positions`.
+    fn run(positions: u32) -> Run {
+        Run {
             header: RunHeader {
-                plan: plan.clone(),
+                plan: plan(),
                 ..RunHeader::default()
             },
-            verify: verify.clone(),
-            budget: budget.cloned(),
-            capacities: capacities.to_vec(),
+            verify: verified(positions),
             ..Run::default()
-        };
-        of_run(&run, logs)
+        }
     }
 
     fn left(logs: &[LaunchLog], positions: u32) -> Vec<(u32, u32, Vec<String>)> {
-        pending(&plan(), logs, &verified(positions), None, &[])
+        of_run(&run(positions), logs)
             .into_iter()
             .map(|p| (p.launch.invocation, p.attempt, p.launch.cases))
             .collect()
@@ -236,49 +226,48 @@ pub(crate) mod tests {
     fn nothing_is_timed_beyond_what_is_verified() {
         let short = vec!["p10".to_owned()];
         assert_eq!(left(&[], 96), [(0, 0, short.clone()), (1, 0, short)]);
-        assert!(pending(&plan(), &[], &BTreeMap::new(), None, &[]).is_empty());
+        let mut nothing = run(1024);
+        nothing.verify.clear();
+        assert!(of_run(&nothing, &[]).is_empty());
     }
 
     #[test]
     fn prompts_that_begin_alike_are_timed_where_they_are_kept() {
-        let mut plan = plan();
-        for case in &mut plan.scenarios[0].cases {
+        let mut run = run(1024);
+        for case in &mut run.header.plan.scenarios[0].cases {
             case.shared_percent = Some(0);
         }
-        let mut verify = verified(1024);
-        assert!(pending(&plan, &[], &verify, None, &[]).is_empty());
-        let why = refusal(&verify, "t", &plan.scenarios[0].cases[0]).unwrap();
-        assert!(why.contains("our adapter uses no prefix cache"), "{why}");
-        verify.get_mut("t").unwrap().prefix_cache = true;
-        assert_eq!(pending(&plan, &[], &verify, None, &[]).len(), 2);
+        let why = |run: &Run| refusal(&run.verify, "t", &run.header.plan.scenarios[0].cases[0]);
+        assert!(of_run(&run, &[]).is_empty());
+        let said = why(&run).unwrap();
+        assert!(said.contains("our adapter uses no prefix cache"), "{said}");
+        run.verify.get_mut("t").unwrap().prefix_cache = true;
+        assert_eq!(of_run(&run, &[]).len(), 2);
         // One case was done when the harness was killed: a ratio needs both cases of one process.
-        plan.scenarios[0].axis = schema::scenario::Axis::SharedPercent;
-        let half = [log(0, 0, &["p10"], None)];
-        let rest = pending(&plan, &half, &verify, None, &[]);
+        run.header.plan.scenarios[0].axis = schema::scenario::Axis::SharedPercent;
+        let rest = of_run(&run, &[log(0, 0, &["p10"], None)]);
         assert_eq!(rest[0].launch.cases, ["p10", "p500"]);
         assert_eq!(rest[0].attempt, 1);
         let whole = [log(0, 0, &["p10", "p500"], None)];
-        assert_eq!(pending(&plan, &whole, &verify, None, &[]).len(), 1);
-        verify.get_mut("t").unwrap().prefix_cache = false;
+        assert_eq!(of_run(&run, &whole).len(), 1);
+        let record = run.verify.get_mut("t").unwrap();
+        record.prefix_cache = false;
         let failed = "with its prefix cache: it crashed".to_owned();
-        verify.get_mut("t").unwrap().prefix_cache_failure = failed.clone();
-        assert!(pending(&plan, &[], &verify, None, &[]).is_empty());
-        let why = refusal(&verify, "t", &plan.scenarios[0].cases[0]);
-        assert_eq!(why, Some(failed));
+        record.prefix_cache_failure = failed.clone();
+        assert!(of_run(&run, &[]).is_empty());
+        assert_eq!(why(&run), Some(failed));
     }
 
     #[test]
     fn a_twin_is_launched_beside_its_original_and_resumed_by_its_own_records() {
-        let budget = Budget {
-            twins: vec![schema::key::Twin {
-                target: "t".into(),
-                role: schema::key::TwinRole::Fastest,
-                cost_s: 1.0,
-            }],
-            ..Budget::default()
-        };
+        let mut run = run(1024);
+        run.budget.get_or_insert_default().twins = vec![schema::key::Twin {
+            target: "t".into(),
+            role: schema::key::TwinRole::Fastest,
+            cost_s: 1.0,
+        }];
         let left = |logs: &[LaunchLog]| -> Vec<(u32, String)> {
-            pending(&plan(), logs, &verified(1024), Some(&budget), &[])
+            of_run(&run, logs)
                 .into_iter()
                 .map(|p| (p.launch.invocation, p.launch.target))
                 .collect()
@@ -298,36 +287,32 @@ pub(crate) mod tests {
 
     #[test]
     fn nothing_is_timed_that_there_is_no_time_for() {
-        let budget = Budget {
-            over: vec![madeup::over("t", "s", "p10", "slow")],
-            ..Budget::default()
-        };
-        let left = pending(&plan(), &[], &verified(1024), Some(&budget), &[]);
-        assert_eq!(left[0].launch.cases, ["p500"]);
+        let mut run = run(1024);
+        run.budget.get_or_insert_default().over = vec![madeup::over("t", "s", "p10", "slow")];
+        assert_eq!(of_run(&run, &[])[0].launch.cases, ["p500"]);
     }
 
     #[test]
     fn an_open_loop_waits_for_its_capacity_and_goes_without_where_there_is_none() {
-        let mut plan = plan();
-        plan.scenarios[0].load = schema::scenario::LoadShape::Poisson;
-        let capacity = |status| Capacity {
+        let mut run = run(1024);
+        run.header.plan.scenarios[0].load = schema::scenario::LoadShape::Poisson;
+        assert!(of_run(&run, &[]).is_empty());
+        run.capacities = vec![Capacity {
             target: "t".into(),
             prompt_tokens: 10,
             new_tokens: 16,
             concurrency: 1,
-            status,
+            status: Status::Crashed,
             requests_per_s: 20.0,
             ..Capacity::default()
-        };
-        let left = |capacities: &[Capacity]| -> Vec<Vec<String>> {
-            pending(&plan, &[], &verified(1024), None, capacities)
-                .into_iter()
-                .map(|p| p.launch.cases)
-                .collect()
-        };
-        assert!(left(&[]).is_empty());
-        assert!(left(&[capacity(Status::Crashed)]).is_empty());
+        }];
+        assert!(of_run(&run, &[]).is_empty());
+        run.capacities[0].status = Status::Ok;
         // The long prompts are another kind of work, whose capacity is not known.
-        assert_eq!(left(&[capacity(Status::Ok)]), [["p10"], ["p10"]]);
+        let cases: Vec<_> = of_run(&run, &[])
+            .into_iter()
+            .map(|p| p.launch.cases)
+            .collect();
+        assert_eq!(cases, [["p10"], ["p10"]]);
     }
 }
