@@ -305,7 +305,6 @@ mod tests {
         let cases = cases(axis, sizes);
         PlannedScenario {
             id: id.into(),
-            version: 1,
             load,
             axis,
             cases,

@@ -121,8 +121,7 @@ mod tests {
             target: target.into(),
             load_s: 1.0,
             rounds: rounds_s.iter().map(round).collect(),
-            planned_s: 9.0,
-            failure: String::new(),
+            ..Pilot::default()
         }
     }
 

@@ -267,7 +267,6 @@ mod tests {
         let case = &plan.scenarios[0].cases[0];
         let pilot = Pilot {
             target: "judge".into(),
-            load_s: 1.0,
             rounds: vec![schema::budget::Round {
                 prompt_tokens: case.prompt_tokens,
                 new_tokens: case.new_tokens,

@@ -55,8 +55,6 @@ fn write(dir: &Path, header: &RunHeader, budget: Option<&Budget>) -> PathBuf {
 fn a_part_of_a_run_can_be_loaded() {
     let pilot = |target: &str| Pilot {
         target: target.into(),
-        load_s: 1.0,
-        planned_s: 1.0,
         ..Pilot::default()
     };
     let over = |target: &str, scenario: &str| madeup::over(target, scenario, "p10", "");

@@ -1,7 +1,6 @@
 //! Tests of estimates and shares against values worked out by hand.
 
 use super::*;
-use schema::scenario::Axis;
 
 fn case(id: &str, concurrency: u32, requests: u32, duration_s: f64) -> Case {
     Case {
@@ -18,9 +17,7 @@ fn case(id: &str, concurrency: u32, requests: u32, duration_s: f64) -> Case {
 fn plan() -> Plan {
     let scenario = |id: &str, load, [one, four]: [&str; 2]| PlannedScenario {
         id: id.into(),
-        version: 1,
         load,
-        axis: Axis::Users,
         cases: vec![case(one, 1, 20, 0.0), case(four, 4, 20, 0.0)],
         ..PlannedScenario::default()
     };

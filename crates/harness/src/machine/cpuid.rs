@@ -262,37 +262,20 @@ mod tests {
     }
 
     #[test]
-    fn amx_pretends_where_cpuid_ends_before_the_tiles() {
+    fn amx_pretends_where_cpuid_describes_no_tiles() {
+        let [mut cut, mut empty_palette, mut no_palette] = [with_amx(); 3];
         // The palette's leaves as an Intel processor answers for leaves beyond its last one.
-        let cut = Snapshot {
-            leaf_max: 0x1c,
-            ..with_amx()
-        };
-        let judged = cut.judge();
-        assert_eq!(judged.unusable, AMX);
-        assert_eq!(
-            judged.why,
-            "CPUID ends at leaf 0x1c and so describes no tiles (leaf 0x1d)"
-        );
-        assert_eq!(judged.palette, Palette::default());
-    }
-
-    #[test]
-    fn amx_pretends_where_the_leaf_of_the_tiles_is_empty() {
-        let no_palette = Snapshot {
-            palettes: Leaf::default(),
-            palette_1: Leaf::default(),
-            ..with_amx()
-        };
-        let empty_palette = Snapshot {
-            palette_1: Leaf::default(),
-            ..with_amx()
-        };
-        for snapshot in [no_palette, empty_palette] {
+        cut.leaf_max = 0x1c;
+        empty_palette.palette_1 = Leaf::default();
+        (no_palette.palettes, no_palette.palette_1) = (Leaf::default(), Leaf::default());
+        let ends = "CPUID ends at leaf 0x1c and so describes no tiles (leaf 0x1d)";
+        let empty = "CPUID leaf 0x1d describes no tiles";
+        for (snapshot, why) in [(cut, ends), (empty_palette, empty), (no_palette, empty)] {
             let judged = snapshot.judge();
             assert_eq!(judged.unusable, AMX);
-            assert_eq!(judged.why, "CPUID leaf 0x1d describes no tiles");
+            assert_eq!(judged.why, why);
         }
+        assert_eq!(cut.judge().palette, Palette::default());
     }
 
     #[test]

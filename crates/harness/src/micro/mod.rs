@@ -277,12 +277,9 @@ warmup_ns = 1
     /// A launch of an earlier block that failed at the case `x`.
     fn failed_at_x(variant: &str) -> MicroLog {
         MicroLog {
-            file: "f".into(),
             launch: MicroStart {
                 suite: "s".into(),
                 variant: variant.into(),
-                cases: vec!["x".into(), "y".into()],
-                start_ns: 1,
                 ..MicroStart::default()
             },
             failed: vec![MicroFailed {

@@ -91,7 +91,6 @@ mod tests {
         };
         let text = Scenario {
             id: "open".into(),
-            version: 1,
             load: LoadShape::Poisson,
             axis: Axis::LoadPercent,
             ..Scenario::default()

@@ -103,7 +103,6 @@ mod tests {
         };
         PlannedScenario {
             id: id.into(),
-            version: 1,
             load,
             axis,
             turns: id == "single",

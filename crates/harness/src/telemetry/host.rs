@@ -59,11 +59,13 @@ impl Host {
     pub(super) fn read(&self, thorough: bool, reading: &mut Telemetry) {
         if thorough || self.names.len() <= CPUS_QUICK_MAX {
             let text = std::fs::read_to_string(&self.proc_stat).unwrap_or_default();
-            if let Some(times) = parse_cpu_times(&text, &self.names) {
-                let ns = |ticks: u64| Some(ticks * (1_000_000_000 / ticks_per_s()));
-                reading.host_busy_ns = ns(times.busy_ticks);
-                reading.host_idle_ns = ns(times.idle_ticks);
-                reading.host_steal_ns = ns(times.steal_ticks);
+            if let Some(ticks) = parse_cpu_ticks(&text, &self.names) {
+                let ns = ticks.map(|ticks| Some(ticks * (1_000_000_000 / ticks_per_s())));
+                [
+                    reading.host_busy_ns,
+                    reading.host_idle_ns,
+                    reading.host_steal_ns,
+                ] = ns;
             }
         }
         if thorough {
@@ -77,18 +79,11 @@ impl Host {
     }
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
-struct CpuTimes {
-    busy_ticks: u64,
-    idle_ticks: u64,
-    steal_ticks: u64,
-}
-
-/// Sum the times of the named CPUs; `None` unless all of them are there. The columns are those of
-/// proc(5): user, nice, system, idle, iowait, irq, softirq, steal; guests' time is included in
-/// user.
-fn parse_cpu_times(text: &str, names: &[String]) -> Option<CpuTimes> {
-    let mut times = CpuTimes::default();
+/// Sum the ticks in which the named CPUs were busy, idle and stolen; `None` unless all of them are
+/// there. The columns are those of proc(5): user, nice, system, idle, iowait, irq, softirq, steal;
+/// guests' time is included in user.
+fn parse_cpu_ticks(text: &str, names: &[String]) -> Option<[u64; 3]> {
+    let [mut busy, mut idled, mut stolen] = [0; 3];
     let mut found = 0;
     for line in text.lines().take_while(|line| line.starts_with("cpu")) {
         let mut words = line.split_whitespace();
@@ -100,12 +95,12 @@ fn parse_cpu_times(text: &str, names: &[String]) -> Option<CpuTimes> {
         let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks.as_slice() else {
             return None;
         };
-        times.busy_ticks += user + nice + system + irq + softirq;
-        times.idle_ticks += idle + iowait;
-        times.steal_ticks += steal;
+        busy += user + nice + system + irq + softirq;
+        idled += idle + iowait;
+        stolen += steal;
         found += 1;
     }
-    (found == names.len() && found > 0).then_some(times)
+    (found == names.len() && found > 0).then_some([busy, idled, stolen])
 }
 
 /// Numbers of the CPUs that this process may run on; empty where they aren't known.
@@ -139,16 +134,12 @@ mod tests {
 
     #[test]
     fn only_our_cpus_count_and_guests_count_once() {
-        let times = parse_cpu_times(STAT, &names(&["cpu0", "cpu10"])).unwrap();
-        let expected = CpuTimes {
-            busy_ticks: 153 + 10,
-            idle_ticks: 705 + 40,
-            steal_ticks: 9,
-        };
-        assert_eq!(times, expected);
-        assert_eq!(parse_cpu_times(STAT, &names(&["cpu0", "cpu2"])), None);
-        assert_eq!(parse_cpu_times(STAT, &[]), None);
-        assert_eq!(parse_cpu_times("", &names(&["cpu0"])), None);
+        let ticks = |text, cpus: &[&str]| parse_cpu_ticks(text, &names(cpus));
+        let expected = [153 + 10, 705 + 40, 9];
+        assert_eq!(ticks(STAT, &["cpu0", "cpu10"]), Some(expected));
+        assert_eq!(ticks(STAT, &["cpu0", "cpu2"]), None);
+        assert_eq!(ticks(STAT, &[]), None);
+        assert_eq!(ticks("", &["cpu0"]), None);
     }
 
     #[test]

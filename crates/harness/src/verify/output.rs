@@ -222,22 +222,12 @@ mod tests {
 
     /// A byte-level tokenizer, so that parts of characters are tokens, as in real ones.
     fn tokenizer() -> Tokenizer {
-        let vocab = [
-            ("<s>", 0),
-            (" the", 1),
-            (" then", 2),
-            (" cat", 3),
-            ("Ã", 4),
-            ("©", 5),
-            (" a", 6),
-            ("n", 7),
-            (" is", 8),
-            (" it", 9),
-            ("ð", 10),
+        let pieces = [
+            "<s>", " the", " then", " cat", "Ã", "©", " a", "n", " is", " it", "ð",
         ];
-        let vocab: serde_json::Map<String, serde_json::Value> = vocab
-            .iter()
-            .map(|(piece, id)| (piece.replace(' ', "Ġ"), (*id).into()))
+        let vocab: serde_json::Map<String, serde_json::Value> = (0_u32..)
+            .zip(pieces)
+            .map(|(id, piece)| (piece.replace(' ', "Ġ"), id.into()))
             .collect();
         let json = serde_json::json!({
             "version": "1.0",
