@@ -10,11 +10,11 @@ use harness::micro::MicroPrograms;
 use harness::programs::Programs;
 use harness::verify::goldens;
 use harness::{positions, verify};
-use provision::build;
+use provision::{build, fetch};
 use schema::plan::Plan;
 use schema::registry::{Registry, Target};
 use std::collections::{BTreeMap, BTreeSet};
-use watch::event;
+use watch::event::Stage;
 
 /// Maximum number of programs that are listed by name before a run.
 const NAMES_MAX: usize = 6;
@@ -22,11 +22,32 @@ const NAMES_MAX: usize = 6;
 /// parameters on two cores the reference takes 1.2 s an output, and Candle in f32 takes 3 to 4 s.
 const LARGE_PARAMETERS: u64 = 500_000_000;
 
+/// Announce what a plan needs, fetch its model, and build its programs; see [`Building::new`].
+pub(super) fn programs(
+    repo: &Repo,
+    registry: &Registry,
+    plan: &Plan,
+    look: Option<&FirstLook>,
+    named: &Named,
+) -> Result<Programs> {
+    let building = Building::new(repo, registry, plan, look, named)?;
+    eprint!("{}", building.announcement());
+    watch::stage(Stage::Fetch);
+    fetch::ensure_for_run(repo, plan)?;
+    watch::stage(Stage::Build);
+    // A first look is taken in between, where the profile has one.
+    let mut programs = building.stage.run(|left| match look {
+        Some(look) => look.take(left),
+        None => Ok(()),
+    })?;
+    programs.micro.extend(building.micro);
+    Ok(programs)
+}
+
 /// The programs to be built for a run.
 pub(super) struct Building<'a> {
     stage: build::Stage<'a>,
     micro: MicroPrograms,
-    look: Option<&'a FirstLook<'a>>,
 }
 
 impl<'a> Building<'a> {
@@ -51,12 +72,12 @@ impl<'a> Building<'a> {
         }
         let first = look.map_or(&[][..], |look| &look.targets);
         let stage = build::Stage::new(repo, registry, &targets, &wanted, first, named)?;
-        Ok(Self { stage, micro, look })
+        Ok(Self { stage, micro })
     }
 
     /// Describe in a few lines what can't run here, what is to be built, and how long that should
     /// take.
-    pub(super) fn announcement(&self) -> String {
+    fn announcement(&self) -> String {
         let lacking = self.without_device();
         let lacking: String = lacking.map(|(id, why)| format!("{id}: {why}\n")).collect();
         lacking + &self.stage.announcement(NAMES_MAX)
@@ -86,17 +107,6 @@ impl<'a> Building<'a> {
             text.push_str(&format!("Built before: {}\n", there.join(", ")));
         }
         text + &self.stage.announcement(usize::MAX)
-    }
-
-    /// Build the programs, with a first look in between where the profile has one.
-    pub(super) fn programs(self) -> Result<Programs> {
-        watch::stage(event::Stage::Build);
-        let mut programs = self.stage.run(|left| match self.look {
-            Some(look) => look.take(left),
-            None => Ok(()),
-        })?;
-        programs.micro.extend(self.micro);
-        Ok(programs)
     }
 }
 

@@ -132,7 +132,7 @@ impl<'a> Judging<'a> {
         let has_judge = !by.is_empty();
         let mut is_open: BTreeMap<CellKey, bool> = BTreeMap::new();
         let mut of = BTreeSet::new();
-        let mut add = |target: &str, scenario, case, block| {
+        let mut add = |target: &str, scenario: &'a str, case: &'a str, block| {
             of.insert(Outputs {
                 own_weights: own_weights(target),
                 scenario,
@@ -141,18 +141,15 @@ impl<'a> Judging<'a> {
             });
         };
         for Pending { launch, .. } in left {
+            let (target, scenario, block) = (&launch.target, &launch.scenario, launch.invocation);
             for case in &launch.cases {
-                add(
-                    &launch.target,
-                    &*launch.scenario,
-                    &**case,
-                    launch.invocation,
-                );
+                add(target, scenario, case, block);
                 is_open.insert(launch.cell_key(case), true);
             }
         }
         for log in logs {
             let launch = &log.launch;
+            let (target, scenario, block) = (&launch.target, &launch.scenario, launch.invocation);
             for end in &log.case_ends {
                 let is_open = is_open.entry(launch.cell_key(&end.case));
                 let is_open = is_open.or_insert_with_key(|cell| {
@@ -161,12 +158,7 @@ impl<'a> Judging<'a> {
                     check.is_none_or(|check| !stands(check, count, has_judge))
                 });
                 if *is_open {
-                    add(
-                        &launch.target,
-                        &launch.scenario,
-                        &end.case,
-                        launch.invocation,
-                    );
+                    add(target, scenario, &end.case, block);
                 }
             }
         }

@@ -1,8 +1,7 @@
 //! Opens a new run: everything is decided and written down before anything is measured.
 
-use super::building::Building;
 use super::first_look::FirstLook;
-use super::{Opened, Options, asked, forecast, limits, preflight};
+use super::{Opened, Options, asked, building, forecast, limits, preflight};
 use anyhow::{Context, Error, Result, bail};
 use base::files::write_json;
 use base::repo::Repo;
@@ -12,7 +11,6 @@ use harness::prompts::Prompts;
 use harness::verify::goldens;
 use harness::verify::setup::threads;
 use harness::{micro, plan};
-use provision::fetch;
 use provision::provenance::provenance;
 use runs::results::{Results, check_run_id};
 use runs::{merge, shard};
@@ -30,7 +28,7 @@ use site::words::plural;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use watch::Control;
-use watch::event::{Event, Stage};
+use watch::event::Event;
 use watch::log::Beside;
 
 /// A new run that is decided, while nothing is locked, built or written yet.
@@ -235,11 +233,7 @@ pub(crate) fn begin(
         );
     }
     watch::emit(Event::Title(title(&plan)));
-    let building = Building::new(repo, registry, &plan, look, &decided.named)?;
-    eprint!("{}", building.announcement());
-    watch::stage(Stage::Fetch);
-    fetch::ensure_for_run(repo, &plan)?;
-    let programs = building.programs()?;
+    let programs = building::programs(repo, registry, &plan, look, &decided.named)?;
     goldens::ensure_for(repo, registry, &programs, &plan)?;
     watch::emit(Event::Title(title(&plan))); // the first look has set its own title
     let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed_of_prompts())?;

@@ -1,9 +1,7 @@
 //! Opens an earlier run again, to finish it or to start its programs.
 
-use super::Opened;
-use super::building::Building;
 use super::opening::title;
-use super::until;
+use super::{Opened, building, until};
 use anyhow::{Result, bail};
 use base::exclusive;
 use base::repo::Repo;
@@ -13,7 +11,6 @@ use harness::programs::Programs;
 use harness::prompts::Prompts;
 use harness::run::pending;
 use harness::verify::goldens;
-use provision::fetch;
 use provision::provenance::binaries;
 use runs::shard;
 use schema::registry::Registry;
@@ -21,7 +18,7 @@ use schema::run::{Run, RunHeader};
 use schema::run_files::RunFiles;
 use std::path::Path;
 use watch::Control;
-use watch::event::{Event, Stage};
+use watch::event::Event;
 use watch::log::Beside;
 
 /// Tell whether nothing of a run is left to measure, so that another build of a program changes
@@ -85,11 +82,7 @@ pub(crate) fn reopen(
     shard::refuse_merged(&header)?;
     let named = Named::new(&header.argv);
     watch::emit(Event::Title(title(&header.plan)));
-    let building = Building::new(repo, registry, &header.plan, None, &named)?;
-    eprint!("{}", building.announcement());
-    watch::stage(Stage::Fetch);
-    fetch::ensure_for_run(repo, &header.plan)?;
-    let programs = building.programs()?;
+    let programs = building::programs(repo, registry, &header.plan, None, &named)?;
     if !is_only_judged {
         refuse_other_programs(&header, &programs)?;
     }

@@ -93,11 +93,8 @@ impl Cpu {
         put(facts, "cpu_cores", self.cores);
         let flags = (!self.flags.is_empty()).then(|| self.flags.join(" "));
         put(facts, "cpu_flags", flags);
-        put(
-            facts,
-            "last_level_cache_bytes",
-            self.last_level_cache_bytes(),
-        );
+        let last_level_cache = self.last_level_cache_bytes();
+        put(facts, "last_level_cache_bytes", last_level_cache);
         put(facts, "governor", self.governor.as_ref());
     }
 }

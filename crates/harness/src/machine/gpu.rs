@@ -51,19 +51,13 @@ impl Gpu {
         };
         put(facts, "gpus", Some(self.devices.len()));
         put(facts, "gpu", first.name.as_ref());
-        put(
-            facts,
-            "gpu_compute_capability",
-            first.compute_capability.as_ref(),
-        );
+        let capability = first.compute_capability.as_ref();
+        put(facts, "gpu_compute_capability", capability);
         put(facts, "gpu_memory_bytes", first.memory_bytes);
         put(facts, "gpu_power_limit_mw", first.power_limit_mw);
         put(facts, "gpu_sm_clock_mhz_max", first.sm_clock_mhz_max);
-        put(
-            facts,
-            "gpu_memory_clock_mhz_max",
-            first.memory_clock_mhz_max,
-        );
+        let memory_clock = first.memory_clock_mhz_max;
+        put(facts, "gpu_memory_clock_mhz_max", memory_clock);
         put(facts, "gpu_mig", first.mig);
     }
 }

@@ -139,8 +139,7 @@ fn run(
         // measured before is within the budget.
         let look = variant.id != wanted.suite.baseline && !wanted.measured.contains(id);
         let cell = (variant, case, look);
-        let _case = told::span(id).entered();
-        told::case(wanted.suite, id);
+        let _case = told::case(wanted.suite, id).entered();
         match measure(context, wanted.suite, cell, &mut session, references) {
             Ok(sample) => {
                 told::timed(&sample);

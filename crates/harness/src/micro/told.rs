@@ -49,28 +49,25 @@ pub(super) fn groups(planned: &[Planned], logs: &[MicroLog]) -> Vec<Group> {
 
 /// Report that a launch begins; returns the log's span for it.
 pub(super) fn begin(launch: &MicroLaunch) -> Span {
-    let (scenario, block) = (scenario_id(&launch.suite), launch.invocation + 1);
-    let span = info_span!("launch", target = %launch.variant, %scenario, block);
+    let (group, block) = (scenario_id(&launch.suite), launch.invocation + 1);
+    let span = info_span!("launch", target = %launch.variant, scenario = %group, block);
     emit(Event::Begin(Begin {
-        group: scenario_id(&launch.suite),
+        group,
         item: launch.variant.clone(),
-        detail: format!("block {}", launch.invocation + 1),
+        detail: format!("block {block}"),
         meters: &MICRO_METERS,
         skippable: false,
     }));
     span
 }
 
-/// The log's span for a case of the launch that is entered.
-pub(super) fn span(case: &str) -> Span {
-    info_span!("case", id = case)
-}
-
-pub(super) fn case(suite: &PlannedSuite, case: &str) {
+/// Report that a case of the launch begins; returns the log's span for it.
+pub(super) fn case(suite: &PlannedSuite, case: &str) -> Span {
     emit(Event::Part {
         name: case.to_owned(),
         samples: suite.samples,
     });
+    info_span!("case", id = case)
 }
 
 /// Report the samples of a case, all at once: a program sends them when all are taken.

@@ -45,7 +45,7 @@ pub(super) fn begin(launch: &Launch) -> Span {
     emit(Event::Begin(Begin {
         group: launch.scenario.clone(),
         item: launch.target.clone(),
-        detail: format!("block {}", launch.invocation + 1),
+        detail: format!("block {block}"),
         meters: &REQUEST_METERS,
         skippable: true,
     }));
