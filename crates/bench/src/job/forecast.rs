@@ -256,16 +256,11 @@ mod tests {
     fn judging_takes_each_prompt_once_whatever_the_targets() {
         let run = madeup::run(&["a", "b"].map(Engine::plain), 2, 20, 0);
         let plan = &run.header.plan;
-        let case = &plan.scenarios[0].cases[0];
+        let mut rounds = harness::budget::shapes(plan);
+        rounds[0].round_s = 0.5;
         let pilot = Pilot {
             target: "judge".into(),
-            rounds: vec![schema::budget::Round {
-                prompt_tokens: case.prompt_tokens,
-                new_tokens: case.new_tokens,
-                concurrency: 1,
-                mixed: false,
-                round_s: 0.5,
-            }],
+            rounds,
             ..Pilot::default()
         };
         let budget = Budget {

@@ -144,6 +144,7 @@ mod tests {
         );
         assert!(of(&["a"], &["a", "b"]).is_empty());
         assert!(of(&["a"], &[]).is_empty());
+        assert!(of(&["b"], &["a"]).is_empty());
     }
 
     #[test]
@@ -205,17 +206,5 @@ mod tests {
         all[1].axis = Axis::PromptTokens;
         share(&mut all);
         assert_eq!(sharing(&all).len(), 1, "or else they would be one load");
-    }
-
-    #[test]
-    fn scenarios_of_other_targets_share_nothing() {
-        let mut all = vec![
-            scenario("concurrent", LoadShape::ClosedLoop, &[(50, 1, 20, 0.0)]),
-            scenario("single", LoadShape::Serial, &[(50, 1, 20, 0.0)]),
-        ];
-        all[0].targets = vec!["a.cpu.f32".into()];
-        all[1].targets = vec!["b.cpu.f32".into()];
-        share(&mut all);
-        assert!(sharing(&all).is_empty());
     }
 }

@@ -95,18 +95,15 @@ mod tests {
     use schema::budget::Round;
 
     fn pilot(target: &str) -> Pilot {
-        let cases = plan().scenarios.remove(0).cases;
-        let round = |case: schema::plan::Case| Round {
-            prompt_tokens: case.prompt_tokens,
-            new_tokens: case.new_tokens,
-            concurrency: case.concurrency,
-            mixed: false,
-            round_s: f64::from(case.prompt_tokens) / 100.0,
+        let shapes = budget::shapes(&plan()).into_iter();
+        let timed = |shape: Round| Round {
+            round_s: f64::from(shape.prompt_tokens) / 100.0,
+            ..shape
         };
         Pilot {
             target: target.into(),
             load_s: 2.0,
-            rounds: cases.into_iter().map(round).collect(),
+            rounds: shapes.map(timed).collect(),
             ..Pilot::default()
         }
     }

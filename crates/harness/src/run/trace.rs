@@ -125,13 +125,12 @@ pub fn of_target(
     record.event(RecordEvent::Launch(LaunchRecord {
         target: target.id.clone(),
         scenario: scenario.id.clone(),
-        invocation: 0,
         attempt,
         cases: vec![case.id.clone()],
         argv: program.argv_recorded.clone(),
         isa_limit: program.isa_limit().cloned(),
         start_ns: now_ns(),
-        reused: false,
+        ..LaunchRecord::default()
     }))?;
     launch(stage, target, &traced, &case, prompts, &mut record)?;
     let all = TracedLaunch::load_all(&RunFiles::open(stage.run_dir)?)?;

@@ -87,12 +87,13 @@ mod tests {
 
     #[test]
     fn no_window_is_shorter_than_four_rounds() {
+        let case = |concurrency, requests| Case {
+            concurrency,
+            requests,
+            ..Case::default()
+        };
         let windows = |users, requests| {
-            let case = Case {
-                concurrency: users,
-                requests,
-                ..Case::default()
-            };
+            let case = case(users, requests);
             let mut timed = 0;
             let mut all = Vec::new();
             while timed < requests {
@@ -107,11 +108,6 @@ mod tests {
         // The prompts end this one.
         assert_eq!(windows(8, 24), [32]);
         // A case that lasts longer than its requests goes on with whole windows.
-        let case = Case {
-            concurrency: 8,
-            requests: 72,
-            ..Case::default()
-        };
-        assert_eq!(timed_in_window(&case, 80), 32);
+        assert_eq!(timed_in_window(&case(8, 72), 80), 32);
     }
 }
