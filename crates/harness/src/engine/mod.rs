@@ -91,11 +91,11 @@ impl Program {
 
     /// The hash that identifies the program in a record: SHA-256 of the contents of its files.
     pub fn sha256(&self) -> std::io::Result<String> {
-        let mut bytes = Vec::new();
+        let mut hasher = schema::hash::Hasher::default();
         for file in &self.files {
-            bytes.extend(std::fs::read(file)?);
+            hasher.update(&std::fs::read(file)?);
         }
-        Ok(schema::hash::sha256_hex(&bytes))
+        Ok(hasher.hex())
     }
 }
 

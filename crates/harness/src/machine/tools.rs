@@ -171,12 +171,12 @@ fn pinned_channel(text: &str) -> Option<String> {
 
 /// The directories in which bindgen's loader (clang-sys) looks, in its order.
 fn libclang_dirs() -> Vec<PathBuf> {
-    let mut dirs: Vec<PathBuf> = std::env::var_os("LIBCLANG_PATH")
-        .into_iter()
-        .chain(std::env::var_os("LD_LIBRARY_PATH"))
+    let variables = ["LIBCLANG_PATH", "LD_LIBRARY_PATH"].into_iter();
+    let mut dirs: Vec<PathBuf> = variables
+        .filter_map(std::env::var_os)
         .flat_map(|paths| std::env::split_paths(&paths).collect::<Vec<_>>())
         .collect();
-    for dir in [
+    let usual = [
         "/usr/lib/x86_64-linux-gnu",
         "/usr/lib/aarch64-linux-gnu",
         "/usr/lib64",
@@ -185,9 +185,8 @@ fn libclang_dirs() -> Vec<PathBuf> {
         "/opt/homebrew/opt/llvm/lib",
         "/usr/local/opt/llvm/lib",
         "/Library/Developer/CommandLineTools/usr/lib",
-    ] {
-        dirs.push(dir.into());
-    }
+    ];
+    dirs.extend(usual.map(PathBuf::from));
     // Debian's llvm-*: newest first.
     let mut versions: Vec<_> = std::fs::read_dir("/usr/lib")
         .into_iter()

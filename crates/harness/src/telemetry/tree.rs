@@ -59,37 +59,36 @@ impl Tree {
             .into_iter()
             .map(|member| (stat(member.pid), member))
             .collect();
-        if let Some(sum) = self.account(stats) {
-            reading.rss_bytes = Some(sum.rss_bytes);
-            reading.threads = Some(sum.threads);
-            reading.processes = Some(self.living.len() as u32);
-            reading.cpu_ns = Some(sum.usage.cpu_ns);
-            reading.minor_faults = Some(sum.usage.minor_faults);
-            reading.major_faults = Some(sum.usage.major_faults);
-        }
+        self.account(stats, reading);
     }
 
     /// Sum the readings of all members, of which `None` belongs to one that has ended.
-    fn account(&mut self, stats: Vec<(Option<Stat>, Member)>) -> Option<Sum> {
-        let mut sum = Sum::default();
-        let mut waited = Usage::default();
+    fn account(&mut self, stats: Vec<(Option<Stat>, Member)>, reading: &mut Telemetry) {
+        let (mut rss_bytes, mut threads) = (0, 0);
+        let (mut own, mut waited) = (Usage::default(), Usage::default());
         for (stat, mut member) in stats {
             match stat.filter(|stat| stat.started_ticks == member.started_ticks) {
                 Some(stat) => {
                     member.own = member.own.max(stat.own);
                     waited = waited.plus(stat.waited);
-                    sum.usage = sum.usage.plus(member.own);
-                    sum.rss_bytes += stat.rss_bytes;
-                    sum.threads += stat.threads;
+                    own = own.plus(member.own);
+                    rss_bytes += stat.rss_bytes;
+                    threads += stat.threads;
                     self.living.push(member);
                 }
                 None => self.departed = self.departed.plus(member.own),
             }
         }
-        sum.usage = sum.usage.plus(waited.max(self.departed));
-        self.reported = self.reported.max(sum.usage);
-        sum.usage = self.reported;
-        (!self.living.is_empty()).then_some(sum)
+        let usage = own.plus(waited.max(self.departed));
+        self.reported = self.reported.max(usage);
+        if !self.living.is_empty() {
+            reading.rss_bytes = Some(rss_bytes);
+            reading.threads = Some(threads);
+            reading.processes = Some(self.living.len() as u32);
+            reading.cpu_ns = Some(self.reported.cpu_ns);
+            reading.minor_faults = Some(self.reported.minor_faults);
+            reading.major_faults = Some(self.reported.major_faults);
+        }
     }
 
     fn discover(&mut self, thorough: bool) {
@@ -122,13 +121,6 @@ impl Tree {
             });
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sum {
-    rss_bytes: u64,
-    threads: u32,
-    usage: Usage,
 }
 
 /// The children that a process's first thread started or, with `any_thread`, any of its threads.
@@ -207,9 +199,15 @@ mod tests {
         }
     }
 
-    fn cpu(tree: &mut Tree, stats: Vec<(Option<Stat>, Member)>) -> u64 {
+    fn sum(tree: &mut Tree, stats: Vec<(Option<Stat>, Member)>) -> Telemetry {
+        let mut reading = Telemetry::default();
         tree.living.clear();
-        tree.account(stats).unwrap().usage.cpu_ns
+        tree.account(stats, &mut reading);
+        reading
+    }
+
+    fn cpu(tree: &mut Tree, stats: Vec<(Option<Stat>, Member)>) -> u64 {
+        sum(tree, stats).cpu_ns.unwrap()
     }
 
     #[test]
@@ -259,8 +257,7 @@ mod tests {
 
     #[test]
     fn a_tree_without_a_living_process_is_absent_not_zero() {
-        let mut tree = empty();
-        assert_eq!(tree.account(vec![gone(1, 5)]), None);
+        assert_eq!(sum(&mut empty(), vec![gone(1, 5)]), Telemetry::default());
     }
 
     /// A shell that runs one line at a time.

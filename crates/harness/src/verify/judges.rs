@@ -40,16 +40,12 @@ fn candidates_where(registry: &Registry, is_here: impl Fn(&str) -> bool) -> [Vec
 /// The targets whose programs are needed to make a golden: the first of each list, and those of the
 /// list that share its program.
 pub fn to_build(registry: &Registry) -> Vec<Target> {
-    let mut all = Vec::new();
-    for judge in candidates(registry) {
+    let needed = |judge: Vec<Target>| {
         let program = registry.program_id(&judge[0]);
-        all.extend(
-            judge
-                .into_iter()
-                .filter(|t| registry.program_id(t) == program),
-        );
-    }
-    all
+        let is_made = move |target: &Target| registry.program_id(target) == program;
+        judge.into_iter().filter(is_made)
+    };
+    candidates(registry).into_iter().flat_map(needed).collect()
 }
 
 /// Start the first of `judge` that loads; otherwise say why each does not.

@@ -172,12 +172,10 @@ fn answers(
         .map_err(|error| EngineFailure::new(Status::Unavailable, format!("{error:#}")))?;
     let load = load_request(target, model_dir, setup.threads, longest, 1);
     in_session(program, &load, setup, |session| {
-        let mut judgements = Vec::new();
-        for prompt in prompts {
-            judgements.push(judge(session, setup.limit, &tokenizer, prompt)?);
-        }
+        let judged = prompts.into_iter();
+        let judged = judged.map(|prompt| judge(session, setup.limit, &tokenizer, prompt));
         Ok(Answers {
-            judgements,
+            judgements: judged.collect::<Result<_, _>>()?,
             has_position_gap: session.hello.capabilities.position_gap.is_some(),
             keeps_8_bits: kv::keeps_8_bits(target, model_dir, &session.loaded),
         })

@@ -194,13 +194,9 @@ const LOST: char = char::REPLACEMENT_CHARACTER;
 
 /// Replace several such characters in a row by one, because their number depends on the decoder.
 fn fold(text: &str) -> String {
-    let mut folded = String::with_capacity(text.len());
-    for char in text.chars() {
-        if char != LOST || !folded.ends_with(LOST) {
-            folded.push(char);
-        }
-    }
-    folded
+    let mut chars: Vec<char> = text.chars().collect();
+    chars.dedup_by(|one, before| *one == LOST && *before == LOST);
+    chars.into_iter().collect()
 }
 
 /// The length of the common beginning of two texts (bytes), in whole characters.
