@@ -348,12 +348,8 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
     let planned = pending::planned(run, &logs);
     let left = pending::left(&planned);
     let ours = |block| header.origin.has(block);
-    eprintln!(
-        "Measuring {} of {} launches into {}",
-        left.len(),
-        planned.len(),
-        run_dir.display()
-    );
+    let (some, all, dir) = (left.len(), planned.len(), run_dir.display());
+    eprintln!("Measuring {some} of {all} launches into {dir}");
     let judge = judging::judge(registry, &run.verify, programs);
     let judge = judge.map(|target| target.id).unwrap_or_default();
     let limits = repo.parity_limits()?;

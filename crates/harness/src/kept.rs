@@ -24,11 +24,8 @@ impl fmt::Display for Vanished {
             1 => "1 launch is lost".into(),
             launches => format!("{launches} launches are lost"),
         };
-        write!(
-            f,
-            "{} vanished while measuring: {lost}",
-            self.path.display()
-        )
+        let path = self.path.display();
+        write!(f, "{path} vanished while measuring: {lost}")
     }
 }
 

@@ -82,11 +82,9 @@ impl Prompts {
     ) -> Result<Vec<Vec<u32>>> {
         let bos = self.bos.filter(|_| length > 1);
         let room = length - usize::from(bos.is_some());
-        if self.tokens.len() < 2 * room {
-            bail!(
-                "prompts of {length} tokens can't be cut from a text of {} tokens",
-                self.tokens.len()
-            );
+        let all = self.tokens.len();
+        if all < 2 * room {
+            bail!("prompts of {length} tokens can't be cut from a text of {all} tokens");
         }
         let mut random = SplitMix64(self.seed ^ hash(&format!("{purpose}/{length}/shared")));
         let shared = shared.min(length - 1).saturating_sub(length - room);
@@ -158,13 +156,11 @@ pub fn tokenizer(model_dir: &Path) -> Result<Tokenizer> {
 /// Read a model's `config.json`.
 pub fn read_config(model_dir: &Path) -> Result<serde_json::Value> {
     let path = model_dir.join("config.json");
+    let shown = path.display();
     let text = std::fs::read_to_string(&path).with_context(|| {
-        format!(
-            "{} can't be read: fetch the model with `cargo xtask fetch`",
-            path.display()
-        )
+        format!("{shown} can't be read: fetch the model with `cargo xtask fetch`")
     })?;
-    serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))
+    serde_json::from_str(&text).with_context(|| format!("{shown} is no JSON"))
 }
 
 #[cfg(test)]

@@ -58,11 +58,8 @@ pub(super) fn in_words(profile: &Profile) -> String {
         budget_s if budget_s > takes_s => format!(", at most {}", about(budget_s)),
         _ => String::new(),
     };
-    format!(
-        "All of profile {} measures for about {}{at_most}, once everything is built\n",
-        profile.id,
-        about(takes_s)
-    )
+    let (id, takes) = (&profile.id, about(takes_s));
+    format!("All of profile {id} measures for about {takes}{at_most}, once everything is built\n")
 }
 
 /// Print how long all that is left takes, by the pilot's estimate, and emit the progress events for

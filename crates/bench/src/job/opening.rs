@@ -239,18 +239,12 @@ pub(crate) fn begin(
     let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed_of_prompts())?;
     let mut provenance = provenance(repo, registry, &plan, &programs, &prompts)?;
     provenance.facts.extend(goldens::facts(repo, &plan)?);
-    provenance
-        .facts
-        .extend(limits::measured(repo, registry, &plan));
+    let limits = limits::measured(repo, registry, &plan);
+    provenance.facts.extend(limits);
     let started = jiff::Timestamp::now();
-    let host = sha256_hex(
-        format!(
-            "{:?}{:?}",
-            processor::in_words(&provenance.facts),
-            provenance.facts.get("gpu")
-        )
-        .as_bytes(),
-    );
+    let facts = &provenance.facts;
+    let (processor, gpu) = (processor::in_words(facts), facts.get("gpu"));
+    let host = sha256_hex(format!("{processor:?}{gpu:?}").as_bytes());
     let stamp = started.strftime("%Y%m%d-%H%M%S").to_string();
     let id = run_id(&stamp, &plan.profile, &host[..4], origin.shard);
     let header = RunHeader {

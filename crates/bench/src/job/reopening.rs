@@ -69,10 +69,8 @@ pub(crate) fn reopen(
 ) -> Result<Opened> {
     let files = RunFiles::open(run_dir)?;
     if files.is_packed() {
-        bail!(
-            "{} is published, and a published run never changes: start a new one",
-            run_dir.display()
-        );
+        let dir = run_dir.display();
+        bail!("{dir} is published, and a published run never changes: start a new one");
     }
     let held = exclusive::lock_run(run_dir)?;
     let log = Beside::new(run_dir);

@@ -75,15 +75,13 @@ fn ended(process: &mut Process, doing: &str) -> EngineFailure {
 
 pub(super) fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailure> {
     let expected = new_tokens as usize;
-    let text_alone = done.output_ids.is_empty() && done.output_text.is_some();
-    if (text_alone || done.output_ids.len() == expected) && done.token_ns.len() == expected {
+    let (id, tokens, stamps) = (done.id, done.output_ids.len(), done.token_ns.len());
+    let text_alone = tokens == 0 && done.output_text.is_some();
+    if (text_alone || tokens == expected) && stamps == expected {
         return Ok(());
     }
     Err(EngineFailure::protocol(format!(
-        "answered request {} with {} tokens and {} stamps where {expected} were asked for",
-        done.id,
-        done.output_ids.len(),
-        done.token_ns.len()
+        "answered request {id} with {tokens} tokens and {stamps} stamps where {expected} were asked for"
     )))
 }
 
@@ -135,10 +133,8 @@ pub(crate) fn status_of(kind: FailureKind) -> Status {
 
 pub(crate) fn unexpected(wanted: &str, event: &impl Serialize) -> EngineFailure {
     let text = serde_json::to_string(event).unwrap_or_default();
-    EngineFailure::protocol(format!(
-        "{wanted} was due, but it said {:?}",
-        excerpt(text.as_bytes())
-    ))
+    let said = excerpt(text.as_bytes());
+    EngineFailure::protocol(format!("{wanted} was due, but it said {said:?}"))
 }
 
 fn excerpt(bytes: &[u8]) -> String {

@@ -29,11 +29,8 @@ impl Isa {
         let limit = match given {
             Some(value) => Some(limit(ladder, &value, "set by the user".into())),
             None => ladder.level_without(&processor.unusable).map(|level| {
-                let why = format!(
-                    "the processor advertises {}, but {}",
-                    processor.unusable.join(", "),
-                    processor.why
-                );
+                let (unusable, why) = (processor.unusable.join(", "), &processor.why);
+                let why = format!("the processor advertises {unusable}, but {why}");
                 limit(ladder, &level.value, why)
             }),
         };

@@ -204,11 +204,9 @@ impl From<NvmlError> for Refusal {
 
 /// Format a CUDA version number: 12080 is 12.8.
 fn cuda_version(number: i32) -> String {
-    format!(
-        "{}.{}",
-        cuda_driver_version_major(number),
-        cuda_driver_version_minor(number)
-    )
+    let major = cuda_driver_version_major(number);
+    let minor = cuda_driver_version_minor(number);
+    format!("{major}.{minor}")
 }
 
 #[cfg(test)]

@@ -223,14 +223,13 @@ fn within_budget(suite: &PlannedSuite, session: &mut Session) -> Result<(), Engi
     if all_ns <= suite.cell_ns {
         return Ok(());
     }
-    let s = |ns: u64| ns as f64 / 1e9;
-    Err(EngineFailure::new(
-        Status::OverBudget,
-        format!(
-            "{} readings of it would take {:.1} s, and a launch has {:.1} s for a case",
-            suite.samples,
-            s(all_ns),
-            s(suite.cell_ns)
-        ),
-    ))
+    let (samples, all_s, cell_s) = (
+        suite.samples,
+        all_ns as f64 / 1e9,
+        suite.cell_ns as f64 / 1e9,
+    );
+    let reason = format!(
+        "{samples} readings of it would take {all_s:.1} s, and a launch has {cell_s:.1} s for a case"
+    );
+    Err(EngineFailure::new(Status::OverBudget, reason))
 }

@@ -106,12 +106,9 @@ pub(super) fn judge(
             reference.work
         ));
     }
-    if values.len() != reference.values.len() {
-        return Err(format!(
-            "{} values, the reference has {}",
-            values.len(),
-            reference.values.len()
-        ));
+    let (own, its) = (values.len(), reference.values.len());
+    if own != its {
+        return Err(format!("{own} values, the reference has {its}"));
     }
     let magnitudes = reference.values.iter().map(|value| value.abs());
     let scale = magnitudes.fold(0.0, f64::max);

@@ -74,13 +74,12 @@ impl Session {
             (other, ..) => return Err(unexpected("`written`", &other)),
         };
         let values = read(file).map_err(EngineFailure::protocol)?;
-        if values.len() as u64 == written {
+        let wrote = values.len() as u64;
+        if wrote == written {
             return Ok(values);
         }
-        Err(EngineFailure::protocol(format!(
-            "announced {written} output values, but wrote {}",
-            values.len()
-        )))
+        let why = format!("announced {written} output values, but wrote {wrote}");
+        Err(EngineFailure::protocol(why))
     }
 
     /// Time the case. The program's stamps must lie between the harness's own.
@@ -90,12 +89,10 @@ impl Session {
             Event::Timed(timed) => timed,
             other => return Err(unexpected("`timed`", &other)),
         };
-        if timed.ns.len() != time.samples as usize || timed.calls == 0 {
-            return Err(EngineFailure::protocol(format!(
-                "{} samples where {} were due",
-                timed.ns.len(),
-                time.samples
-            )));
+        let (samples, due) = (timed.ns.len(), time.samples);
+        if samples != due as usize || timed.calls == 0 {
+            let why = format!("{samples} samples where {due} were due");
+            return Err(EngineFailure::protocol(why));
         }
         let within = asked_ns <= timed.start_ns && timed.start_ns <= timed.end_ns;
         let span_ns = timed.end_ns.saturating_sub(timed.start_ns);

@@ -94,12 +94,9 @@ pub(super) fn failed(launch: &MicroLaunch, case: &str, status: Status, reason: &
         status,
         Status::OverBudget | Status::Unsupported | Status::Unavailable | Status::NotRun
     ) {
-        let scenario = scenario_id(&launch.suite);
-        watch::error(format!(
-            "{} · {scenario}/{case}: {}: {reason}",
-            launch.variant,
-            status.id()
-        ));
+        let (variant, scenario) = (&launch.variant, scenario_id(&launch.suite));
+        let status = status.id();
+        watch::error(format!("{variant} · {scenario}/{case}: {status}: {reason}"));
     }
 }
 

@@ -57,10 +57,8 @@ impl Chat {
             .into_iter()
             .filter_map(|name| Some((name, token(&config[name])?)));
         Self::new(place, source, tokens.collect()).map_err(|error| {
-            format!(
-                "{model}: its chat template can't be used ({})",
-                error_text(place, &error)
-            )
+            let why = error_text(place, &error);
+            format!("{model}: its chat template can't be used ({why})")
         })
     }
 
@@ -100,10 +98,8 @@ impl Chat {
         let template = self.environment.get_template(NAME);
         let rendered = template.and_then(|template| template.render(Value::from(Serde(view))));
         rendered.map_err(|error| {
-            format!(
-                "the model's chat template refuses it ({})",
-                error_text(&self.place, &error)
-            )
+            let why = error_text(&self.place, &error);
+            format!("the model's chat template refuses it ({why})")
         })
     }
 }

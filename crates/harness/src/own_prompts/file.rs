@@ -181,10 +181,8 @@ fn message(object: &Map<String, Value>) -> Result<Message, String> {
     };
     let (role, content) = (field("role")?, field("content")?);
     if !ROLES.contains(&role.as_str()) {
-        return Err(format!(
-            "has the role {role:?}: it is one of {}",
-            ROLES.join(", ")
-        ));
+        let roles = ROLES.join(", ");
+        return Err(format!("has the role {role:?}: it is one of {roles}"));
     }
     Ok(Message { role, content })
 }

@@ -322,10 +322,8 @@ impl<'a> Reader<'a> {
         let index = self.by_id.get(&done.id).copied();
         let sent = index.and_then(|index| Some((index, self.shared.sent_ns(index)?)));
         let Some((index, sent_ns)) = sent else {
-            return Err(EngineFailure::protocol(format!(
-                "answered id {} before it was asked",
-                done.id
-            )));
+            let why = format!("answered id {} before it was asked", done.id);
+            return Err(EngineFailure::protocol(why));
         };
         let request = &self.queue[index];
         self.open.remove(&index);

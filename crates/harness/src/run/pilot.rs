@@ -73,12 +73,9 @@ pub fn run(stage: &Stage, baseline: &str) -> Result<Budget> {
             Err(failure) => pilot.failure = failure.to_string(),
             Ok(()) => pilot.planned_s = budget::planned_s(plan, &pilot).unwrap_or_default(),
         }
-        match pilot.failure.is_empty() {
-            true => eprintln!("Pilot: {} {}", target.id, words(&pilot)),
-            false => watch::warn(format!(
-                "The pilot of {} failed: {}",
-                target.id, pilot.failure
-            )),
+        match pilot.failure.as_str() {
+            "" => eprintln!("Pilot: {} {}", target.id, words(&pilot)),
+            why => watch::warn(format!("The pilot of {} failed: {why}", target.id)),
         }
         watch::end(&pilot.failure);
         file.append(&pilot)?;
@@ -87,10 +84,8 @@ pub fn run(stage: &Stage, baseline: &str) -> Result<Budget> {
     }
     let budget = decide(plan, pilots, baseline);
     for twin in &budget.twins {
-        eprintln!(
-            "A/A pairs: {} runs twice in every block, about {:.0} s",
-            twin.target, twin.cost_s
-        );
+        let (target, cost_s) = (&twin.target, twin.cost_s);
+        eprintln!("A/A pairs: {target} runs twice in every block, about {cost_s:.0} s");
     }
     write_json(&stage.run_dir.join("budget.json"), &budget)?;
     Ok(budget)
@@ -196,10 +191,8 @@ fn seconds(from_ns: u64, to_ns: u64) -> f64 {
 }
 
 fn words(pilot: &Pilot) -> String {
-    format!(
-        "loads in {:.1} s, would take {:.0} s in all",
-        pilot.load_s, pilot.planned_s
-    )
+    let (load_s, planned_s) = (pilot.load_s, pilot.planned_s);
+    format!("loads in {load_s:.1} s, would take {planned_s:.0} s in all")
 }
 
 #[cfg(test)]

@@ -109,11 +109,8 @@ pub fn of_target(
     let dir = std::path::absolute(&dir)
         .with_context(|| format!("{} has no absolute path", dir.display()))?;
     let named = |attempt: u32| {
-        let suffix = attempt_suffix(attempt);
-        dir.join(format!(
-            "{}.{}{suffix}{REQUESTS_SUFFIX}",
-            scenario.id, case.id
-        ))
+        let (scenario, case, suffix) = (&scenario.id, &case.id, attempt_suffix(attempt));
+        dir.join(format!("{scenario}.{case}{suffix}{REQUESTS_SUFFIX}"))
     };
     let (mut record, attempt) = Appender::create_next(0, named)?;
     let mut traced = program.clone();
@@ -188,9 +185,7 @@ fn launch(
 
 fn words(analysis: &stats::kernels::KernelAnalysis) -> String {
     let decode = &analysis.decode;
-    format!(
-        "{:.1} a token, the GPU busy for {:.0} % of decoding",
-        decode.kernels_per_token().unwrap_or_default(),
-        100.0 * decode.busy_fraction().unwrap_or_default()
-    )
+    let kernels = decode.kernels_per_token().unwrap_or_default();
+    let percent = 100.0 * decode.busy_fraction().unwrap_or_default();
+    format!("{kernels:.1} a token, the GPU busy for {percent:.0} % of decoding")
 }

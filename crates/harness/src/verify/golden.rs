@@ -284,12 +284,8 @@ pub fn write(repo: &Repo, asked: &MadeGolden) -> Result<()> {
         stories: asked.stories.clone(),
     };
     write_json(&path, &stories)?;
-    println!(
-        "{}: {} of {} stories end by themselves and follow the grammar",
-        path.display(),
-        stories.whole(),
-        stories.stories.len()
-    );
+    let (whole, all, path) = (stories.whole(), stories.stories.len(), path.display());
+    println!("{path}: {whole} of {all} stories end by themselves and follow the grammar");
     Ok(())
 }
 

@@ -282,11 +282,8 @@ pub fn ensure_as_recorded(
     }
     ensure_for(repo, registry, programs, plan)?;
     if !is_the_same()? {
-        bail!(
-            "run {} was verified against another golden of {}; start a new run",
-            header.id,
-            plan.model
-        );
+        let (id, model) = (&header.id, &plan.model);
+        bail!("run {id} was verified against another golden of {model}; start a new run");
     }
     Ok(())
 }

@@ -60,9 +60,9 @@ pub fn check(
         told::context(&prompt);
         let failure = judge(session, &limit, tokenizer, &prompt)?.failure;
         if !failure.is_empty() {
+            let tokens = prompt.prompt_ids.len();
             return Ok(Some(format!(
-                "after a prompt of {} tokens: {failure}",
-                prompt.prompt_ids.len()
+                "after a prompt of {tokens} tokens: {failure}"
             )));
         }
     }

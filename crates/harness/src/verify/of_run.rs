@@ -86,19 +86,15 @@ pub fn verify_targets(
             told::skipped();
             continue;
         }
-        let verdict = if record.status == Status::Ok {
-            "verified"
-        } else {
-            record.status.id()
+        let verdict = match record.status {
+            Status::Ok => "verified",
+            status => status.id(),
         };
         // A program that could not be built was reported at that time.
         let was_said = record.status == Status::Ok || refused.is_none() && program.is_err();
         if was_said {
-            eprintln!(
-                "Parity: {} {}",
-                target.id,
-                in_words(verdict, &record.reason)
-            );
+            let words = in_words(verdict, &record.reason);
+            eprintln!("Parity: {} {words}", target.id);
         }
         told::end(&record, was_said);
         file.append(&record)?;

@@ -38,10 +38,9 @@ pub fn verify(target: &Target, program: &Program, setup: &GateSetup) -> VerifyRe
     let limit = lower.as_ref().unwrap_or(program).isa_limit();
     if let Some(lower) = &lower {
         if let Some(limit) = limit {
+            let (id, limit) = (&target.id, limit.assignment());
             warn(format!(
-                "{} died of an illegal instruction and is asked once more with {}",
-                target.id,
-                limit.assignment()
+                "{id} died of an illegal instruction and is asked once more with {limit}"
             ));
         }
         result = ask(target, lower, setup);

@@ -111,11 +111,8 @@ impl Asker {
         };
         let timeouts = Timeouts::new(plan, control);
         let session = Session::open(judge.program, &load, &timeouts).map_err(|failure| {
-            anyhow::anyhow!(
-                "{} can't judge the outputs: {failure}\n{}",
-                judge.target.id,
-                failure.stderr_tail
-            )
+            let (id, tail) = (&judge.target.id, &failure.stderr_tail);
+            anyhow::anyhow!("{id} can't judge the outputs: {failure}\n{tail}")
         })?;
         let tokenizer = prompts::tokenizer(model_dir)?;
         Ok(Self::new(name, session, tokenizer))
