@@ -31,29 +31,21 @@ pub fn choose(pilots: &[Pilot]) -> Vec<Twin> {
         .collect();
     paces.sort_by(|a, b| a.1.total_cmp(&b.1));
     let (middle, reach) = (paces.len() / 2, paces.len() / 6);
-    let quickest = (middle - reach..=middle + reach).min_by(|&a, &b| {
-        let load_s = |at: usize| {
-            paces
-                .get(at)
-                .map_or(f64::INFINITY, |(pilot, _)| pilot.load_s)
-        };
-        load_s(a)
-            .total_cmp(&load_s(b))
-            .then(a.abs_diff(middle).cmp(&b.abs_diff(middle)))
+    let around = paces.get(middle - reach..=middle + reach);
+    let around = around.unwrap_or_default().iter().enumerate();
+    let quickest = around.min_by(|(a, (one, _)), (b, (other, _))| {
+        let by_load = one.load_s.total_cmp(&other.load_s);
+        by_load.then(a.abs_diff(reach).cmp(&b.abs_diff(reach)))
     });
-    let second = quickest.unwrap_or(middle);
-    let roles = [(0, TwinRole::Fastest), (second, TwinRole::Median)];
-    let alone = paces.len() < 2;
-    let twin = |(at, role): (usize, TwinRole)| {
-        let (pilot, _) = paces.get(at)?;
-        Some(Twin {
-            target: pilot.target.clone(),
-            role,
-            cost_s: 0.0,
-        })
+    let second = quickest.filter(|_| paces.len() > 1); // of one target, there is no second
+    let twin = |role, (pilot, _): &(&Pilot, f64)| Twin {
+        target: pilot.target.clone(),
+        role,
+        cost_s: 0.0,
     };
-    let roles = roles.into_iter().take(if alone { 1 } else { 2 });
-    roles.filter_map(twin).collect()
+    let fastest = paces.first().map(|first| twin(TwinRole::Fastest, first));
+    let median = second.map(|(_, second)| twin(TwinRole::Median, second));
+    fastest.into_iter().chain(median).collect()
 }
 
 /// Mean logarithm of a pilot's rounds (ln s).
