@@ -32,11 +32,9 @@ mod watched;
 pub mod weights;
 mod windows;
 
-use crate::gpu;
-use crate::kept;
-use crate::machine;
 use crate::programs::Programs;
 use crate::prompts::Prompts;
+use crate::{gpu, kept, machine};
 use anyhow::Result;
 use launch::{Context, Running};
 use pending::Pending;
