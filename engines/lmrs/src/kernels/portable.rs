@@ -179,41 +179,61 @@ pub fn argmax<const FMA: bool>(x: &[f32]) -> Option<usize> {
     x.iter().position(|value| *value == largest)
 }
 
-/// Defines one set of the small loops, for the named instruction set, which the CPU must have
-/// wherever they are called.
+/// Defines one set of the small loops, for the named instruction set.
 macro_rules! elementwise {
     ($fma:literal $(, $features:literal)?) => {
         /// See [`super::Kernels::rms_norm`].
+        ///
+        /// # Safety
+        /// The CPU must have the instruction set of this module.
         $(#[target_feature(enable = $features)])?
         pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
             $crate::kernels::portable::rms_norm::<$fma>(x, weight, eps, out);
         }
         /// See [`super::Kernels::rms_norm_in_place`].
+        ///
+        /// # Safety
+        /// The CPU must have the instruction set of this module.
         $(#[target_feature(enable = $features)])?
         pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
             $crate::kernels::portable::rms_norm_in_place::<$fma>(x, weight, eps);
         }
         /// See [`super::Kernels::silu_mul`].
+        ///
+        /// # Safety
+        /// The CPU must have the instruction set of this module.
         $(#[target_feature(enable = $features)])?
         pub fn silu_mul(gate: &mut [f32], up: &[f32]) {
             $crate::kernels::portable::silu_mul::<$fma>(gate, up);
         }
         /// See [`super::Kernels::add`].
+        ///
+        /// # Safety
+        /// The CPU must have the instruction set of this module.
         $(#[target_feature(enable = $features)])?
         pub fn add(x: &mut [f32], y: &[f32]) {
             $crate::kernels::portable::add::<$fma>(x, y);
         }
         /// See [`super::Kernels::rotate`].
+        ///
+        /// # Safety
+        /// The CPU must have the instruction set of this module.
         $(#[target_feature(enable = $features)])?
         pub fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
             $crate::kernels::portable::rotate::<$fma>(head, cos, sin);
         }
         /// See [`super::Kernels::quantise`].
+        ///
+        /// # Safety
+        /// The CPU must have the instruction set of this module.
         $(#[target_feature(enable = $features)])?
         pub fn quantise(x: &[f32], out: $crate::kernels::quant::TokenMut<'_>) {
             $crate::kernels::portable::quantise::<$fma>(x, out);
         }
         /// See [`super::Kernels::argmax`].
+        ///
+        /// # Safety
+        /// The CPU must have the instruction set of this module.
         $(#[target_feature(enable = $features)])?
         pub fn argmax(x: &[f32]) -> Option<usize> {
             $crate::kernels::portable::argmax::<$fma>(x)
