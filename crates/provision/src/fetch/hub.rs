@@ -9,7 +9,7 @@
 //! time-outs, and no way to set any.
 
 use super::hub_error::{Failure, check_settings, explain};
-use super::lock::{Found, ModelFiles};
+use super::lock::ModelFiles;
 use super::progress::Progress;
 use super::stamp::sha256_of_file;
 use super::{FetchedFile, How, Options, disk};
@@ -325,25 +325,21 @@ pub(crate) fn fetch(
     files: &mut ModelFiles<'_>,
     wanted: &[HubFile],
     models_dir: &Path,
-    options: &Options,
-    progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
-    let session = Session::open(models_dir, options)?;
+    let session = Session::open(models_dir, files.options)?;
     let mut fetched = Vec::new();
     for file in wanted {
         let source = format!("{}@{}:{}", file.repo, file.revision, file.path);
-        fetched.push(match files.look(&file.name, &source, progress)? {
-            Found::Good(present) => present,
-            Found::Nothing => obtain(&session, files, file, &source, progress)?,
-            Found::Bad { expected, found } => {
-                let rejected = files.reject(&file.name)?;
-                bail!(
-                    "{}\nIt was changed or damaged after it was fetched; it is now {}. Fetch again to download it anew. {}",
-                    files.mismatch(&file.name, &expected, &found),
-                    rejected.display(),
-                    files.if_wanted(&file.name)
-                );
-            }
+        let present = files.good(&file.name, &source, |files, mismatch| {
+            bail!(
+                "{mismatch}\nIt was changed or damaged after it was fetched; it is now {}. Fetch again to download it anew. {}",
+                files.reject(&file.name)?.display(),
+                files.if_wanted(&file.name)
+            );
+        })?;
+        fetched.push(match present {
+            Some(present) => present,
+            None => obtain(&session, files, file, &source)?,
         });
     }
     Ok(fetched)
@@ -355,7 +351,6 @@ fn obtain(
     files: &mut ModelFiles<'_>,
     file: &HubFile,
     source: &str,
-    progress: &mut Progress,
 ) -> Result<FetchedFile> {
     let mut how = How::Cached;
     let mut blob = session.cached(file);
@@ -364,10 +359,10 @@ fn obtain(
             Some(path) => path,
             None => {
                 how = How::Downloaded;
-                session.download(file, progress)?
+                session.download(file, files.progress)?
             }
         };
-        let found = sha256_of_file(&path, progress)?;
+        let found = sha256_of_file(&path, files.progress)?;
         // Large files' etags, and so their names in the cache, are their sha256.
         let declared = path
             .file_name()

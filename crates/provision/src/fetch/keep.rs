@@ -6,11 +6,9 @@
 //!
 //! The expected hashes were written into the model's lock when it was brought.
 
-use super::lock::{Found, LockFile, ModelFiles};
-use super::progress::Progress;
-use super::stamp::sha256_of_file;
-use super::{FetchedFile, How, Options};
-use anyhow::{Context, Result, bail, ensure};
+use super::lock::{LockFile, ModelFiles};
+use super::{FetchedFile, How};
+use anyhow::{Context, Result, bail};
 use base::files::write_json;
 use base::names::Refused;
 use base::repo::Repo;
@@ -105,71 +103,50 @@ pub(crate) fn fetch(
     files: &mut ModelFiles<'_>,
     names: &[String],
     from: Option<&Path>,
-    options: &Options,
-    progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
     let mut fetched = Vec::new();
     for name in names {
-        fetched.push(match files.look(name, SOURCE, progress)? {
-            Found::Good(present) => present,
-            Found::Nothing => copy(files, name, from, options, progress)?,
-            Found::Bad { expected, found } => {
-                let rejected = files.reject(name)?;
-                bail!(
-                    "{}\nIt was changed or damaged after it was copied; it is now {}. Fetch again to copy it anew",
-                    files.mismatch(name, &expected, &found),
-                    rejected.display()
-                );
-            }
+        let present = files.good(name, SOURCE, |files, mismatch| {
+            bail!(
+                "{mismatch}\nIt was changed or damaged after it was copied; it is now {}. Fetch again to copy it anew",
+                files.reject(name)?.display()
+            );
+        })?;
+        fetched.push(match present {
+            Some(present) => present,
+            None => copy(files, name, from)?,
         });
     }
     Ok(fetched)
 }
 
-fn copy(
-    files: &mut ModelFiles<'_>,
-    name: &str,
-    from: Option<&Path>,
-    options: &Options,
-    progress: &mut Progress,
-) -> Result<FetchedFile> {
+fn copy(files: &mut ModelFiles<'_>, name: &str, from: Option<&Path>) -> Result<FetchedFile> {
     let id = files.model;
-    let (Some(from), Some(expected)) = (from, files.lock.expected(id, name).map(str::to_owned))
-    else {
+    let is_known = files.lock.expected(id, name).is_some();
+    let Some(from) = from.filter(|_| is_known) else {
         bail!(
             "{id}/{name} isn't here, and nothing says what it is or where it was copied from: name its directory with --model again"
         );
     };
-    if (options.interrupted)() {
+    if (files.options.interrupted)() {
         bail!("interrupted; what was copied is kept, the next fetch goes on from there");
     }
     let original = from.join(name);
-    let partial = files.dir.join(format!(".{name}.partial"));
-    let copied = std::fs::copy(&original, &partial)
-        .with_context(|| {
+    let from = original.display();
+    files.put(
+        name,
+        SOURCE,
+        How::Copied,
+        |files, partial| {
+            let copied = std::fs::copy(&original, partial).map(drop);
+            copied.with_context(|| format!("can't copy {from} into {}", files.dir.display()))
+        },
+        |_, expected, found| {
             format!(
-                "can't copy {} into {}",
-                original.display(),
-                files.dir.display()
+                "{from} is no longer the file that was brought as {id} (it was sha256 {expected}, it is {found}): name its directory with --model again, to bring it as another model"
             )
-        })
-        .and_then(|_| sha256_of_file(&partial, progress))
-        .and_then(|found| {
-            ensure!(
-                found == expected,
-                "{} is no longer the file that was brought as {id} (it was sha256 {expected}, it is {found}): name its directory with --model again, to bring it as another model",
-                original.display()
-            );
-            std::fs::rename(&partial, files.path(name))
-                .with_context(|| format!("can't put {name} into {}", files.dir.display()))
-        });
-    match copied {
-        Ok(()) => files.accept(name, &expected, SOURCE, How::Copied),
-        Err(error) => {
-            std::fs::remove_file(&partial).ok();
-            Err(error)
-        }
-    }
+        },
+    )
 }
 
 #[cfg(test)]

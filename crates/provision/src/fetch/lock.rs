@@ -9,8 +9,8 @@
 
 use super::progress::Progress;
 use super::stamp::{Stamps, sha256_of_file};
-use super::{FetchedFile, How};
-use anyhow::{Context, Result};
+use super::{FetchedFile, How, Options};
+use anyhow::{Context, Result, bail};
 use base::files::write_whole;
 use schema::model::ModelsLock;
 use std::path::{Path, PathBuf};
@@ -75,37 +75,33 @@ impl LockFile {
     }
 }
 
-/// One model's directory, with its stamps and the lock of its files.
+/// One model's directory, with its stamps and the lock of its files, while the model is fetched.
 pub(crate) struct ModelFiles<'a> {
     pub model: &'a str,
     pub dir: &'a Path,
     pub stamps: Stamps,
     pub lock: &'a mut LockFile,
-    /// Whether every byte of files that are here is hashed again.
-    pub full: bool,
-}
-
-/// The state of a file in place.
-pub(crate) enum Found {
-    /// The file isn't there, or is from another source, or is of unknown origin and not in the
-    /// lock.
-    Nothing,
-    /// The file is what the lock says.
-    Good(FetchedFile),
-    /// The file is not what the lock says; both hashes.
-    Bad { expected: String, found: String },
+    pub options: &'a Options,
+    pub progress: &'a mut Progress,
 }
 
 impl<'a> ModelFiles<'a> {
     /// Open a model's directory, which is made where needed.
-    pub fn open(model: &'a str, dir: &'a Path, lock: &'a mut LockFile, full: bool) -> Result<Self> {
+    pub fn open(
+        model: &'a str,
+        dir: &'a Path,
+        lock: &'a mut LockFile,
+        options: &'a Options,
+        progress: &'a mut Progress,
+    ) -> Result<Self> {
         std::fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
         Ok(Self {
             model,
             dir,
             stamps: Stamps::load(dir),
             lock,
-            full,
+            options,
+            progress,
         })
     }
 
@@ -114,54 +110,77 @@ impl<'a> ModelFiles<'a> {
         self.dir.join(name)
     }
 
-    /// Judge the file in place. A file that was put there by hand is accepted if its hash is in the
-    /// lock: that is how a machine without network gets a model.
-    pub fn look(&mut self, name: &str, source: &str, progress: &mut Progress) -> Result<Found> {
-        let path = self.path(name);
-        if !path.is_file() {
-            return Ok(Found::Nothing);
-        }
-        let expected = self.lock.expected(self.model, name).map(str::to_owned);
-        match self.stamps.get(name) {
-            // Another revision is another file, even if the lock has no hash yet.
-            Some(stamp) if stamp.source != source => return Ok(Found::Nothing),
-            None if expected.is_none() => return Ok(Found::Nothing),
-            _ => {}
-        }
-        let stamp = self.stamps.current(name, &path).filter(|_| !self.full);
-        let found = match stamp {
-            Some(stamp) => stamp.sha256.clone(),
-            None => sha256_of_file(&path, progress)?,
-        };
-        match expected {
-            Some(expected) if expected != found => Ok(Found::Bad { expected, found }),
-            _ => Ok(Found::Good(self.accept(
-                name,
-                &found,
-                source,
-                How::Present,
-            )?)),
-        }
-    }
-
-    /// The file in place, where it is good; a bad one is deleted, because it can be made again.
+    /// The file in place, where it is what the lock says; `None` where there is none, or one from
+    /// another source, or one of unknown origin that isn't in the lock. A file that was put there by
+    /// hand is accepted if its hash is in the lock: that is how a machine without network gets a
+    /// model. `bad` is given the message about a file that is not what the lock says.
     pub fn good(
         &mut self,
         name: &str,
         source: &str,
-        progress: &mut Progress,
+        bad: impl FnOnce(&mut Self, String) -> Result<()>,
     ) -> Result<Option<FetchedFile>> {
-        match self.look(name, source, progress)? {
-            Found::Good(file) => return Ok(Some(file)),
-            Found::Nothing => {}
-            Found::Bad { expected, found } => {
-                progress.warn(&self.mismatch(name, &expected, &found));
-                let path = self.path(name);
-                std::fs::remove_file(&path)
-                    .with_context(|| format!("can't delete {}", path.display()))?;
+        let path = self.path(name);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let expected = self.lock.expected(self.model, name).map(str::to_owned);
+        match self.stamps.get(name) {
+            // Another revision is another file, even if the lock has no hash yet.
+            Some(stamp) if stamp.source != source => return Ok(None),
+            None if expected.is_none() => return Ok(None),
+            _ => {}
+        }
+        let found = match self.stamps.current(name, &path) {
+            Some(stamp) if !self.options.full => stamp.sha256.clone(),
+            _ => sha256_of_file(&path, self.progress)?,
+        };
+        if let Some(expected) = expected.filter(|expected| *expected != found) {
+            let mismatch = self.mismatch(name, &expected, &found);
+            return bad(self, mismatch).map(|()| None);
+        }
+        self.accept(name, &found, source, How::Present).map(Some)
+    }
+
+    /// The file in place, where it is good; a bad one is deleted, because it can be made again.
+    pub fn good_or_deleted(&mut self, name: &str, source: &str) -> Result<Option<FetchedFile>> {
+        self.good(name, source, |files, mismatch| {
+            files.progress.warn(&mismatch);
+            let path = files.path(name);
+            std::fs::remove_file(&path).with_context(|| format!("can't delete {}", path.display()))
+        })
+    }
+
+    /// Put a file into place, which `make` writes under another name. `refusal` is the message about
+    /// one that is not what the lock says, from the hash there and its own.
+    pub fn put(
+        &mut self,
+        name: &str,
+        source: &str,
+        how: How,
+        make: impl FnOnce(&mut Self, &Path) -> Result<()>,
+        refusal: impl FnOnce(&Self, &str, &str) -> String,
+    ) -> Result<FetchedFile> {
+        let partial = self.dir.join(format!(".{name}.partial"));
+        let put = make(self, &partial).and_then(|()| {
+            let found = sha256_of_file(&partial, self.progress)?;
+            if let Some(expected) = self.lock.expected(self.model, name)
+                && expected != found
+            {
+                bail!(refusal(self, expected, &found));
+            }
+            std::fs::rename(&partial, self.path(name))
+                .with_context(|| format!("can't put {name} into {}", self.dir.display()))?;
+            Ok(found)
+        });
+        match put {
+            Ok(found) => self.accept(name, &found, source, how),
+            Err(error) => {
+                // Half a file is of no use, and may be what filled the disk.
+                std::fs::remove_file(&partial).ok();
+                Err(error)
             }
         }
-        Ok(None)
     }
 
     /// Accept a file that is in place and matches the lock. It is recorded where the lock doesn't

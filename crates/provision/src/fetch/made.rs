@@ -56,10 +56,10 @@ pub fn make(
     let mut lock = LockFile::open(&keep::lock_of(repo, id))?;
     let parts = keep::safetensors_files(&dir)?;
     let source = source(id, &parts, &lock)?;
-    let files = &mut ModelFiles::open(id, &dir, &mut lock, options.full)?;
+    let files = &mut ModelFiles::open(id, &dir, &mut lock, options, progress)?;
     let (mut made, mut missing) = (Vec::new(), Vec::new());
     for file in to_make {
-        match files.good(file.name(), &source, progress)? {
+        match files.good_or_deleted(file.name(), &source)? {
             Some(present) => made.push(present),
             None => missing.push(file),
         }
@@ -70,12 +70,13 @@ pub fn make(
     let conversion = match Conversion::open(&dir, &parts, &model.name) {
         Ok(conversion) => conversion,
         Err(error) => {
-            progress.warn(&format!("no GGUF file is made of {id}: {error:#}"));
+            let why = format!("no GGUF file is made of {id}: {error:#}");
+            files.progress.warn(&why);
             return Ok(made);
         }
     };
     for file in missing {
-        made.push(one(files, &conversion, file, &source, options, progress)?);
+        made.push(one(files, &conversion, file, &source)?);
     }
     Ok(made)
 }
@@ -102,8 +103,6 @@ fn one(
     conversion: &Conversion,
     file: ModelFile,
     source: &str,
-    options: &Options,
-    progress: &mut Progress,
 ) -> Result<FetchedFile> {
     let (id, name) = (files.model, file.name());
     if let Some((needed, free)) = disk::shortage(files.dir, conversion.bytes(file)) {
@@ -112,38 +111,29 @@ fn one(
             files.dir.display()
         );
     }
-    progress.say(&format!("making {id}/{name} of the model's safetensors"));
-    let partial = files.dir.join(format!(".{name}.partial"));
-    let label = format!("{id}: {name}");
-    let written = write(conversion, file, &partial, &mut |share| {
-        progress.fraction(&label, share);
-        !(options.interrupted)()
-    });
-    progress.end();
-    let put = written
-        .and_then(|()| sha256_of_file(&partial, progress))
-        .and_then(|found| {
-            if let Some(expected) = files.lock.expected(id, name)
-                && expected != found
-            {
-                bail!(
-                    "{}\nIt is made of the same weights, so what makes it has changed, or this machine computes differently. {}",
-                    files.mismatch(name, expected, &found),
-                    files.if_wanted(name)
-                );
-            }
-            std::fs::rename(&partial, files.path(name))
-                .with_context(|| format!("can't put {name} into {}", files.dir.display()))?;
-            Ok(found)
-        });
-    match put {
-        Ok(found) => files.accept(name, &found, source, How::Generated),
-        Err(error) => {
-            // Half a file is of no use, and may be what filled the disk.
-            std::fs::remove_file(&partial).ok();
-            Err(error)
-        }
-    }
+    let line = format!("making {id}/{name} of the model's safetensors");
+    files.progress.say(&line);
+    files.put(
+        name,
+        source,
+        How::Generated,
+        |files, partial| {
+            let label = format!("{id}: {name}");
+            let written = write(conversion, file, partial, &mut |share| {
+                files.progress.fraction(&label, share);
+                !(files.options.interrupted)()
+            });
+            files.progress.end();
+            written
+        },
+        |files, expected, found| {
+            format!(
+                "{}\nIt is made of the same weights, so what makes it has changed, or this machine computes differently. {}",
+                files.mismatch(name, expected, found),
+                files.if_wanted(name)
+            )
+        },
+    )
 }
 
 /// Write a file. `go_on` is given the share that is done (0 to 1), and returns whether to go on.
@@ -183,17 +173,15 @@ fn spec(id: &str) -> Result<ModelSpec> {
 pub(crate) fn fetch(
     files: &mut ModelFiles<'_>,
     weights: Option<&PathBuf>,
-    options: &Options,
-    progress: &mut Progress,
 ) -> Result<Vec<FetchedFile>> {
-    let (id, dir) = (files.model, files.dir);
+    let (id, dir, options) = (files.model, files.dir, files.options);
     let spec = spec(id)?;
     let names = spec.file_names();
     // A file that isn't in the lock may come from an older generator. Deleting a
     // line from the lock therefore means: make it again.
     let is_locked = |name: &String| files.lock.expected(id, name).is_some();
     if names.iter().all(is_locked) {
-        let present = names.iter().map(|name| files.good(name, SOURCE, progress));
+        let present = names.iter().map(|name| files.good_or_deleted(name, SOURCE));
         if let Some(present) = present.collect::<Result<Option<Vec<_>>>>()? {
             return Ok(present);
         }
@@ -211,15 +199,15 @@ pub(crate) fn fetch(
         Some(trained) => (Origin::Trained(trained), "from its trained weights"),
         None => (Origin::Seed, "seeded"),
     };
-    progress.say(&format!(
+    files.progress.say(&format!(
         "generating {id} into {} ({from}, the same on every machine)",
         dir.display()
     ));
     let generated = models::generate(&spec, origin, &staging, &mut |what, fraction| {
-        progress.fraction(&format!("{id}: {what}"), fraction);
+        files.progress.fraction(&format!("{id}: {what}"), fraction);
         !(options.interrupted)()
     });
-    progress.end();
+    files.progress.end();
     if let Err(error) = generated {
         // Half a model is of no use and may be what filled the disk.
         std::fs::remove_dir_all(&staging).ok();
@@ -234,7 +222,7 @@ pub(crate) fn fetch(
 
     let mut hashes = Vec::new();
     for name in &names {
-        let found = sha256_of_file(&staging.join(name), progress)?;
+        let found = sha256_of_file(&staging.join(name), files.progress)?;
         if let Some(expected) = files.lock.expected(id, name)
             && expected != found
         {

@@ -147,21 +147,21 @@ pub fn fetch(
         let own = shelf::get(models_dir, id)?;
         let mut lock = LockFile::open(&keep::lock_of(repo, id))?;
         let what = || format!("model {id} is not complete");
-        let here = ModelFiles::open(id, &dir, &mut lock, options.full);
+        let here = ModelFiles::open(id, &dir, &mut lock, options, progress);
         let here = &mut here.with_context(what)?;
         let of_model = match &model.source {
-            Source::Embedded => made::fetch(here, None, options, progress),
-            Source::Trained { weights } => made::fetch(here, Some(weights), options, progress),
+            Source::Embedded => made::fetch(here, None),
+            Source::Trained { weights } => made::fetch(here, Some(weights)),
             Source::Hub { files } => {
                 let wanted = files.iter().filter(|file| is_wanted(&file.name));
                 let wanted: Vec<HubFile> = wanted.cloned().collect();
-                hub::fetch(here, &wanted, models_dir, options, progress)
+                hub::fetch(here, &wanted, models_dir)
             }
             Source::Directory { files } => {
                 let from = own.as_ref().and_then(|own| own.from.as_deref());
                 let wanted = files.iter().filter(|name| is_wanted(name));
                 let wanted: Vec<String> = wanted.cloned().collect();
-                keep::fetch(here, &wanted, from, options, progress)
+                keep::fetch(here, &wanted, from)
             }
         };
         fetched.extend(of_model.with_context(what)?);
