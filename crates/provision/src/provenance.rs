@@ -211,27 +211,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let shell = Shell::new().unwrap();
         let _dir = shell.push_dir(dir.path());
-        let registry = r#"
-baseline = "p.cpu.f32"
-reference = "p.cpu.f32"
-cross_check = "p.cpu.f32"
-[[engine]]
-id = "p"
-name = "P"
-about = ""
-homepage = ""
-build = { kind = "python", script = "p.py", requirements = "engines/p/requirements.lock" }
-target = [{ backend = "cpu", precision = "f32", weights = "w" }]
-[[engine]]
-id = "t"
-name = "T"
-about = ""
-homepage = ""
-build = { kind = "cargo", package = "t", bin = "t", manifest = "engines/t/Cargo.toml", needs = ["libtorch"], libtorch = { requirements = "engines/t/requirements.lock", environment = "venv-t" } }
-target = [{ backend = "cpu", precision = "f32", weights = "w" }]
-"#;
-        shell.write_file("engines.toml", registry).unwrap();
-        let registry = Registry::load(&dir.path().join("engines.toml")).unwrap();
+        let p = r#"build = { kind = "python", script = "p.py", requirements = "engines/p/requirements.lock" }"#;
+        let t = r#"build = { kind = "cargo", package = "t", bin = "t", manifest = "engines/t/Cargo.toml", needs = ["libtorch"], libtorch = { requirements = "engines/t/requirements.lock", environment = "venv-t" } }"#;
+        let targets = [("cpu", "f32")];
+        let registry = build::registry_of(&[("p", &targets, p), ("t", &targets, t)]);
         let files = [
             "Cargo.lock",
             "engines/p/requirements.lock",

@@ -198,41 +198,44 @@ fn unavailable(reason: impl Into<String>) -> EngineFailure {
     EngineFailure::new(Status::Unavailable, reason)
 }
 
+/// A registry for tests: of each engine its id, its targets' backends and precisions, and the other
+/// lines of its table. The first target is baseline, reference and cross-check.
+#[cfg(test)]
+pub(crate) fn registry_of(engines: &[(&str, &[(&str, &str)], &str)]) -> Registry {
+    let (id, targets, _) = engines[0];
+    let (backend, precision) = targets[0];
+    let mut text = String::new();
+    for role in ["baseline", "reference", "cross_check"] {
+        text += &format!("{role} = \"{id}.{backend}.{precision}\"\n");
+    }
+    for (id, targets, more) in engines {
+        text +=
+            &format!("[[engine]]\nid = {id:?}\nname = {id:?}\nabout = ''\nhomepage = ''\n{more}\n");
+        for (backend, precision) in *targets {
+            let target = format!("backend = {backend:?}\nprecision = {precision:?}\nweights = 'w'");
+            text += &format!("[[engine.target]]\n{target}\n");
+        }
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    Registry::load(file.path()).unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn registry() -> Registry {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("engines.toml");
-        let text = r#"
-baseline = "a.cpu.f32"
-reference = "a.cpu.f32"
-cross_check = "a.cpu.f32"
-[[engine]]
-id = "a"
-name = "A"
-about = ""
-homepage = ""
-build = { kind = "prebuilt", path = "a" }
-target = [
-    { backend = "cpu", precision = "f32", weights = "w" },
-    { backend = "cpu", precision = "q8_0", weights = "w" },
-    { backend = "cuda", precision = "f32", weights = "w" },
-    { backend = "cuda", precision = "bf16", weights = "w" },
-]
-on = { cuda = { kind = "prebuilt", path = "gone", needs = ["cuda_toolkit"] } }
-[[engine]]
-id = "b"
-name = "B"
-about = ""
-homepage = ""
-hidden = true
-build = { kind = "prebuilt", path = "b" }
-target = [{ backend = "cpu", precision = "f32", weights = "w" }]
-"#;
-        std::fs::write(&path, text).unwrap();
-        Registry::load(&path).unwrap()
+        let a = r#"build = { kind = "prebuilt", path = "a" }
+            on = { cuda = { kind = "prebuilt", path = "gone", needs = ["cuda_toolkit"] } }"#;
+        let b = "hidden = true\nbuild = { kind = 'prebuilt', path = 'b' }";
+        let targets = [
+            ("cpu", "f32"),
+            ("cpu", "q8_0"),
+            ("cuda", "f32"),
+            ("cuda", "bf16"),
+        ];
+        registry_of(&[("a", &targets, a), ("b", &[("cpu", "f32")], b)])
     }
 
     #[test]

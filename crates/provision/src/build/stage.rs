@@ -348,44 +348,28 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
+    use super::super::registry_of;
     use super::*;
-
-    const REGISTRY: &str = r#"
-baseline = "p.cpu.f32"
-reference = "p.cpu.f32"
-cross_check = "look.cpu.f32"
-[build_s]
-look = 210
-dear = 840
-[[engine]]
-id = "p"
-name = "P"
-about = ""
-homepage = ""
-build = { kind = "python", script = "p.py", requirements = "p.lock" }
-target = [{ backend = "cpu", precision = "f32", weights = "w" }]
-[[engine]]
-id = "dear"
-name = "D"
-about = ""
-homepage = ""
-build = { kind = "cargo", package = "d", bin = "d" }
-target = [{ backend = "cpu", precision = "f32", weights = "w" }]
-[[engine]]
-id = "look"
-name = "L"
-about = ""
-homepage = ""
-build = { kind = "cargo", package = "l", bin = "l" }
-target = [{ backend = "cpu", precision = "f32", weights = "w" }, { backend = "cpu", precision = "q8_0", weights = "w" }]
-"#;
 
     #[test]
     fn what_is_to_be_built_is_said_and_what_is_there_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("engines.toml");
-        std::fs::write(&path, REGISTRY).unwrap();
-        let registry = Registry::load(&path).unwrap();
+        let (one, two) = ([("cpu", "f32")], [("cpu", "f32"), ("cpu", "q8_0")]);
+        let python = "build = { kind = 'python', script = 'p.py', requirements = 'p.lock' }";
+        let mut registry = registry_of(&[
+            ("p", &one, python),
+            (
+                "dear",
+                &one,
+                "build = { kind = 'cargo', package = 'd', bin = 'd' }",
+            ),
+            (
+                "look",
+                &two,
+                "build = { kind = 'cargo', package = 'l', bin = 'l' }",
+            ),
+        ]);
+        registry.build_s = [("look".into(), 210), ("dear".into(), 840)].into();
         let repo = Repo::under(dir.path());
         let micro: schema::micro::Program = toml::from_str(
             r#"id = "look-micro"
