@@ -332,3 +332,41 @@ pub struct Alert {
     /// The message: what failed, why, and what to do.
     pub text: String,
 }
+
+/// Events for tests.
+#[cfg(test)]
+pub(crate) mod scripted {
+    use super::*;
+
+    pub(crate) fn group(name: &str, items: &[&str], total: u32) -> Event {
+        Event::Group(Group {
+            name: name.into(),
+            items: items.iter().map(|i| Item::waiting(*i, total)).collect(),
+        })
+    }
+
+    /// The beginning of a launch whose samples are requests, and which can be skipped.
+    pub(crate) fn launch(group: &str, item: &str) -> Event {
+        Event::Begin(Begin {
+            detail: "block 1".into(),
+            meters: &REQUEST_METERS,
+            skippable: true,
+            ..Begin::plain(group, item)
+        })
+    }
+
+    pub(crate) fn part(name: &str, samples: u32) -> Event {
+        let name = name.into();
+        Event::Part { name, samples }
+    }
+
+    pub(crate) fn end(mark: Mark, reason: &str) -> Event {
+        let reason = reason.into();
+        Event::End { mark, reason }
+    }
+
+    pub(crate) fn alert(severity: Severity, text: &str) -> Event {
+        let text = text.into();
+        Event::Alert(Alert { severity, text })
+    }
+}

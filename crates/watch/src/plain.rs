@@ -197,32 +197,26 @@ fn style() -> ProgressStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Begin, Group, Item};
+    use crate::event::Begin;
+    use crate::event::scripted::{group, part};
 
     #[test]
     fn the_gate_says_whom_it_asks_what() {
         let mut plain = Plain::stderr();
-        let group = "parity on tiny-llama";
-        let part = |name: &str| Event::Part {
-            name: name.into(),
-            samples: 0,
-        };
+        let name = "parity on tiny-llama";
         let events = [
             Event::Stage(Stage::Gate),
-            Event::Group(Group {
-                name: group.into(),
-                items: vec![Item::waiting("a.cpu.f32", 1), Item::waiting("b.cpu.f32", 1)],
-            }),
-            Event::Begin(Begin::plain(group, "a.cpu.f32")),
+            group(name, &["a.cpu.f32", "b.cpu.f32"], 1),
+            Event::Begin(Begin::plain(name, "a.cpu.f32")),
         ];
         for event in events {
             plain.see(0, event);
         }
         assert_eq!(plain.progress(), "[1/2] a.cpu.f32 · parity on tiny-llama");
-        plain.see(1, part("a context of 17 tokens"));
+        plain.see(1, part("a context of 17 tokens", 0));
         let said = "[1/2] a.cpu.f32 · parity on tiny-llama, a context of 17 tokens";
         assert_eq!(plain.progress(), said);
-        plain.see(2, part("requests in company"));
+        plain.see(2, part("requests in company", 0));
         let said = "[1/2] a.cpu.f32 · parity on tiny-llama, requests in company";
         assert_eq!(plain.progress(), said);
     }

@@ -2,9 +2,8 @@
 //! pictures in `crates/watch/DASHBOARD.md`, which are drawn here, so that they stay true.
 //! `BENCH_BLESS=1 cargo test -p watch screens` draws them anew.
 
-use super::event::{
-    Alert, Begin, Event, Group, Item, Mark, REQUEST_METERS, Reading, Sample, Severity, Stage,
-};
+use super::event::scripted::{alert, end, group, launch, part};
+use super::event::{Begin, Event, Mark, Reading, Sample, Severity, Stage};
 use super::state::{Key, State};
 use super::view;
 use ratatui::Terminal;
@@ -73,11 +72,8 @@ fn script(until: &str) -> State {
     );
     for (item, ms) in [("quick.cpu.f32", 2.0), ("slow.cpu.q8_0", 5.0)] {
         for number in 0..2 {
-            let part = Event::Part {
-                name: "p50".into(),
-                samples: 20,
-            };
-            then(&mut state, vec![launch("single_request", item), part]);
+            let begins = vec![launch("single_request", item), part("p50", 20)];
+            then(&mut state, begins);
             let mut t_ns = state.now_ns;
             for i in 0..20_u32 {
                 // Values that rise and fall, so that the picture shows a curve.
@@ -120,24 +116,8 @@ fn script(until: &str) -> State {
     state
 }
 
-fn group(name: &str, items: &[&str], total: u32) -> Event {
-    Event::Group(Group {
-        name: name.into(),
-        items: items.iter().map(|i| Item::waiting(*i, total)).collect(),
-    })
-}
-
 fn begin(group: &str, item: &str) -> Event {
     Event::Begin(Begin {
-        skippable: true,
-        ..Begin::plain(group, item)
-    })
-}
-
-fn launch(group: &str, item: &str) -> Event {
-    Event::Begin(Begin {
-        detail: "block 1".into(),
-        meters: &REQUEST_METERS,
         skippable: true,
         ..Begin::plain(group, item)
     })
@@ -161,20 +141,6 @@ fn reading(t_ns: u64, cpu_ns: u64) -> Event {
         host_idle_ns: Some(t_ns / 4),
         package_energy_uj: Some(t_ns / 1000 * 45),
         ..Reading::default()
-    })
-}
-
-fn end(mark: Mark, reason: &str) -> Event {
-    Event::End {
-        mark,
-        reason: reason.into(),
-    }
-}
-
-fn alert(severity: Severity, text: &str) -> Event {
-    Event::Alert(Alert {
-        severity,
-        text: text.into(),
     })
 }
 

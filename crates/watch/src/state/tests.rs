@@ -1,22 +1,15 @@
 //! Tests of the state with events and keys made by hand.
 
 use super::*;
-use crate::event::{Group, Item, REQUEST_METERS, Sample, Severity};
+use crate::event::scripted::{end, launch, part};
+use crate::event::{Group, Item, Sample, Severity, scripted};
 
-fn begin(item: &str, skippable: bool) -> Event {
-    Event::Begin(Begin {
-        detail: "block 1".into(),
-        meters: &REQUEST_METERS,
-        skippable,
-        ..Begin::plain("s", item)
-    })
+fn begin(item: &str) -> Event {
+    launch("s", item)
 }
 
 fn alert(text: &str) -> Event {
-    Event::Alert(Alert {
-        severity: Severity::Error,
-        text: text.into(),
-    })
+    scripted::alert(Severity::Error, text)
 }
 
 fn state(events: impl IntoIterator<Item = (u64, Event)>) -> State {
@@ -46,7 +39,7 @@ fn alerts_come_one_after_the_other_and_none_is_lost() {
 
 #[test]
 fn quitting_is_asked_twice_and_then_done_once() {
-    let mut state = state([(1, begin("a", true))]);
+    let mut state = state([(1, begin("a"))]);
     assert_eq!(state.key(Key::Quit), None);
     assert!(state.wish.quit_asked);
     assert_eq!(state.key(Key::Other), None);
@@ -71,8 +64,8 @@ fn one_who_leaves_a_command_that_is_over_need_not_dismiss() {
 fn launches_that_take_turns_have_run_for_as_long_as_their_turns() {
     let turn = |item: &str| Event::Turn { item: item.into() };
     let mut state = state([
-        (0, begin("a", true)),
-        (10, begin("b", true)),
+        (0, begin("a")),
+        (10, begin("b")),
         (30, turn("a")),
         (35, turn("a")),
         (70, turn("b")),
@@ -94,15 +87,11 @@ fn launches_that_take_turns_have_run_for_as_long_as_their_turns() {
 fn only_what_runs_and_may_be_skipped_is_skipped() {
     let mut state = state([]);
     assert_eq!(state.key(Key::Skip), None);
-    state.apply(1, begin("a", false));
+    state.apply(1, Event::Begin(Begin::plain("s", "a")));
     assert_eq!(state.key(Key::Skip), None);
-    state.apply(2, begin("a", true));
+    state.apply(2, begin("a"));
     assert_eq!(state.key(Key::Skip), Some(Action::Skip));
-    let end = Event::End {
-        mark: Mark::Done,
-        reason: String::new(),
-    };
-    state.apply(3, end);
+    state.apply(3, end(Mark::Done, ""));
     assert_eq!(state.key(Key::Skip), None);
 }
 
@@ -121,10 +110,7 @@ fn pausing_is_a_wish_until_work_waits() {
 #[test]
 fn a_complete_part_leaves_its_median_and_another_begins_anew() {
     let mut state = state([(0, Event::Stage(Stage::Measure))]);
-    let part = || Event::Part {
-        name: "p10".into(),
-        samples: 2,
-    };
+    let part = || part("p10", 2);
     let sample = |t_ns, ms| {
         Event::Sample(Sample {
             t_ns,
@@ -135,7 +121,7 @@ fn a_complete_part_leaves_its_median_and_another_begins_anew() {
     };
     for (launch, ms) in [(1, 2.0), (2, 4.0)] {
         let t = launch * 10;
-        state.apply(t, begin("a", true));
+        state.apply(t, begin("a"));
         state.apply(t, part());
         assert_eq!(state.launches().0 as u64, launch - 1);
         state.apply(t + 1, sample(t + 1, ms));
@@ -150,10 +136,10 @@ fn a_complete_part_leaves_its_median_and_another_begins_anew() {
     state.key(Key::Meter);
     assert_eq!(state.launches(), (0, None), "there were none of it");
     // A launch that failed in the middle of a part leaves no median.
-    state.apply(40, begin("a", true));
+    state.apply(40, begin("a"));
     state.apply(40, part());
     state.apply(41, sample(41, 100.0));
-    state.apply(50, begin("a", true));
+    state.apply(50, begin("a"));
     state.apply(50, part());
     state.key(Key::Meter);
     assert_eq!(state.launches().0, 2);
