@@ -1,33 +1,15 @@
 //! Measures the f32 peak, which no matrix product can exceed: independent chains of fused
 //! multiply-adds in registers, so that neither memory nor latency limits the rate.
 
-use crate::parallel::{self, Measured};
-use std::hint::black_box;
+use crate::parallel::{CHAINS, Kernel, Measured, STEPS, peak};
 
-const REPETITIONS: usize = 200;
-/// Steps of a repetition: 1 to 3 ms of work, so that some repetitions go undisturbed.
-const STEPS: usize = 1 << 19;
-/// Number of chains: a latency of 4 cycles × 2 units needs 8; a few more hide the loop.
-const CHAINS: usize = 12;
-
-/// Measure the peak (operations per second). Each thread runs the same chains, and every
-/// multiply-add counts as two operations.
+/// Measure the peak (operations per second).
 pub(crate) fn measure(threads: usize) -> Measured {
-    measure_steps(threads, STEPS)
+    peak(kernel(), threads, STEPS)
 }
 
-fn measure_steps(threads: usize, steps: usize) -> Measured {
-    let (kernel, lanes, run) = kernel();
-    let seconds = parallel::time(threads, REPETITIONS, |_| {
-        black_box(run(black_box(steps)));
-    });
-    let operations = (2 * CHAINS * lanes * steps * threads) as f64;
-    Measured::new(operations, &seconds, threads, kernel)
-}
-
-/// The kernel for this CPU: its name, the number of f32 lanes of its vectors, and the function that
-/// runs a number of its steps.
-fn kernel() -> (&'static str, usize, fn(usize) -> f32) {
+/// The kernel for this CPU.
+fn kernel() -> Kernel<f32> {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
@@ -133,6 +115,6 @@ mod tests {
 
     #[test]
     fn a_rate_comes_out() {
-        assert!(measure_steps(2, 1000).best > 0.0);
+        assert!(peak(kernel(), 2, 1000).best > 0.0);
     }
 }

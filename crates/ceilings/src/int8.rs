@@ -1,33 +1,28 @@
 //! Measures the int8 peak: dot products of bytes into i32, in registers. Only vector units are
 //! measured; matrix units (AMX) reach several times this rate where they exist.
 
-use crate::parallel::Measured;
+use crate::parallel::{Measured, STEPS, peak};
 use std::hint::black_box;
+#[cfg(target_arch = "x86_64")]
+use x86::kernel;
 
-/// Measure the peak (operations per second). Each thread runs the same chains, and every
-/// multiply-add counts as two operations. `None` where there is no kernel for this CPU.
+/// Measure the peak (operations per second). `None` where there is no kernel for this CPU.
 pub(crate) fn measure(threads: usize) -> Option<Measured> {
-    #[cfg(target_arch = "x86_64")]
-    {
-        x86::measure(threads, x86::STEPS)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        // Arm's dot product intrinsics are not stable in the pinned toolchain.
-        let _ = threads;
-        None
-    }
+    kernel().map(|kernel| peak(kernel, threads, STEPS))
+}
+
+/// Arm's dot product intrinsics are not stable in the pinned toolchain.
+#[cfg(not(target_arch = "x86_64"))]
+fn kernel() -> Option<crate::parallel::Kernel<i64>> {
+    None
 }
 
 /// Run `steps` steps of the measured chains on the calling thread. Where the machine has no int8
 /// kernel, it runs plain integer multiplications and additions instead.
 pub(crate) fn work(steps: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if let Some((_, _, run)) = x86::kernel() {
-            black_box(run(black_box(steps)));
-            return;
-        }
+    if let Some((_, _, run)) = kernel() {
+        black_box(run(black_box(steps)));
+        return;
     }
     let mut sums = [0_u32; 16];
     for step in 0..black_box(steps as u32) {
@@ -40,33 +35,12 @@ pub(crate) fn work(steps: usize) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Measured;
-    use crate::parallel;
+    use crate::parallel::{CHAINS, Kernel};
     use std::arch::x86_64::*;
     use std::hint::black_box;
 
-    const REPETITIONS: usize = 200;
-    /// Steps of a repetition: 1 to 3 ms of work, so that some repetitions go undisturbed.
-    pub(crate) const STEPS: usize = 1 << 19;
-    /// Number of independent chains: enough for a latency of 5 cycles × 2 units, with registers
-    /// left.
-    const CHAINS: usize = 12;
-
-    pub(crate) fn measure(threads: usize, steps: usize) -> Option<Measured> {
-        let (kernel, bytes, run) = kernel()?;
-        let seconds = parallel::time(threads, REPETITIONS, |_| {
-            black_box(run(black_box(steps)));
-        });
-        let operations = (2 * CHAINS * bytes * steps * threads) as f64;
-        Some(Measured::new(operations, &seconds, threads, kernel))
-    }
-
-    /// A kernel: its name, the number of bytes of its vectors, and the function that runs a number
-    /// of dot products of ones in every chain and returns the sum of all lanes.
-    type Kernel = (&'static str, usize, fn(usize) -> i64);
-
-    /// The kernel for this CPU.
-    pub(crate) fn kernel() -> Option<Kernel> {
+    /// The kernel for this CPU, of dot products of ones; its lanes are the bytes of its vectors.
+    pub(crate) fn kernel() -> Option<Kernel<i64>> {
         if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512f") {
             // SAFETY: both features were just detected.
             let run = |steps| unsafe { avx512_vnni(steps) };
@@ -137,6 +111,7 @@ mod x86 {
     #[cfg(test)]
     mod tests {
         use super::*;
+        use crate::parallel::peak;
 
         #[test]
         fn every_byte_of_every_chain_works() {
@@ -151,8 +126,7 @@ mod x86 {
 
         #[test]
         fn a_rate_comes_out_where_there_is_a_kernel() {
-            let measured = measure(2, 1000);
-            assert_eq!(measured.is_some(), kernel().is_some());
+            let measured = kernel().map(|kernel| peak(kernel, 2, 1000));
             assert!(measured.is_none_or(|measured| measured.best > 0.0));
         }
     }

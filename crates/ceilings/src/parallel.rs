@@ -2,8 +2,31 @@
 //! last end.
 
 use serde::Serialize;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
+
+/// Number of independent chains of a kernel: a latency of 4 or 5 cycles × 2 units needs 8 or 10; a
+/// few more hide the loop, and registers are left.
+pub(crate) const CHAINS: usize = 12;
+/// Repetitions of a peak's measurement.
+const REPETITIONS: usize = 200;
+/// Steps of a repetition: 1 to 3 ms of work, so that some repetitions go undisturbed.
+pub(crate) const STEPS: usize = 1 << 19;
+
+/// A kernel of multiply-adds in registers: its name, the number of lanes of its vectors, and the
+/// function that runs a number of steps of every chain and returns the sum of all lanes.
+pub(crate) type Kernel<T> = (&'static str, usize, fn(usize) -> T);
+
+/// Measure a kernel's rate (operations per second). Each thread runs the same chains, and every
+/// multiply-add counts as two operations.
+pub(crate) fn peak<T>((name, lanes, run): Kernel<T>, threads: usize, steps: usize) -> Measured {
+    let seconds = time(threads, REPETITIONS, |_| {
+        black_box(run(black_box(steps)));
+    });
+    let operations = (2 * CHAINS * lanes * steps * threads) as f64;
+    Measured::new(operations, &seconds, threads, name)
+}
 
 /// Run `work(thread)` on `threads` threads, and return how long each repetition took (s). One more
 /// repetition before them doesn't count (page faults, clocks, caches).
