@@ -30,7 +30,6 @@ pub enum Severity {
 /// Something that is missing or disturbs measurements.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How much the finding matters.
     pub severity: Severity,
     /// What is missing or disturbs, in words.
     pub what: String,
@@ -161,7 +160,7 @@ fn disk_findings(disks: &[Disk]) -> Vec<Finding> {
     disks
         .iter()
         .filter_map(|disk| {
-            let (wanted, variable) = match disk.what.as_str() {
+            let (wanted, variable) = match disk.what {
                 "builds" => (BUILD_BYTES, "CARGO_TARGET_DIR"),
                 _ => (MODELS_BYTES, "BENCH_MODELS_DIR"),
             };
@@ -371,7 +370,7 @@ mod tests {
     #[test]
     fn little_space_and_noise_are_told_last() {
         let disk = Disk {
-            what: "models".into(),
+            what: "models",
             path: "/m".into(),
             free_bytes: Some(1_500_000_000),
         };

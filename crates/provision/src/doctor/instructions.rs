@@ -11,7 +11,6 @@ use serde::Serialize;
 pub struct Tried {
     /// The extension's flag, as the Linux kernel spells it.
     pub flag: &'static str,
-    /// The outcome of executing its instruction.
     pub outcome: Outcome,
 }
 

@@ -9,11 +9,8 @@ mod instructions;
 mod provision;
 mod render;
 
-pub use advice::{Finding, Severity};
-pub use instructions::{Outcome, Tried};
-pub use provision::Provision;
-
 use crate::fetch::free_bytes;
+use advice::{Finding, Severity};
 use anyhow::Result;
 use base::exit_code;
 use base::repo::Repo;
@@ -21,46 +18,41 @@ use ceilings::Ceilings;
 use harness::devices;
 use harness::engine::isa;
 use harness::machine::{self, Cpu, Gpu, Memory, Processor, System, Tools};
+use instructions::{Outcome, Tried};
+use provision::Provision;
 use schema::registry::Registry;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Everything the doctor found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
-    /// The processor.
+struct Report {
     pub cpu: Cpu,
     /// The outcome for every vector extension that the processor advertises.
     pub instructions: Vec<Tried>,
-    /// Main memory.
     pub memory: Memory,
     /// Operating system, container and hypervisor.
     pub system: System,
-    /// NVIDIA devices.
     pub gpu: Gpu,
     /// Each backend that needs a device, with the device that it runs on here, or why there is
     /// none.
     pub devices: BTreeMap<String, Result<String, String>>,
-    /// Programs and libraries.
     pub tools: Tools,
     /// Who provides what programs are built with: the machine, the flake's shell or the project.
     pub provision: Provision,
-    /// Free space where the project writes.
     pub disks: Vec<Disk>,
     /// What the machine can do at best, where that was measured.
     pub ceilings: Option<Ceilings>,
-    /// Things that are missing or would disturb a measurement.
     pub findings: Vec<Finding>,
 }
 
 /// Free space in a directory that the project writes to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Disk {
+struct Disk {
     /// What is stored there, such as `models`.
-    pub what: String,
-    /// The directory.
+    pub what: &'static str,
     pub path: PathBuf,
     /// Bytes that an unprivileged process may still write; `None` where that can't be read.
     pub free_bytes: Option<u64>,
@@ -88,10 +80,12 @@ fn look(repo: &Repo, measure: bool) -> Report {
     let system = System::read();
     let gpu = Gpu::read();
     let tools = Tools::read(&repo.root);
-    let disks = vec![
-        disk("builds", &repo.build_dir),
-        disk("models", &repo.models_dir),
-    ];
+    let places = [("builds", &repo.build_dir), ("models", &repo.models_dir)];
+    let disks = places.map(|(what, path)| Disk {
+        what,
+        path: path.clone(),
+        free_bytes: free_bytes(path),
+    });
     let ceilings = measure.then(machine::ceilings);
     // Without a registry the needs of engines are unknown.
     let registry = repo.registry().ok();
@@ -113,17 +107,9 @@ fn look(repo: &Repo, measure: bool) -> Report {
         devices: devices.unwrap_or_default(),
         provision: Provision::read(repo, registry.as_ref(), &tools),
         tools,
-        disks,
+        disks: disks.into(),
         ceilings,
         findings,
-    }
-}
-
-fn disk(what: &str, path: &Path) -> Disk {
-    Disk {
-        what: what.to_owned(),
-        path: path.to_owned(),
-        free_bytes: free_bytes(path),
     }
 }
 

@@ -16,13 +16,9 @@ pub struct Provision {
     pub nix_shell: String,
     /// The Python environment that brings libtorch where a build names no other.
     pub python: String,
-    /// libtorch.
     pub libtorch: String,
-    /// The CUDA toolkit.
     pub cuda_toolkit: String,
-    /// CMake.
     pub cmake: String,
-    /// libclang.
     pub libclang: String,
 }
 
@@ -74,18 +70,25 @@ impl Found {
             Some(shell) => format!("the {} shell's: {}", shell.name, path.display()),
             None => format!("{by}: {}", path.display()),
         };
+        let brings_none = |shell: &NixShell| format!("none: the {} shell brings none", shell.name);
         let shell = self.shell.as_ref().map(|shell| match shell.pure {
             true => format!("{}, pure", shell.name),
             false => format!("{}, with programs of the host's on PATH", shell.name),
         });
         let is_made = self.venv.as_ref().is_some_and(|dir| dir.is_dir());
-        let made = match is_made || self.shell.is_some() {
-            true => "",
-            false => " (made when it is needed)",
-        };
+        let made = when_needed(is_made || self.shell.is_some());
         let libtorch = match &self.libtorch {
             Some(dir) => whose(dir, "the one that LIBTORCH names"),
             None => "the one in that Python's PyTorch".into(),
+        };
+        let build_tool = |is_here: bool| match (is_here, &self.shell) {
+            (true, Some(shell)) => format!("the {} shell's", shell.name),
+            (true, None) => "the machine's".into(),
+            (false, Some(shell)) => brings_none(shell),
+            (false, None) => {
+                let made = when_needed(self.build_tools);
+                format!("the project's own, of {}{made}", build::BUILD_TOOLS_LOCK)
+            }
         };
         let others = self.own_libtorch.iter();
         let others = others.map(|(name, lock)| format!("; for {name} that of {lock}"));
@@ -93,40 +96,30 @@ impl Found {
             nix_shell: shell.unwrap_or("none: the project provides what is missing".into()),
             python: match (&self.venv, &self.shell) {
                 (Some(dir), _) => whose(dir, "the project's own") + made,
-                (None, Some(shell)) => format!(
-                    "none: the {} shell brings none made from this checkout's lock",
-                    shell.name
-                ),
+                (None, Some(shell)) => brings_none(shell) + " made from this checkout's lock",
                 (None, None) => "none".into(),
             },
             libtorch: others.fold(libtorch, |all, other| all + &other),
             cuda_toolkit: match (&self.cuda, &self.shell) {
                 (Some((home, true)), _) => format!("the project's own: {}", home.display()),
                 (Some((home, false)), _) => whose(home, "the machine's"),
-                (None, Some(shell)) => format!("none: the {} shell brings none", shell.name),
+                (None, Some(shell)) => brings_none(shell),
                 (None, None) => format!(
                     "the project's own, of {} (made when a CUDA program is built)",
                     build::CUDA_LOCK
                 ),
             },
-            cmake: self.build_tool(self.cmake),
-            libclang: self.build_tool(self.libclang),
+            cmake: build_tool(self.cmake),
+            libclang: build_tool(self.libclang),
         }
     }
+}
 
-    fn build_tool(&self, is_here: bool) -> String {
-        match (is_here, &self.shell) {
-            (true, Some(shell)) => format!("the {} shell's", shell.name),
-            (true, None) => "the machine's".into(),
-            (false, Some(shell)) => format!("none: the {} shell brings none", shell.name),
-            (false, None) => {
-                let made = match self.build_tools {
-                    true => "",
-                    false => " (made when it is needed)",
-                };
-                format!("the project's own, of {}{made}", build::BUILD_TOOLS_LOCK)
-            }
-        }
+/// What follows the name of something that the project makes, unless it is made already.
+fn when_needed(is_made: bool) -> &'static str {
+    match is_made {
+        true => "",
+        false => " (made when it is needed)",
     }
 }
 

@@ -1,12 +1,10 @@
 //! Formats the report for people: one fact a line, then what to do. Pure, and without colours, so
 //! that the text can be pasted into an issue as it is.
 
-use super::{Outcome, Provision, Report, Severity, instructions};
+use super::{Finding, Outcome, Provision, Report, Severity, instructions};
 use ceilings::{Ceilings, Measured};
 use harness::machine::{Gpu, Tool};
 use std::fmt::Write;
-
-const UNKNOWN: &str = "unknown";
 
 /// Format the whole report.
 pub(super) fn text(report: &Report) -> String {
@@ -18,11 +16,9 @@ pub(super) fn text(report: &Report) -> String {
     provision(&mut page, &report.provision);
     page.heading("Disk");
     for disk in &report.disks {
-        let free = disk.free_bytes.map_or(UNKNOWN.into(), gigabytes);
-        page.line(
-            &disk.what,
-            &format!("{free} free at {}", disk.path.display()),
-        );
+        let free = known(disk.free_bytes.map(gigabytes));
+        let place = disk.path.display();
+        page.line(disk.what, &format!("{free} free at {place}"));
     }
     page.heading("Ceilings");
     match &report.ceilings {
@@ -51,17 +47,19 @@ impl Page {
     }
 
     fn maybe(&mut self, label: &str, value: Option<impl ToString>) {
-        let value = value.map_or(UNKNOWN.to_owned(), |value| value.to_string());
-        self.line(label, &value);
+        self.line(label, &known(value));
     }
+}
+
+fn known(value: Option<impl ToString>) -> String {
+    value.map_or("unknown".to_owned(), |value| value.to_string())
 }
 
 fn machine(page: &mut Page, report: &Report) {
     let (cpu, memory, system) = (&report.cpu, &report.memory, &report.system);
     page.heading("Machine");
     page.maybe("CPU", cpu.model.as_ref());
-    let count = |n: Option<usize>| n.map_or(UNKNOWN.to_owned(), |n| n.to_string());
-    let (cores, logical) = (count(cpu.cores), count(cpu.logical));
+    let (cores, logical) = (known(cpu.cores), known(cpu.logical));
     let usable = cpu.threads_usable;
     let threads = format!("{usable} usable threads; {cores} cores, {logical} logical processors");
     page.line("threads", &threads);
@@ -88,12 +86,12 @@ fn machine(page: &mut Page, report: &Report) {
         .collect();
     page.maybe("caches", (!caches.is_empty()).then(|| caches.join(", ")));
     page.maybe("governor", cpu.governor.as_ref());
-    let size = |bytes: Option<u64>| bytes.map_or(UNKNOWN.to_owned(), gigabytes);
+    let size = |bytes: Option<u64>| known(bytes.map(gigabytes));
     let (total, available) = (size(memory.total_bytes), size(memory.available_bytes));
     let swap = size(memory.swap_bytes);
     let sizes = format!("{total} ({available} available, swap {swap})");
     page.line("memory", &sizes);
-    let transparent = memory.transparent_huge_pages.as_deref().unwrap_or(UNKNOWN);
+    let transparent = known(memory.transparent_huge_pages.as_deref());
     let reserved = size(memory.huge_pages_bytes);
     let huge = format!("transparent: {transparent}; reserved: {reserved}");
     page.line("huge pages", &huge);
@@ -101,11 +99,11 @@ fn machine(page: &mut Page, report: &Report) {
     page.maybe("kernel", system.kernel.as_ref());
     let seen = [&system.hypervisor, &system.container];
     let seen: Vec<&str> = seen.into_iter().flatten().map(String::as_str).collect();
-    let virtualised = match seen.is_empty() {
-        true => "none seen".to_owned(),
-        false => seen.join(", "),
+    let virtualised = match seen.as_slice() {
+        [] => "none seen",
+        seen => &seen.join(", "),
     };
-    page.line("virtualisation", &virtualised);
+    page.line("virtualisation", virtualised);
     page.maybe("load, 1 min", system.load_1_min);
     if let Some(limit) = system.cpu_limit {
         page.line("CPU limit", &format!("{limit} processors"));
@@ -131,7 +129,7 @@ fn gpu(page: &mut Page, gpu: &Gpu) {
             "  power limit",
             device.power_limit_mw.map(|mw| format!("{} W", mw / 1000)),
         );
-        let clock = |mhz: Option<u32>| mhz.map_or(UNKNOWN.to_owned(), |mhz| format!("{mhz} MHz"));
+        let clock = |mhz: Option<u32>| known(mhz.map(|mhz| format!("{mhz} MHz")));
         let (sm, memory) = (device.sm_clock_mhz_max, device.memory_clock_mhz_max);
         let clocks = format!("SM up to {}, memory up to {}", clock(sm), clock(memory));
         page.line("  clocks", &clocks);
@@ -224,16 +222,11 @@ fn findings(page: &mut Page, report: &Report) {
         (Severity::Partial, "Some things are left out"),
         (Severity::Noise, "Numbers may be lower or noisier"),
     ] {
-        let mut some = report
-            .findings
-            .iter()
-            .filter(|f| f.severity == severity)
-            .peekable();
-        if some.peek().is_none() {
-            continue;
-        }
-        page.heading(heading);
-        for finding in some {
+        let of_severity = |finding: &&Finding| finding.severity == severity;
+        for (index, finding) in report.findings.iter().filter(of_severity).enumerate() {
+            if index == 0 {
+                page.heading(heading);
+            }
             let _ = writeln!(page.text, "  {}: {}", finding.what, finding.consequence);
             if let Some(command) = &finding.command {
                 let _ = writeln!(page.text, "    → {command}");
@@ -247,9 +240,8 @@ fn gigabytes(bytes: u64) -> String {
 }
 
 fn kibibytes(bytes: u64) -> String {
-    if bytes >= 1 << 20 {
-        format!("{} MiB", bytes >> 20)
-    } else {
-        format!("{} KiB", bytes >> 10)
+    match bytes >> 20 {
+        0 => format!("{} KiB", bytes >> 10),
+        mebibytes => format!("{mebibytes} MiB"),
     }
 }
