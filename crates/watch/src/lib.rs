@@ -18,17 +18,17 @@ pub mod dashboard;
 pub mod error_log;
 pub mod eta;
 pub mod event;
-pub mod live;
+mod live;
 pub mod log;
 mod plain;
 pub mod plan;
 mod screen;
 #[cfg(test)]
 mod screens;
-pub mod state;
-pub mod tree;
-pub mod view;
-pub mod words;
+mod state;
+mod tree;
+mod view;
+mod words;
 
 pub use control::Control;
 

@@ -13,16 +13,13 @@ const RATE_NS: u64 = 5_000_000_000;
 /// The samples of a part, as they come in.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
-    /// Number of timed samples seen.
     pub timed: u64,
-    /// Number of untimed samples seen.
     pub untimed: u64,
     last: VecDeque<Sample>,
     work: VecDeque<(u64, f64)>,
 }
 
 impl Live {
-    /// Add a sample.
     pub fn push(&mut self, sample: Sample) {
         self.work.push_back((sample.t_ns, sample.work));
         while self.work.len() > 2 && sample.t_ns.saturating_sub(self.work[0].0) > RATE_NS {
@@ -71,7 +68,6 @@ impl Live {
 /// The load of the machine, from the last reading and the growth since the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machine {
-    /// The last reading.
     pub last: Reading,
     /// Number of CPUs' worth of time that the engine's processes take.
     pub cpus: Option<f64>,

@@ -19,11 +19,9 @@ pub struct State {
     pub command: String,
     /// The subject of the command.
     pub title: String,
-    /// The stage that the command is in.
     pub stage: Option<Stage>,
     /// Time at which this state was created (ns).
     pub began_ns: u64,
-    /// The current time (ns).
     pub now_ns: u64,
     /// The plan: groups of items and their progress.
     pub tree: Tree,
@@ -33,7 +31,6 @@ pub struct State {
     pub resting: Vec<Running>,
     /// Estimated times of later stages (s).
     pub later: Vec<(Stage, f64)>,
-    /// The load of the machine.
     pub machine: Machine,
     /// Lines of the log, the oldest first.
     pub log: VecDeque<String>,
@@ -43,9 +40,7 @@ pub struct State {
     pub alerts_raised: usize,
     /// What the user wants of the run.
     pub wish: Wish,
-    /// Whether work is paused.
     pub paused: bool,
-    /// Whether the command is over.
     pub over: bool,
     /// Whether the user wants to leave the dashboard of a command that is over.
     pub left: bool,
@@ -87,11 +82,9 @@ pub struct Running {
     pub part: Option<String>,
     /// Least number of timed samples that the part will have; 0 = not known.
     pub samples: u32,
-    /// The launch's parts that are complete.
     pub parts: Vec<String>,
     /// Time that the launch had run when the last part was complete (ns).
     pub parts_ns: u64,
-    /// The samples of the part that runs.
     pub live: Live,
     /// The share of the launch that is done, 0 to 1, where that is known.
     pub share: Option<f64>,
@@ -115,7 +108,6 @@ pub enum Key {
     Pause,
     /// Skip the rest of what runs.
     Skip,
-    /// Stop the run.
     Quit,
     /// Draw the next meter.
     Meter,

@@ -32,13 +32,10 @@ struct Leaf {
 
 /// A launch that has begun and isn't over.
 pub struct Now<'a> {
-    /// The name of the item's group.
     pub group: &'a str,
-    /// The item's name.
     pub item: &'a str,
     /// Time that the launch has run, without waiting for turns (ns).
     pub elapsed_ns: u64,
-    /// The launch's parts that are complete.
     pub parts: &'a [String],
     /// Time that the launch had run when the last part was complete (ns).
     pub parts_ns: u64,
@@ -71,9 +68,7 @@ pub struct Row {
     pub is_item: bool,
     /// Whether the item or group runs, or ran last.
     pub is_current: bool,
-    /// The state of the item or group.
     pub mark: Mark,
-    /// The name of the item or group.
     pub name: String,
     /// Number of launches that are over or won't be begun, and of all.
     pub count: (u32, u32),

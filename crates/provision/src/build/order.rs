@@ -12,25 +12,14 @@ const THERE_S: f64 = 1.0;
 /// A program to be built.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Job {
-    /// The program's id.
     pub(super) id: String,
-    /// How the program is built.
     pub(super) how: Build,
-    /// What the program belongs to.
-    pub(super) owner: Owner,
+    /// The id of the engine that the program belongs to; `None` for one of the micro suites.
+    pub(super) engine: Option<String>,
     /// Whether the program was built here before.
     pub(super) is_there: bool,
     /// Expected time of the build (s), after other programs of its package.
     pub(super) expected_s: f64,
-}
-
-/// What a program belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// The program belongs to the engine of this id.
-    Engine(String),
-    /// The program belongs to the micro suites.
-    Micro,
 }
 
 impl Job {
@@ -39,7 +28,7 @@ impl Job {
     pub(super) fn new(
         id: &str,
         how: &Build,
-        owner: Owner,
+        engine: Option<&str>,
         is_there: bool,
         build_s: Option<u32>,
         cores: usize,
@@ -49,7 +38,7 @@ impl Job {
         Self {
             id: id.to_owned(),
             how: how.clone(),
-            owner,
+            engine: engine.map(str::to_owned),
             is_there,
             expected_s: match is_there {
                 true => THERE_S,
@@ -139,7 +128,16 @@ mod tests {
     }
 
     fn job(id: &str, how: Build, build_s: Option<u32>) -> Job {
-        Job::new(id, &how, Owner::Micro, false, build_s, 2)
+        Job::new(id, &how, None, false, build_s, 2)
+    }
+
+    fn python(environment: &str) -> Build {
+        Build::Python {
+            script: "p.py".into(),
+            requirements: "p.lock".into(),
+            environment: environment.into(),
+            modules: None,
+        }
     }
 
     fn ids(jobs: &[Job]) -> Vec<&str> {
@@ -148,14 +146,8 @@ mod tests {
 
     #[test]
     fn the_first_look_comes_first_then_the_cheapest_and_a_package_stays_together() {
-        let python = Build::Python {
-            script: "p.py".into(),
-            requirements: "p.lock".into(),
-            environment: "venv".into(),
-            modules: None,
-        };
         let jobs = vec![
-            job("p", python, Some(150)),
+            job("p", python("venv"), Some(150)),
             job("dear-micro", cargo("dear", &[]), Some(20)),
             job("torch", cargo("torch", &[Need::Libtorch]), Some(120)),
             job("dear", cargo("dear", &[]), Some(400)),
@@ -186,34 +178,19 @@ mod tests {
             Some(1),
             "what brings libtorch comes first"
         );
-        let python = jobs.remove(1);
+        let brings = jobs.remove(1);
         assert_eq!(next(&jobs, None), Some(0));
-        let beside = Some(&python);
+        let beside = Some(&brings);
         assert_eq!(next(&jobs, beside), Some(1), "libtorch is being downloaded");
-        let mut other = python.clone();
-        if let Build::Python { environment, .. } = &mut other.how {
-            *environment = "venv-other".into();
-        }
-        assert_eq!(
-            next(&jobs, Some(&other)),
-            Some(0),
-            "that is no business of torch's"
-        );
+        let other = job("p", python("venv-other"), Some(150));
+        assert_eq!(next(&jobs, Some(&other)), Some(0), "it isn't torch's");
         jobs.truncate(1);
         assert_eq!(next(&jobs, beside), None);
     }
 
     #[test]
     fn a_program_waits_for_the_environment_that_brings_its_own_libtorch_alone() {
-        let python = |environment: &str| {
-            let how = Build::Python {
-                script: "p.py".into(),
-                requirements: "p.lock".into(),
-                environment: environment.into(),
-                modules: None,
-            };
-            job(environment, how, Some(150))
-        };
+        let python = |environment: &str| job(environment, python(environment), Some(150));
         let how = Build::Cargo(CargoBuild {
             needs: vec![Need::Libtorch],
             libtorch: Some(Libtorch {
@@ -231,7 +208,7 @@ mod tests {
     #[test]
     fn what_is_there_takes_no_time_and_more_cores_take_less() {
         let how = cargo("a", &[]);
-        let of = |is_there, cores| Job::new("a", &how, Owner::Micro, is_there, Some(120), cores);
+        let of = |is_there, cores| Job::new("a", &how, None, is_there, Some(120), cores);
         assert_eq!(of(true, 2).expected_s, 1.0);
         assert_eq!(of(false, 1).expected_s, 240.0);
         assert_eq!(of(false, 8).expected_s, 30.0);

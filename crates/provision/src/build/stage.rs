@@ -2,7 +2,7 @@
 //! in the order of `order`. Python downloads run while Cargo compiles. The stage reports what is
 //! being built and how long the rest will take.
 
-use super::order::{self, Job, Owner};
+use super::order::{self, Job};
 use super::python::{self, Environment};
 use super::{EngineFailure, Program, cargo, make};
 use anyhow::{Result, bail};
@@ -51,10 +51,10 @@ impl<'a> Stage<'a> {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let mut programs = Programs::default();
         let mut jobs: Vec<Job> = Vec::new();
-        let mut add = |id: &str, how: &Build, owner, build_s: Option<u32>| {
+        let mut add = |id: &str, how: &Build, engine: Option<&str>, build_s: Option<u32>| {
             if !jobs.iter().any(|job| job.id == *id) {
                 let is_there = is_there(repo, id, how);
-                jobs.push(Job::new(id, how, owner, is_there, build_s, cores));
+                jobs.push(Job::new(id, how, engine, is_there, build_s, cores));
             }
         };
         for target in targets {
@@ -66,13 +66,13 @@ impl<'a> Stage<'a> {
                 bail!("no engine {:?} in engines/engines.toml", target.engine)
             };
             let id = engine.program_id(&target.backend);
-            let owner = Owner::Engine(engine.id.clone());
             let build_s = registry.build_s.get(&id).copied();
-            add(&id, engine.build_for(&target.backend), owner, build_s);
+            let how = engine.build_for(&target.backend);
+            add(&id, how, Some(&engine.id), build_s);
             programs.of.insert(target.id.clone(), id);
         }
         for program in micro {
-            add(&program.id, &program.build, Owner::Micro, program.build_s);
+            add(&program.id, &program.build, None, program.build_s);
         }
         let first: Vec<String> = first
             .iter()
@@ -219,8 +219,8 @@ impl<'a> Stage<'a> {
             watch::warn(format!("{}: {failure}", job.id));
         }
         watch::end(&failure.unwrap_or_default());
-        match &job.owner {
-            Owner::Engine(engine) => {
+        match &job.engine {
+            Some(engine) => {
                 let made = outcome.map(|(program, built)| Made {
                     program,
                     engine: engine.clone(),
@@ -229,7 +229,7 @@ impl<'a> Stage<'a> {
                 });
                 self.programs.made.insert(job.id.clone(), made);
             }
-            Owner::Micro => {
+            None => {
                 let program = outcome.map(|(program, _)| program);
                 self.programs.micro.insert(&job.id, program);
             }

@@ -12,9 +12,7 @@ use std::path::{Path, PathBuf};
 /// A crate that a program is linked from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct Package {
-    /// The crate's name.
     pub name: String,
-    /// The crate's version.
     pub version: String,
     /// SPDX expression of its licence, where its manifest has one.
     pub license: Option<String>,

@@ -178,22 +178,18 @@ fn write(parts: &[Part], name: &str, out: &Path) -> Result<Vec<Row>> {
 }
 
 /// One archive, as a row of the printed table.
-#[derive(Clone, Debug)]
-pub struct Row {
-    /// The part's name: `base`, or an engine's id.
-    pub part: String,
-    /// The archive's file name.
-    pub file: String,
-    /// Number of files in the archive.
-    pub files: usize,
+struct Row {
+    part: String,
+    file: String,
+    files: usize,
     /// Size of the files in the archive (bytes).
-    pub bytes: u64,
+    bytes: u64,
     /// Size of the archive itself, which is compressed (bytes).
-    pub packed_bytes: u64,
+    packed_bytes: u64,
 }
 
 /// Format the table of archives.
-pub fn table(rows: &[Row]) -> String {
+fn table(rows: &[Row]) -> String {
     let head = ["part", "files", "unpacked", "packed", "archive"].map(str::to_owned);
     let rows = rows.iter().map(|row| {
         [
@@ -208,7 +204,7 @@ pub fn table(rows: &[Row]) -> String {
 }
 
 /// A line for each archive that is larger than `max` bytes.
-pub fn too_large(rows: &[Row], max: u64) -> Vec<String> {
+fn too_large(rows: &[Row], max: u64) -> Vec<String> {
     let over = rows.iter().filter(|row| row.packed_bytes > max);
     let complaints = over.map(|row| {
         let (part, packed, max) = (&row.part, mebibytes(row.packed_bytes), mebibytes(max));

@@ -16,9 +16,7 @@ use std::path::Path;
 /// A file of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The file's bytes.
     pub bytes: Vec<u8>,
-    /// Whether the file is executable.
     pub is_program: bool,
 }
 

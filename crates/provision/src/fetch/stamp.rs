@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 /// The state of a file when it was hashed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
-    /// The file's size (bytes).
     pub size_bytes: u64,
     /// The file's modification time since the epoch (ns).
     pub mtime_ns: i128,

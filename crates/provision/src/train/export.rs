@@ -29,7 +29,6 @@ const FIRST_STORY: u64 = 1 << 40;
 
 /// The model that was made, and measurements of it.
 pub struct Made {
-    /// The directory of the model's files.
     pub dir: PathBuf,
     /// Mean cross-entropy of the last step's tokens (nats).
     pub last_loss_nats: f64,
