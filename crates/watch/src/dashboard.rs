@@ -103,11 +103,11 @@ fn start(
 ) -> Result<Dashboard, String> {
     let printed_to = Arc::clone(&said);
     let (tty, readers) = screen::take(
-        |line| super::emit(Event::Line(line)),
-        move |line| {
+        Box::new(|line| super::emit(Event::Line(line))),
+        Box::new(move |line| {
             said_again(&printed_to).1.push(line.clone());
             super::emit(Event::Line(line));
-        },
+        }),
     )?;
     let failed = |error: std::io::Error| format!("nothing can be drawn: {error}");
     let terminal = Terminal::new(CrosstermBackend::new(BufWriter::new(tty))).map_err(failed)?;

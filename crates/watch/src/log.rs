@@ -40,16 +40,12 @@ pub fn install(loudness: Loudness) {
     base::say::quiet(loudness.quiet);
     let asked = std::env::var("RUST_LOG").ok();
     let shown = shown(loudness.verbose, asked.as_deref());
+    let filter = shown.clone().unwrap_or_default();
     let stderr = tracing_subscriber::fmt::layer()
         .without_time()
         .with_ansi(false)
         .with_writer(|| Lines(show))
-        .with_filter(
-            shown
-                .clone()
-                .unwrap_or_default()
-                .with_target(ALERT, LevelFilter::OFF),
-        );
+        .with_filter(filter.with_target(ALERT, LevelFilter::OFF));
     let kept = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .with_writer(|| Lines(keep))

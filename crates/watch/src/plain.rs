@@ -17,6 +17,7 @@ const LINE_NS: u64 = 10_000_000_000;
 const DRAW_NS: u64 = 250_000_000;
 
 /// The plain display.
+#[derive(Default)]
 pub struct Plain {
     state: State,
     terminal: bool,
@@ -34,11 +35,7 @@ impl Plain {
         Self {
             state: State::new("", now_ns()),
             terminal: std::io::stderr().is_terminal() && !say::is_quiet(),
-            bar: None,
-            began_ns: 0,
-            ended: 0,
-            line_ns: None,
-            drawn_ns: 0,
+            ..Self::default()
         }
     }
 
@@ -94,8 +91,7 @@ impl Plain {
     /// The remaining time in words; `None` in the gate, because nothing estimates how long a
     /// target's answers take.
     fn eta(&self) -> Option<String> {
-        let is_estimated = !self.is_gate();
-        is_estimated.then(|| eta(self.state.eta_ns(), self.state.later_ns()))
+        (!self.is_gate()).then(|| eta(self.state.eta_ns(), self.state.later_ns()))
     }
 
     fn is_gate(&self) -> bool {

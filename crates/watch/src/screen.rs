@@ -33,16 +33,16 @@ struct Screen {
     mode: libc::termios,
 }
 
+/// What gets each line that is printed.
+type Each = Box<dyn FnMut(String) + Send>;
+
 /// The threads that read from the pipes.
 pub struct Readers(Vec<JoinHandle<()>>);
 
 /// Take the terminal, and return where to draw and the readers of what is printed meanwhile. `said`
 /// gets each line of stderr, `printed` each of stdout; a stdout that is no terminal is left alone.
 /// The error says why there is no terminal.
-pub fn take(
-    said: impl FnMut(String) + Send + 'static,
-    printed: impl FnMut(String) + Send + 'static,
-) -> Result<(File, Readers), String> {
+pub fn take(said: Each, printed: Each) -> Result<(File, Readers), String> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err("stdin or stderr is no terminal".into());
     }
@@ -55,19 +55,14 @@ pub fn take(
     take_now(said, printed).map_err(|error| format!("the terminal can't be taken: {error}"))
 }
 
-fn take_now(
-    said: impl FnMut(String) + Send + 'static,
-    printed: impl FnMut(String) + Send + 'static,
-) -> std::io::Result<(File, Readers)> {
+fn take_now(said: Each, printed: Each) -> std::io::Result<(File, Readers)> {
     let err = std::io::stderr();
     let out = std::io::stdout();
     // Copies that no child inherits.
     let kept_err = err.as_fd().try_clone_to_owned()?;
     let mut tty = File::from(kept_err.try_clone()?);
-    let kept_out = match out.is_terminal() {
-        true => Some(out.as_fd().try_clone_to_owned()?),
-        false => None,
-    };
+    let kept_out = out.is_terminal().then(|| out.as_fd().try_clone_to_owned());
+    let kept_out = kept_out.transpose()?;
     let screen = Screen {
         err: kept_err.into_raw_fd(),
         out: kept_out.map(IntoRawFd::into_raw_fd),
@@ -86,13 +81,8 @@ fn take_now(
         }
         Ok(readers)
     })();
-    match redirected {
-        Ok(readers) => Ok((tty, Readers(readers))),
-        Err(error) => {
-            give_back();
-            Err(error)
-        }
-    }
+    let readers = redirected.inspect_err(|_: &std::io::Error| give_back())?;
+    Ok((tty, Readers(readers)))
 }
 
 /// Whether the terminal is taken.
@@ -142,10 +132,7 @@ fn mode(fd: RawFd) -> std::io::Result<libc::termios> {
 }
 
 /// Redirect what is written to `fd` to `each`, line by line, on a new thread.
-fn redirect(
-    fd: RawFd,
-    each: impl FnMut(String) + Send + 'static,
-) -> std::io::Result<JoinHandle<()>> {
+fn redirect(fd: RawFd, each: Each) -> std::io::Result<JoinHandle<()>> {
     let (reader, writer) = std::io::pipe()?;
     let _ = std::io::stdout().flush();
     // SAFETY: plain system call on open descriptors.
@@ -155,7 +142,7 @@ fn redirect(
     Ok(std::thread::spawn(move || read(reader, each)))
 }
 
-fn read(reader: PipeReader, mut each: impl FnMut(String)) {
+fn read(reader: PipeReader, mut each: Each) {
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
     while let Ok(1..) = reader.read_until(b'\n', &mut line) {

@@ -184,23 +184,13 @@ impl State {
                 });
             }
             Event::Turn { item } => self.turn(t_ns, &item),
-            Event::Part { name, samples } => {
-                if let Some(running) = &mut self.running {
-                    running.part = Some(name);
-                    running.samples = samples;
-                    running.live = Live::default();
-                }
-            }
-            Event::Sample(sample) => {
-                if let Some(running) = &mut self.running {
-                    running.live.push(sample);
-                }
-            }
-            Event::Share(share) => {
-                if let Some(running) = &mut self.running {
-                    running.share = Some(share);
-                }
-            }
+            Event::Part { name, samples } => self.change_running(|running| {
+                running.part = Some(name);
+                running.samples = samples;
+                running.live = Live::default();
+            }),
+            Event::Sample(sample) => self.change_running(|running| running.live.push(sample)),
+            Event::Share(share) => self.change_running(|running| running.share = Some(share)),
             Event::PartEnd => self.part_end(t_ns),
             Event::Reading(reading) => self.machine.read(reading),
             Event::End { mark, reason } => {
@@ -223,6 +213,12 @@ impl State {
                 self.over = true;
                 self.paused = false;
             }
+        }
+    }
+
+    fn change_running(&mut self, change: impl FnOnce(&mut Running)) {
+        if let Some(running) = &mut self.running {
+            change(running);
         }
     }
 
@@ -264,13 +260,13 @@ impl State {
     }
 
     fn part_end(&mut self, t_ns: u64) {
-        if let Some(running) = &mut self.running {
-            running.parts.extend(running.part.clone());
-            running.parts_ns = running.took_ns(t_ns);
-        }
-        let Some(cell) = self.cell() else { return };
-        let Some(running) = &self.running else { return };
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        running.parts.extend(running.part.clone());
+        running.parts_ns = running.took_ns(t_ns);
         let medians = running.live.medians();
+        let Some(cell) = self.cell() else { return };
         let kept = self.medians.entry(cell).or_default();
         for (kept, median) in kept.iter_mut().zip(medians) {
             kept.extend(median);
