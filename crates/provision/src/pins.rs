@@ -23,16 +23,13 @@ pub fn read(repo: &Repo, registry: &Registry) -> Pins {
             Some(dir) => Some(libtorch(&dir)),
             None => venv.as_deref().and_then(|venv| wheel(venv, lock)),
         },
-        cuda_toolkit: build::cuda_home(repo).map(|(home, ours)| {
-            let from = match ours {
+        cuda_toolkit: build::cuda_home(repo).map(|(home, ours)| Pin {
+            version: nvcc_version(&home),
+            from: match ours {
                 true => build::CUDA_LOCK.to_owned(),
                 false => place(&home, "CUDA_HOME, CUDA_PATH or PATH"),
-            };
-            Pin {
-                version: nvcc_version(&home),
-                from,
-                sha256: None,
-            }
+            },
+            sha256: None,
         }),
         nix_shell_pure: shell.as_ref().map(|shell| shell.pure),
         nix_shell: shell.map(|shell| shell.name),

@@ -140,14 +140,12 @@ pub(crate) fn lockfiles(root: &Path, registry: &Registry) -> BTreeMap<String, St
     .map(str::to_owned);
     let builds = || registry.engines.iter().flat_map(|engine| engine.builds());
     let requirements = builds().filter_map(|build| Some(build.environment()?.1.to_owned()));
-    let workspaces = builds().filter_map(|build| match build {
-        Build::Cargo(how) => how.manifest.as_ref().map(|m| {
-            Path::new(m)
-                .with_file_name("Cargo.lock")
-                .display()
-                .to_string()
-        }),
-        Build::Prebuilt { .. } | Build::Python { .. } => None,
+    let workspaces = builds().filter_map(|build| {
+        let Build::Cargo(how) = build else {
+            return None;
+        };
+        let lock = Path::new(how.manifest.as_ref()?).with_file_name("Cargo.lock");
+        Some(lock.display().to_string())
     });
     own.into_iter()
         .chain(requirements)

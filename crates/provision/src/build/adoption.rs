@@ -39,7 +39,6 @@ fn of_program(repo: &Repo, id: &str, programs: &Programs, made: &Made) -> Adopti
         built: made.built,
         ..Adoption::default()
     };
-    let binary = made.program.files.first();
     match &made.how {
         Build::Python {
             environment,
@@ -52,15 +51,15 @@ fn of_program(repo: &Repo, id: &str, programs: &Programs, made: &Made) -> Adopti
                 adoption.packages_bytes = Some(bytes_in(&packages));
             }
         }
-        Build::Cargo(how) => {
-            adoption.stripped_bytes = binary.and_then(|file| stripped_bytes(file));
-            let tree = cargo_tree(repo, how, &["--offline"]).ok();
-            adoption.crates = tree.map(|text| crates(&text));
-            add_libraries(&mut adoption, &made.program);
-        }
-        Build::Prebuilt { .. } => {
-            adoption.stripped_bytes = binary.and_then(|file| stripped_bytes(file));
-            add_libraries(&mut adoption, &made.program);
+        how => {
+            if let Build::Cargo(how) = how {
+                let tree = cargo_tree(repo, how, &["--offline"]).ok();
+                adoption.crates = tree.map(|text| crates(&text));
+            }
+            if let Some(file) = made.program.files.first() {
+                adoption.stripped_bytes = stripped_bytes(file);
+                add_libraries(&mut adoption, file, &made.program);
+            }
         }
     }
     adoption
@@ -116,16 +115,11 @@ fn bytes_in(dir: &Path) -> u64 {
         .sum()
 }
 
-fn add_libraries(adoption: &mut Adoption, program: &Program) {
-    let Some(file) = program.files.first() else {
-        return;
-    };
+fn add_libraries(adoption: &mut Adoption, file: &Path, program: &Program) {
     let Ok(shell) = Shell::new() else { return };
     shell.set_var("LC_ALL", "C");
     let dynamic = cmd!(shell, "readelf -d {file}").ignore_stderr().read();
-    let Ok(dynamic) = dynamic else {
-        return;
-    };
+    let Ok(dynamic) = dynamic else { return };
     adoption.libraries = needed(&dynamic);
     // The loader itself lists what it would load, with the program's own variables.
     let loader = cmd!(shell, "ldd {file}").envs(program.env.clone());

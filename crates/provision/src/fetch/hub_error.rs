@@ -65,16 +65,30 @@ pub(crate) fn explain(
     match error {
         ApiError::RequestError(error) => match &**error {
             ureq::Error::StatusCode(code) => status(*code, endpoint, has_token, file, &what),
-            // A name that doesn't resolve, a port that refuses and a firewall that forbids mean
-            // that there is no network. Waiting would only delay that message.
-            ureq::Error::HostNotFound => Failure::last(no_network(endpoint, &what, &error)),
-            ureq::Error::Io(io) if is_refused(io) => {
-                Failure::last(no_network(endpoint, &what, &error))
-            }
-            error => Failure::passing(no_network(endpoint, &what, error)),
+            error => Failure {
+                // A name that doesn't resolve, a port that refuses and a firewall that forbids mean
+                // that there is no network. Waiting would only delay that message.
+                may_pass: match error {
+                    ureq::Error::HostNotFound => false,
+                    ureq::Error::Io(error) => !matches!(
+                        error.kind(),
+                        ErrorKind::ConnectionRefused | ErrorKind::PermissionDenied
+                    ),
+                    _ => true,
+                },
+                error: anyhow!(
+                    "can't reach {endpoint} for {what}: {error}; check the network and HF_ENDPOINT. Without a network, use an embedded model ({}), or copy the model's directory from a machine that has it: files that match data/models.lock are accepted",
+                    models::ModelSpec::ids().join(", ")
+                ),
+            },
         },
-        ApiError::IoError(error) if from_disk(error).is_some() => disk(error, &what, part),
-        ApiError::IoError(error) => Failure::passing(broke_off(error, &what, part)),
+        ApiError::IoError(error) => match from_disk(error) {
+            Some(why) => disk(error, why, &what, part),
+            None => Failure::passing(anyhow!(
+                "the download of {what} broke off: {error}; {}fetch again",
+                kept(part)
+            )),
+        },
         ApiError::LockAcquisition(path) => Failure::last(anyhow!(
             "another program is downloading {what} (it holds {}); wait for it and fetch again",
             path.display()
@@ -107,28 +121,6 @@ fn status(code: u16, endpoint: &str, has_token: bool, file: &HubFile, what: &str
     }
 }
 
-/// Whether the far end refuses a connection, or a firewall forbids it.
-fn is_refused(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::ConnectionRefused | ErrorKind::PermissionDenied
-    )
-}
-
-fn no_network(endpoint: &str, what: &str, why: &dyn std::fmt::Display) -> anyhow::Error {
-    anyhow!(
-        "can't reach {endpoint} for {what}: {why}; check the network and HF_ENDPOINT. Without a network, use an embedded model ({}), or copy the model's directory from a machine that has it: files that match data/models.lock are accepted",
-        models::ModelSpec::ids().join(", ")
-    )
-}
-
-fn broke_off(why: &io::Error, what: &str, part: Option<&Path>) -> anyhow::Error {
-    anyhow!(
-        "the download of {what} broke off: {why}; {}fetch again",
-        kept(part)
-    )
-}
-
 /// The reason why writing failed, where the disk is at fault and not the network; otherwise `None`.
 fn from_disk(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
@@ -142,8 +134,7 @@ fn from_disk(error: &io::Error) -> Option<&'static str> {
     }
 }
 
-fn disk(error: &io::Error, what: &str, part: Option<&Path>) -> Failure {
-    let why = from_disk(error).unwrap_or("the disk fails");
+fn disk(error: &io::Error, why: &str, what: &str, part: Option<&Path>) -> Failure {
     let place = part
         .and_then(Path::parent)
         .map_or_else(|| "the hub's cache".to_owned(), |p| p.display().to_string());
@@ -155,15 +146,13 @@ fn disk(error: &io::Error, what: &str, part: Option<&Path>) -> Failure {
 
 /// Say how much of a download is kept and will be resumed.
 fn kept(part: Option<&Path>) -> String {
-    let size = part
-        .and_then(|part| std::fs::metadata(part).ok())
-        .map_or(0, |metadata| metadata.len());
-    match part {
-        Some(_) if size > 0 => format!(
+    let metadata = part.and_then(|part| std::fs::metadata(part).ok());
+    match metadata.map_or(0, |metadata| metadata.len()) {
+        0 => String::new(),
+        size => format!(
             "what arrived ({}) is kept and will be resumed; ",
             super::disk::human_bytes(size)
         ),
-        _ => String::new(),
     }
 }
 

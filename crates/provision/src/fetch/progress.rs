@@ -7,7 +7,7 @@ use watch::event::Event;
 /// The progress that a fetch shows while it works, on one piece of work at a time: a bar on stderr
 /// with bytes, rate and ETA. Where stderr is no terminal there are no bars, but lines are still
 /// printed. A dashboard is told the share that is done.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Progress {
     draws: bool,
     /// Whether nothing is shown, printed or told.
@@ -29,11 +29,7 @@ impl Progress {
     pub fn stderr() -> Self {
         Self {
             draws: console::user_attended_stderr() && !base::say::is_quiet(),
-            is_silent: false,
-            told: None,
-            percent: 0,
-            bar: None,
-            label: String::new(),
+            ..Self::default()
         }
     }
 
@@ -41,7 +37,7 @@ impl Progress {
     pub fn silent() -> Self {
         Self {
             is_silent: true,
-            ..Self::stderr()
+            ..Self::default()
         }
     }
 

@@ -127,20 +127,18 @@ pub fn look(
     options: &Options,
     progress: &mut Progress,
 ) -> Result<Resolved> {
-    match given(name, models)? {
-        Given::Id => Ok(Resolved::Id(name.to_owned())),
+    let looked = match given(name, models)? {
+        Given::Id => return Ok(Resolved::Id(name.to_owned())),
         Given::Hub { repo, revision } => {
-            if let Some(id) = pinned(models, &repo, revision.as_deref()) {
+            let revision = revision.as_deref();
+            if let Some(id) = pinned(models, &repo, revision) {
                 return Ok(Resolved::Id(id));
             }
-            let looked = hub::look(&repo, revision.as_deref(), places, options, progress)?;
-            Ok(Resolved::New(Box::new(looked)))
+            hub::look(&repo, revision, places, options, progress)?
         }
-        Given::Directory(path) => {
-            let looked = directory::look(&path, places.models_dir, progress)?;
-            Ok(Resolved::New(Box::new(looked)))
-        }
-    }
+        Given::Directory(path) => directory::look(&path, places.models_dir, progress)?,
+    };
+    Ok(Resolved::New(Box::new(looked)))
 }
 
 /// Find out in which way a model was named. The id of a known model always means that model, even
