@@ -16,7 +16,7 @@ use xshell::{Shell, cmd};
 pub fn read(repo: &Repo, registry: &Registry) -> Pins {
     let shell = NixShell::current();
     let lock = registry.python_requirements().unwrap_or_default();
-    let venv = build::venv_dir(repo, lock);
+    let venv = build::environment_dir(repo, build::VENV, lock);
     Pins {
         python: venv.as_deref().and_then(|venv| python(venv, lock)),
         libtorch: match build::libtorch_named(repo, lock) {

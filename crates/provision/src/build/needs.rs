@@ -1,6 +1,7 @@
 //! What a build needs beyond Cargo and a C compiler. Each need is looked for, provided by the
 //! project where it can be, and otherwise reported in one line with what to do.
 
+use super::python::Environment;
 use super::surroundings::Surroundings;
 use super::{build_tools, compiler, cuda, libdevice, python, unavailable};
 use base::repo::Repo;
@@ -76,7 +77,7 @@ fn libtorch(
             "building {program} needs libtorch, and no engine in Python brings one: set LIBTORCH to an unpacked libtorch"
         )));
     };
-    let venv = python::environment(repo, name, requirements)?;
+    let venv = Environment::new(repo, name, requirements).provide()?;
     let Some(lib) = python::package_dir(&venv, "torch/lib") else {
         return Err(unavailable(format!(
             "building {program} needs libtorch, and {requirements} does not install it: set LIBTORCH to an unpacked libtorch"

@@ -4,7 +4,7 @@
 
 use super::base_python::{PYTHON_ENV, python, version, version_here};
 use super::environment_stamp::{self, STAMP};
-use super::{failure, named_environment, unavailable};
+use super::{failure, unavailable};
 use base::nix_shell::{self, NixShell};
 use base::repo::Repo;
 use harness::engine::{EngineFailure, Program};
@@ -31,7 +31,7 @@ pub fn beside<T>(work: impl FnOnce() -> T) -> T {
 /// A Python environment in which programs run.
 pub struct Environment {
     name: String,
-    /// Its directory outside of the flake's shells.
+    /// The directory in which it is made, where it isn't given.
     dir: PathBuf,
     requirements: PathBuf,
 }
@@ -41,7 +41,7 @@ impl Environment {
     pub fn new(repo: &Repo, name: &str, requirements: &str) -> Self {
         Self {
             name: name.to_owned(),
-            dir: dir_outside(repo, name),
+            dir: repo.build_dir.join(name),
             requirements: repo.root.join(requirements),
         }
     }
@@ -73,7 +73,7 @@ impl Environment {
 
     /// The environment's directory: the user's, or the flake's inside its shell, else one that is
     /// made here.
-    fn provide(&self) -> Result<PathBuf, EngineFailure> {
+    pub fn provide(&self) -> Result<PathBuf, EngineFailure> {
         if let Some(given) = self.given() {
             return given;
         }
@@ -84,8 +84,8 @@ impl Environment {
     /// The directory of an environment that isn't made here: the user names it, instead of the one
     /// in `VENV`, or the flake's shell brings it, with a Python of its own.
     fn given(&self) -> Option<Result<PathBuf, EngineFailure>> {
-        if let Some(dir) = named_environment::dir().filter(|_| self.name == VENV) {
-            return Some(named_environment::check(&dir).map(|()| dir));
+        if let Some(dir) = named(&self.name) {
+            return Some(check(&dir).map(|()| dir));
         }
         Some(given(&shell()?, &self.requirements))
     }
@@ -133,31 +133,34 @@ fn shell() -> Option<NixShell> {
     NixShell::current().filter(|_| std::env::var_os(PYTHON_ENV).is_none())
 }
 
-/// The directory, which may not exist yet, of the environment in `VENV`, made from these
-/// requirements; `None` in a flake's shell that brings none made from them.
-pub fn venv_dir(repo: &Repo, requirements: &str) -> Option<PathBuf> {
-    environment_dir(repo, VENV, requirements)
-}
-
 /// The directory of the environment of this name, made from these requirements. Outside of the
 /// flake's shells it may not exist yet; `None` in a shell that brings none made from them.
 pub fn environment_dir(repo: &Repo, name: &str, requirements: &str) -> Option<PathBuf> {
     match shell() {
         Some(shell) => given(&shell, &repo.root.join(requirements)).ok(),
-        None => Some(dir_outside(repo, name)),
+        None => Some(named(name).unwrap_or_else(|| repo.build_dir.join(name))),
     }
 }
 
-/// The directory of an environment outside of the flake's shells: the user's, or our own, which may
-/// not exist yet.
-fn dir_outside(repo: &Repo, name: &str) -> PathBuf {
-    let named = named_environment::dir().filter(|_| name == VENV);
-    named.unwrap_or_else(|| repo.build_dir.join(name))
+/// The directory of the environment that the user names instead of the one in `VENV`, for a machine
+/// without a network. It is used as it is, and `hello` reports what is installed in it. `None` where
+/// none is named, and in the flake's shells, which name their own.
+fn named(name: &str) -> Option<PathBuf> {
+    let named = std::env::var_os(nix_shell::VENV).filter(|dir| name == VENV && !dir.is_empty());
+    let named = named.filter(|_| NixShell::current().is_none());
+    named.map(PathBuf::from)
 }
 
-/// The directory of an environment, which is made if it doesn't exist.
-pub fn environment(repo: &Repo, name: &str, requirements: &str) -> Result<PathBuf, EngineFailure> {
-    Environment::new(repo, name, requirements).provide()
+/// Check that the environment which the user names has a Python.
+fn check(dir: &Path) -> Result<(), EngineFailure> {
+    match dir.join("bin/python").exists() {
+        true => Ok(()),
+        false => Err(unavailable(format!(
+            "{}={}: there is no bin/python in it; it names a Python environment that has torch and transformers",
+            nix_shell::VENV,
+            dir.display()
+        ))),
+    }
 }
 
 /// The directory of the shell's environment that was made from these requirements.
@@ -331,6 +334,19 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
 mod tests {
     use super::*;
     use schema::hash::sha256_hex;
+
+    #[test]
+    fn an_environment_as_it_stands_needs_a_python_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let why = check(dir.path()).unwrap_err().reason;
+        assert!(
+            why.starts_with("BENCH_VENV=") && why.contains("bin/python"),
+            "{why}"
+        );
+        std::fs::create_dir(dir.path().join("bin")).unwrap();
+        std::fs::write(dir.path().join("bin/python"), "").unwrap();
+        assert!(check(dir.path()).is_ok());
+    }
 
     #[test]
     fn a_shell_brings_the_environments_of_this_checkout_or_none() {
