@@ -13,23 +13,20 @@ use std::path::{Path, PathBuf};
 
 /// The directory and name of the machine's lock: one for all users and checkouts. TMPDIR, which
 /// often differs by user, is used only where there is no such directory.
-const MACHINE: (&str, &str) = ("/tmp", "llm-engine-bench.lock");
+const DIR: &str = "/tmp";
+const NAME: &str = "llm-engine-bench.lock";
 /// Environment variable that names another lock file. It is for tests, which measure side by side.
 const MACHINE_ENV: &str = "BENCH_LOCK";
 
 /// Lock the machine for as long as the returned file is open. An error where another run has the
 /// lock.
 pub fn lock_machine() -> Result<File> {
-    let named = std::env::var_os(MACHINE_ENV).filter(|path| !path.is_empty());
-    let (dir, name) = MACHINE;
-    let usual = || match Path::new(dir).is_dir() {
-        true => Path::new(dir).join(name),
-        false => std::env::temp_dir().join(name),
+    let path = match std::env::var_os(MACHINE_ENV).filter(|path| !path.is_empty()) {
+        Some(path) => named_file(path.into())?,
+        None if Path::new(DIR).is_dir() => Path::new(DIR).join(NAME),
+        None => std::env::temp_dir().join(NAME),
     };
-    match named {
-        Some(path) => machine_at(&named_file(path.into())?),
-        None => machine_at(&usual()),
-    }
+    machine_at(&path)
 }
 
 /// Refuse a directory, which the user may not want to remove.

@@ -102,11 +102,8 @@ impl Appender {
             .with_context(|| format!("{} can't be opened for appending", path.display()))?;
         let bytes =
             std::fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
-        let whole = bytes
-            .iter()
-            .rposition(|&byte| byte == b'\n')
-            .map_or(0, |end| end + 1);
-        file.set_len(whole as u64)
+        let end = bytes.iter().rposition(|&byte| byte == b'\n');
+        file.set_len(end.map_or(0, |end| end as u64 + 1))
             .with_context(|| format!("{} can't be mended", path.display()))?;
         Ok(Self {
             file,

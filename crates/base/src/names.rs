@@ -159,12 +159,8 @@ pub fn check_models(names: &[String], models: &Models) -> Result<(), UnknownName
 
 /// Look up a metric by its name.
 pub fn metric(name: &str) -> Result<MetricId, UnknownName> {
-    let known = || {
-        MetricId::ALL
-            .map(|id| id.describe().name.to_owned())
-            .to_vec()
-    };
-    MetricId::from_id(name).ok_or_else(|| UnknownName::new(Kind::Metric, name, known()))
+    let known = MetricId::ALL.map(|id| id.describe().name.to_owned());
+    MetricId::from_id(name).ok_or_else(|| UnknownName::new(Kind::Metric, name, known.into()))
 }
 
 /// Find the name that was likely meant: one at a distance of a few letters (exchanged, missing or

@@ -14,7 +14,7 @@ pub const VENV: &str = "BENCH_VENV";
 pub const STORE: &str = "/nix/store/";
 
 /// The shell that this process runs in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NixShell {
     /// The shell's name in the flake: `default` or `cpu`.
     pub name: String,

@@ -39,19 +39,13 @@ impl Repo {
             return Ok(Self::at(PathBuf::from(root)));
         }
         let cwd = std::env::current_dir().context("the working directory is gone")?;
-        let built_from = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .ancestors()
-            .nth(2)
-            .map(Path::to_owned);
-        let root = cwd
-            .ancestors()
-            .map(Path::to_owned)
-            .chain(built_from)
-            .find(|dir| dir.join("engines/engines.toml").is_file())
-            .with_context(|| {
-                format!("{} is in no checkout of this project: engines/engines.toml is not in it or above it", cwd.display())
-            })?;
-        Ok(Self::at(root))
+        let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+        let mut dirs = cwd.ancestors().chain(built_from);
+        let root = dirs.find(|dir| dir.join("engines/engines.toml").is_file());
+        let root = root.with_context(|| {
+            format!("{} is in no checkout of this project: engines/engines.toml is not in it or above it", cwd.display())
+        })?;
+        Ok(Self::at(root.to_owned()))
     }
 
     /// Whether [`Repo::find`] took the checkout that this program was built from because it was called

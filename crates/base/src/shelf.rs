@@ -74,22 +74,6 @@ mod tests {
     use super::*;
     use crate::files::write_json;
 
-    fn model(id: &str, file: &str) -> Brought {
-        Brought {
-            model: Model {
-                id: id.into(),
-                name: "Mine".into(),
-                parameters: 1,
-                size_mb: 1,
-                source: Source::Directory {
-                    files: vec![file.into()],
-                },
-                ..Model::default()
-            },
-            from: Some("/somewhere".into()),
-        }
-    }
-
     #[test]
     fn a_file_that_is_not_ours_is_an_error_with_its_place() {
         let dir = tempfile::tempdir().unwrap();
@@ -98,7 +82,16 @@ mod tests {
         std::fs::write(&path, "{}").unwrap();
         let error = brought(dir.path()).unwrap_err().to_string();
         assert!(error.contains("model.json:1"), "{error}");
-        write_json(&path, &model("y", "a")).unwrap();
+        let files = vec!["a".to_owned()];
+        let model = Model {
+            id: "y".into(),
+            name: "Mine".into(),
+            parameters: 1,
+            size_mb: 1,
+            source: Source::Directory { files },
+            ..Model::default()
+        };
+        write_json(&path, &Brought { model, from: None }).unwrap();
         let error = brought(dir.path()).unwrap_err().to_string();
         assert!(error.contains("delete its directory"), "{error}");
     }

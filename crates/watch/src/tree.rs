@@ -233,17 +233,12 @@ impl Tree {
     }
 
     fn find(&self, group: &str, item: &str) -> Option<(usize, usize)> {
-        let of_name = self
-            .groups
-            .iter()
-            .enumerate()
-            .filter(|(_, b)| b.name == group);
-        of_name
-            .filter_map(|(g, branch)| {
-                let i = branch.items.iter().position(|l| l.item.name == item)?;
-                Some((g, i))
-            })
-            .next_back()
+        let latest_first = self.groups.iter().enumerate().rev();
+        let mut found = latest_first.filter_map(|(g, branch)| {
+            let is_it = |leaf: &Leaf| branch.name == group && leaf.item.name == item;
+            Some((g, branch.items.iter().position(is_it)?))
+        });
+        found.next()
     }
 
     fn leaf(&mut self, group: &str, item: &str) -> Option<&mut Leaf> {

@@ -141,8 +141,7 @@ mod tests {
         let repo = Repo::under("/no");
         let shell = NixShell {
             name: "cpu".into(),
-            pure: true,
-            venvs: Vec::new(),
+            ..NixShell::default()
         };
         let why = own(&repo, CMAKE_IN_WHEELS, Some(&shell)).unwrap_err();
         assert!(why.contains("shell cpu brings none"), "{why}");

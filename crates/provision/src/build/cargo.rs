@@ -26,11 +26,8 @@ pub fn build(
     let surroundings = needs::provide(repo, registry, &wanted.bin, &wanted.needs, from)?;
     let file = kept_path(repo, id, &wanted.bin);
     // No other build of the same file may come between ours and the copy.
-    let lock_path = repo
-        .build_dir
-        .join("programs")
-        .join(format!("{}.lock", wanted.bin));
-    let _alone = super::alone(&lock_path)?;
+    let lock = format!("programs/{}.lock", wanted.bin);
+    let _alone = super::alone(&repo.build_dir.join(lock))?;
     let release = target_dir(repo, wanted).join("release");
     if !surroundings.compiled_by.is_empty() {
         stale::remove(&release, &surroundings.compiled_by).map_err(|error| {

@@ -43,14 +43,12 @@ const COMPUTE_CAP: &str = "90";
 pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<(), EngineFailure> {
     let gpu = Gpu::read();
     let shell = NixShell::current();
-    let found = find(&variable);
-    // Our own must win over a variable that names a toolkit without a compiler.
-    let is_ours = found.is_none();
-    let home = match found {
-        Some(home) => home,
-        None => provision(repo, program, &gpu, shell.as_ref())?,
+    let (home, is_ours) = match find(&variable) {
+        Some(home) => (home, false),
+        None => (provision(repo, program, &gpu, shell.as_ref())?, true),
     };
     for name in HOME_VARIABLES {
+        // Our own must win over a variable that names a toolkit without a compiler.
         if is_ours || variable(name).is_none() {
             all.variables.push((name, home.clone().into()));
         }

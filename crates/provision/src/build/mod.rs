@@ -171,13 +171,9 @@ pub fn choose(
         .cloned()
         .collect();
     if chosen.is_empty() {
-        let what = if cuda {
-            "to build with a CUDA toolkit"
-        } else {
-            "to build"
-        };
+        let with = if cuda { " with a CUDA toolkit" } else { "" };
         bail!(
-            "nothing {what} for these engines: `cargo xtask list targets` lists what each has, and a target named in full is built as it is"
+            "nothing to build{with} for these engines: `cargo xtask list targets` lists what each has, and a target named in full is built as it is"
         );
     }
     Ok(chosen)

@@ -297,17 +297,12 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
         true => ProgressBar::hidden(),
         false => ProgressBar::new(packages as u64),
     };
-    let bar = bar.with_style(
-        ProgressStyle::with_template(
-            "{spinner} [{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg}",
-        )
-        .expect("the template is valid"),
-    );
+    let template = "{spinner} [{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg}";
+    let style = ProgressStyle::with_template(template).expect("the template is valid");
+    let bar = bar.with_style(style);
     bar.enable_steady_tick(Duration::from_millis(200));
-    for line in BufReader::new(child.stdout.take().expect("stdout is piped"))
-        .lines()
-        .map_while(Result::ok)
-    {
+    let stdout = child.stdout.take().expect("stdout is piped");
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         if let Some(package) = line.strip_prefix("Collecting ") {
             bar.inc(1);
             bar.set_message(package.split(' ').next().unwrap_or_default().to_owned());
@@ -355,8 +350,7 @@ mod tests {
         std::fs::write(&lock, "torch==1").unwrap();
         let mut shell = NixShell {
             name: "cpu".into(),
-            pure: true,
-            venvs: Vec::new(),
+            ..NixShell::default()
         };
         let refused = |shell: &NixShell| given(shell, &lock).unwrap_err().reason;
         assert!(refused(&shell).contains("BENCH_VENV is not set"));

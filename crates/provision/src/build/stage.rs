@@ -172,16 +172,11 @@ impl<'a> Stage<'a> {
                     }
                 }
                 // One download at a time, each while Cargo compiles.
-                let downloads = self
-                    .jobs
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, job)| download(job));
                 // The longest one first, because other programs wait for it.
+                let jobs = self.jobs.iter().enumerate();
+                let downloads = jobs.filter(|(_, job)| download(job));
                 let longest = downloads.max_by(|a, b| a.1.expected_s.total_cmp(&b.1.expected_s));
-                if beside.is_none()
-                    && let Some(at) = longest.map(|(at, _)| at)
-                {
+                if let (None, Some((at, _))) = (&beside, longest) {
                     let job = self.jobs.remove(at);
                     let alone = order::next(&self.jobs, Some(&job)).is_none();
                     let (id, how) = (job.id.clone(), job.how.clone());

@@ -67,10 +67,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let made = bundle(repo, &registry, &programs, options)?;
     let name = name(&made.version, made.cuda);
 
-    let tracer = match options.cuda {
-        true => Some(build::tracer(repo)?),
-        false => None,
-    };
+    let tracer = options.cuda.then(|| build::tracer(repo)).transpose()?;
     let mut base = base::base(repo, &registry, &made, tracer.as_deref())?;
     program::add(repo, &programs, &helpers, &mut base)?;
     if options.cuda {
@@ -87,10 +84,8 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         }
     }
 
-    let out = options
-        .out
-        .clone()
-        .unwrap_or_else(|| repo.root.join("target/dist"));
+    let usual = || repo.root.join("target/dist");
+    let out = options.out.clone().unwrap_or_else(usual);
     std::fs::create_dir_all(&out).with_context(|| format!("{} can't be made", out.display()))?;
     let rows = write(&parts, &name, &out)?;
     print!("{}", table(&rows));

@@ -131,8 +131,7 @@ mod tests {
         Found {
             shell: shell.map(|name| NixShell {
                 name: name.into(),
-                pure: false,
-                venvs: Vec::new(),
+                ..NixShell::default()
             }),
             venv: Some("/no/venv".into()),
             cmake: true,

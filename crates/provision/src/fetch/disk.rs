@@ -8,22 +8,12 @@ use std::path::Path;
 /// is, or would be, on; `None` where that can't be read.
 pub fn free_bytes(path: &Path) -> Option<u64> {
     let existing = path.ancestors().find(|dir| dir.exists())?;
-    let existing = if existing.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        existing
-    };
     let c_path = CString::new(existing.as_os_str().as_bytes()).ok()?;
-    let mut stat = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
-    // SAFETY: `c_path` is nul-terminated and `stat` has room for one statvfs,
-    // for which all zeroes is a valid value.
-    let stat = unsafe {
-        if libc::statvfs(c_path.as_ptr(), stat.as_mut_ptr()) != 0 {
-            return None;
-        }
-        stat.assume_init()
-    };
-    Some((stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
+    // SAFETY: all zeroes is a valid statvfs.
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `c_path` is nul-terminated and `stat` is writable.
+    let failed = unsafe { libc::statvfs(c_path.as_ptr(), &mut stat) } != 0;
+    (!failed).then(|| (stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
 }
 
 /// Where `needed` bytes don't fit into what is free at `path`: both, in words.

@@ -149,10 +149,8 @@ impl<'a> Session<'a> {
         progress: &mut Progress,
     ) -> Result<PathBuf, Failure> {
         let url = repo.url(&file.path);
-        let metadata = self
-            .api
-            .metadata(&url)
-            .map_err(|error| self.explain(&error, file, None))?;
+        let metadata = self.api.metadata(&url);
+        let metadata = metadata.map_err(|error| self.explain(&error, file, None))?;
         let size = metadata.size() as u64;
         if metadata.commit_hash() != file.revision {
             return Err(Failure::last(anyhow!(
@@ -246,13 +244,10 @@ pub(crate) fn partial_bytes<'f>(
         .into_iter()
         .filter_map(|file| blob(file).parent().map(Path::to_owned))
         .collect();
-    blobs
-        .iter()
-        .filter_map(|dir| std::fs::read_dir(dir).ok())
-        .flat_map(|entries| entries.flatten())
+    let entries = blobs.iter().flat_map(std::fs::read_dir).flatten().flatten();
+    entries
         .filter(|entry| entry.path().extension().is_some_and(|ext| ext == "part"))
-        .filter_map(|entry| entry.metadata().ok())
-        .map(|metadata| metadata.len())
+        .filter_map(|entry| Some(entry.metadata().ok()?.len()))
         .sum()
 }
 
@@ -272,11 +267,9 @@ fn prepare_part(part: &Path, size: u64) -> Result<u64> {
         return Ok(0);
     }
     if have == size && size > 0 {
-        let file = std::fs::File::options()
-            .write(true)
-            .open(part)
-            .with_context(what)?;
-        file.set_len(size - 1).with_context(what)?;
+        let file = std::fs::File::options().write(true).open(part);
+        let shortened = file.and_then(|file| file.set_len(size - 1));
+        shortened.with_context(what)?;
         return Ok(size - 1);
     }
     Ok(have)
