@@ -49,7 +49,6 @@ impl Live {
         median_interval_of_sorted(&values)
     }
 
-    /// The medians of all meters.
     pub fn medians(&self) -> [Option<f64>; METERS_MAX] {
         std::array::from_fn(|meter| Some(self.median(meter)?.median))
     }

@@ -100,7 +100,6 @@ fn file() -> MutexGuard<'static, Option<File>> {
     FILE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Append a line to [`FILE`].
 fn keep(line: &[u8]) {
     if let Some(file) = file().as_mut() {
         // A full disk is reported when records are written.

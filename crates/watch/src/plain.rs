@@ -16,7 +16,6 @@ const LINE_NS: u64 = 10_000_000_000;
 /// Time between two drawings of the bar (ns): the thread that emits a sample also measures.
 const DRAW_NS: u64 = 250_000_000;
 
-/// The plain display.
 #[derive(Default)]
 pub struct Plain {
     state: State,
@@ -30,7 +29,6 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Create the display on this process's stderr.
     pub fn stderr() -> Self {
         Self {
             state: State::new("", now_ns()),

@@ -85,7 +85,6 @@ fn take_now(said: Each, printed: Each) -> std::io::Result<(File, Readers)> {
     Ok((tty, Readers(readers)))
 }
 
-/// Whether the terminal is taken.
 pub fn is_taken() -> bool {
     TAKEN.load(Ordering::SeqCst)
 }

@@ -25,7 +25,6 @@ pub struct State {
     pub now_ns: u64,
     /// The plan: groups of items and their progress.
     pub tree: Tree,
-    /// The launch that runs, or ran last.
     pub running: Option<Running>,
     /// Launches that have begun and wait for their turn.
     pub resting: Vec<Running>,
@@ -36,9 +35,7 @@ pub struct State {
     pub log: VecDeque<String>,
     /// Alerts that the user hasn't dismissed, the oldest first.
     pub alerts: VecDeque<Alert>,
-    /// Number of alerts raised in all.
     pub alerts_raised: usize,
-    /// What the user wants of the run.
     pub wish: Wish,
     pub paused: bool,
     pub over: bool,
@@ -121,7 +118,6 @@ pub enum Key {
     Back,
     /// Scroll the log forward some lines.
     Forth,
-    /// Any other key, which means nothing.
     Other,
 }
 
@@ -130,14 +126,11 @@ pub enum Key {
 pub enum Action {
     /// Pause before the next launch (`true`), or go on.
     Pause(bool),
-    /// Skip the rest of what runs.
     Skip,
-    /// Stop the run.
     Quit,
 }
 
 impl State {
-    /// Create the state in which a command begins.
     pub fn new(command: impl Into<String>, now_ns: u64) -> Self {
         Self {
             command: command.into(),
@@ -148,7 +141,6 @@ impl State {
         }
     }
 
-    /// Advance the time to `now_ns`.
     pub fn tick(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
     }
@@ -323,7 +315,6 @@ impl State {
         self.over && (self.alerts.is_empty() || self.left || self.wish.quit)
     }
 
-    /// Whether something runs that can be skipped.
     pub fn can_skip(&self) -> bool {
         let running = self.running.as_ref();
         running.is_some_and(|r| r.begin.skippable && r.ended.is_none())

@@ -278,7 +278,6 @@ fn missing(repo: &Repo, how: &Build) -> Option<String> {
     }
 }
 
-/// The progress of the stage.
 struct Progress {
     /// What is known of the work on each program that is to be built, by its id.
     all: BTreeMap<String, Work>,

@@ -9,7 +9,6 @@ use schema::registry::CargoBuild;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-/// The name of the tracer's package.
 const PACKAGE: &str = "kernel-tracer";
 /// The library's name, without the prefix and suffix that a system adds.
 const LIBRARY: &str = "kernel_tracer";

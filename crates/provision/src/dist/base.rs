@@ -9,7 +9,6 @@ use schema::bundle::{self, Bundle};
 use schema::registry::{Build, Registry};
 use std::path::Path;
 
-/// The name of the part.
 pub const NAME: &str = "base";
 
 const LAUNCHER: &str = include_str!("launch.sh");

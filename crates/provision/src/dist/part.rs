@@ -32,7 +32,6 @@ pub struct Part {
 }
 
 impl Part {
-    /// Create a part with no files.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -40,7 +39,6 @@ impl Part {
         }
     }
 
-    /// Whether the part has no files.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
