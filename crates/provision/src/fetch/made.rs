@@ -251,10 +251,6 @@ mod tests {
 
     fn model(source: Source) -> Model {
         Model {
-            id: "m".into(),
-            name: "M".into(),
-            parameters: 1,
-            size_mb: 1,
             source,
             ..Model::default()
         }

@@ -3,7 +3,7 @@
 //! then on.
 
 use super::check::{OPTIONAL, shape, shards, unusable};
-use super::{Checked, id_of, megabytes, whole};
+use super::{Checked, described, id_of};
 use crate::fetch::disk::shortage;
 use crate::fetch::{Progress, sha256_of_file};
 use anyhow::Result;
@@ -72,22 +72,16 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut Progress) -> R
         .map(|(name, sha256)| format!("{sha256}  {name}\n"))
         .collect();
     let content = sha256_hex(lines.as_bytes());
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = path.file_name().unwrap_or_default();
+    let name = name.to_string_lossy().into_owned();
     let id = id_of(&name, &content);
     if shelf::get(models_dir, &id)?.is_none() {
         check_room(bytes, models_dir, &what)?;
     }
+    let origin = format!("as files with the hash {content:.12}");
     let model = Model {
-        id,
-        name: name.into_owned(),
-        parameters: shape.parameters(),
-        size_mb: megabytes(bytes),
-        positions: whole(shape.spec.max_position),
-        gated: false,
-        about: format!(
-            "Chosen by the person who measured, as files with the hash {content:.12}. This project has not checked its quality."
-        ),
         source: Source::Directory { files: names },
+        ..described(id, &name, &shape, bytes, &origin)
     };
     Ok(Checked {
         brought: Brought {

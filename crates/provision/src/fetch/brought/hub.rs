@@ -2,7 +2,7 @@
 //! small files. Where the weights are in shards, the index decides which files these are.
 
 use super::check::{OPTIONAL, shape, shards, unusable};
-use super::{Checked, Places, id_of, megabytes, whole};
+use super::{Checked, Places, described, id_of};
 use crate::fetch::disk::shortage;
 use crate::fetch::hub::{cached_bytes, partial_bytes};
 use crate::fetch::{Options, Progress, Repository, Session};
@@ -74,18 +74,12 @@ pub(super) fn look(
     let room = places.downloads_to.unwrap_or_else(|| session.cache_dir());
     check_room(&session, &files, &sizes, room, &what)?;
     let name = repo.rsplit('/').next().unwrap_or(repo);
+    let commit = &found.commit;
+    let origin = format!("from {repo} of a Hugging Face hub at revision {commit:.12}");
     let model = Model {
-        id: id_of(name, &found.commit),
-        name: repo.to_owned(),
-        parameters: shape.parameters(),
-        size_mb: megabytes(bytes),
-        positions: whole(shape.spec.max_position),
         gated: found.gated,
-        about: format!(
-            "Chosen by the person who measured, from {repo} of a Hugging Face hub at revision {:.12}. This project has not checked its quality.",
-            found.commit
-        ),
         source: Source::Hub { files },
+        ..described(id_of(name, commit), repo, &shape, bytes, &origin)
     };
     Ok(Checked {
         brought: Brought { model, from: None },

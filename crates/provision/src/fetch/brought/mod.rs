@@ -14,7 +14,8 @@ use anyhow::Result;
 use base::names::Refused;
 use base::repo::Repo;
 use base::shelf::Brought;
-use schema::model::{Models, Source};
+use models::checkpoint::Shape;
+use schema::model::{Model, Models, Source};
 use schema::run::RunHeader;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -210,14 +211,19 @@ fn id_of(name: &str, mark: &str) -> String {
     format!("{name}-{mark:.8}")
 }
 
-/// Convert a number of positions to the type that a list of models has.
-fn whole(positions: usize) -> u32 {
-    u32::try_from(positions).unwrap_or(u32::MAX)
-}
-
-/// Convert bytes to megabytes, rounded up.
-fn megabytes(bytes: u64) -> u64 {
-    bytes.div_ceil(1_000_000)
+/// Describe a model that was checked. `origin`: what follows `Chosen by the person who measured`.
+fn described(id: String, name: &str, shape: &Shape, bytes: u64, origin: &str) -> Model {
+    Model {
+        id,
+        name: name.to_owned(),
+        parameters: shape.parameters(),
+        size_mb: bytes.div_ceil(1_000_000),
+        positions: u32::try_from(shape.spec.max_position).unwrap_or(u32::MAX),
+        about: format!(
+            "Chosen by the person who measured, {origin}. This project has not checked its quality."
+        ),
+        ..Model::default()
+    }
 }
 
 #[cfg(test)]
