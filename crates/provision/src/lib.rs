@@ -12,3 +12,11 @@ pub mod pins;
 pub mod provenance;
 pub mod train;
 mod waiting_lock;
+
+/// Write a file and make the folders that it lies in, for tests.
+#[cfg(test)]
+fn write(path: impl AsRef<std::path::Path>, bytes: impl AsRef<[u8]>) {
+    let dir = path.as_ref().parent().unwrap();
+    std::fs::create_dir_all(dir).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}

@@ -141,13 +141,11 @@ mod tests {
         let venv = dir.path();
         assert_eq!(wheel(venv, "l"), None);
         let packages = venv.join("lib/python3.13/site-packages");
-        let info = packages.join("torch-2.9.0.dist-info");
-        std::fs::create_dir_all(packages.join("torch")).unwrap();
-        std::fs::create_dir_all(&info).unwrap();
+        let list = packages.join("torch-2.9.0.dist-info/RECORD");
         let module = "__version__ = '2.9.0+cu128'\ncuda: Optional[str] = '12.8'\n";
-        std::fs::write(packages.join("torch/version.py"), module).unwrap();
+        crate::write(packages.join("torch/version.py"), module);
         let record = |lines: &[&str]| {
-            std::fs::write(info.join("RECORD"), lines.join("\n")).unwrap();
+            crate::write(&list, lines.join("\n"));
             wheel(venv, "l").unwrap()
         };
         let first = record(&["torch/lib/a.so,sha256=x,1", "torch/lib/b.so,sha256=y,2"]);

@@ -260,9 +260,6 @@ mod tests {
         assert_eq!(python_lines(python), 3);
 
         let dir = tempfile::tempdir().unwrap();
-        for name in ["src", "tests", "direct"] {
-            std::fs::create_dir_all(dir.path().join(name)).unwrap();
-        }
         for (name, text) in [
             ("src/main.rs", rust),
             ("src/tests.rs", rust),
@@ -272,7 +269,7 @@ mod tests {
             ("test_bench.py", python),
             ("Cargo.toml", "[package]\n"),
         ] {
-            std::fs::write(dir.path().join(name), text).unwrap();
+            crate::write(dir.path().join(name), text);
         }
         assert_eq!(adapter_lines(dir.path()), Some(7));
         assert_eq!(adapter_lines(&dir.path().join("none")), None);

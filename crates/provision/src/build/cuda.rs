@@ -210,8 +210,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = std::fs::canonicalize(dir.path()).unwrap();
         for home in ["a", "b"] {
-            std::fs::create_dir_all(dir.join(home).join("bin")).unwrap();
-            std::fs::write(dir.join(home).join("bin/nvcc"), "").unwrap();
+            crate::write(dir.join(home).join("bin/nvcc"), "");
         }
         let find = |set: &[(&str, &str)]| {
             let set: Vec<_> = set.iter().map(|(k, v)| (*k, dir.join(v))).collect();

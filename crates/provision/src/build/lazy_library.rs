@@ -170,19 +170,16 @@ mod tests {
     /// Make a toolkit whose driver has two functions, and whose cuBLAS has two more.
     fn toolkit() -> tempfile::TempDir {
         let home = tempfile::tempdir().unwrap();
-        for dir in ["include", "lib"] {
-            std::fs::create_dir(home.path().join(dir)).unwrap();
-        }
         let header = "typedef int CUresult;\n#define cuAdd cuAdd_v2\n#define API\n\
                       CUresult API cuInit(unsigned int flags);\n\
                       CUresult API cuAdd(double a, int b, int *sum);\n\
                       typedef CUresult (API *CUcallback)(int status);\n";
-        std::fs::write(home.path().join("include/cuda.h"), header).unwrap();
+        crate::write(home.path().join("include/cuda.h"), header);
         let header = "#include \"cuda.h\"\ntypedef int cublasStatus_t;\n\
                       cublasStatus_t cublasTwice(int *of);\n\
                       const char* cublasGetStatusName(cublasStatus_t status);\n";
         std::fs::write(home.path().join("include/cublas_v2.h"), header).unwrap();
-        std::fs::write(home.path().join("lib/libcublas.so.13"), "").unwrap();
+        crate::write(home.path().join("lib/libcublas.so.13"), "");
         home
     }
 

@@ -76,11 +76,6 @@ fn license(home: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn write(path: PathBuf) {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, "x").unwrap();
-    }
-
     #[test]
     fn a_toolkit_without_the_file_is_passed_over() {
         let dir = tempfile::tempdir().unwrap();
@@ -89,10 +84,10 @@ mod tests {
                 .map(|name| dir.path().join(name))
                 .into_iter()
         };
-        write(dir.path().join("a/bin/nvcc"));
+        crate::write(dir.path().join("a/bin/nvcc"), "x");
         assert_eq!(first_with_it(homes()), None);
-        write(dir.path().join("b").join(FILE));
-        write(dir.path().join("c").join(FILE));
+        crate::write(dir.path().join("b").join(FILE), "x");
+        crate::write(dir.path().join("c").join(FILE), "x");
         assert_eq!(first_with_it(homes()), Some(dir.path().join("b")));
     }
 
@@ -101,7 +96,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let repo = Repo::at(dir.path().to_owned());
         let own = dir.path().join(IN_BUNDLE);
-        write(own.join(FILE));
+        crate::write(own.join(FILE), "x");
         let mut all = Surroundings::default();
         provide(&repo, "a-bench", &mut all).unwrap();
         let told = ("CUDA_PATH".to_owned(), own.display().to_string());
@@ -115,14 +110,14 @@ mod tests {
     fn its_terms_come_from_the_toolkit_or_from_the_wheel() {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("nvidia/cu13");
-        write(home.join(FILE));
+        crate::write(home.join(FILE), "x");
         assert_eq!(license(&home), None);
         let wheel = dir
             .path()
             .join("nvidia_nvvm-13.0.88.dist-info/licenses/License.txt");
-        write(wheel.clone());
+        crate::write(&wheel, "x");
         assert_eq!(license(&home), Some(wheel));
-        write(home.join("EULA.txt"));
+        crate::write(home.join("EULA.txt"), "x");
         assert_eq!(license(&home), Some(home.join("EULA.txt")));
     }
 }

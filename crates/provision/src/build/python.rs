@@ -338,8 +338,7 @@ mod tests {
             why.starts_with("BENCH_VENV=") && why.contains("bin/python"),
             "{why}"
         );
-        std::fs::create_dir(dir.path().join("bin")).unwrap();
-        std::fs::write(dir.path().join("bin/python"), "").unwrap();
+        crate::write(dir.path().join("bin/python"), "");
         assert!(check(dir.path()).is_ok());
     }
 
@@ -357,8 +356,7 @@ mod tests {
         shell.venvs = ["one", "two"].map(|name| dir.path().join(name)).into();
         assert!(refused(&shell).contains("enter it again"));
         for (venv, made_from) in shell.venvs.iter().zip(["torch==1", "torch==2"]) {
-            std::fs::create_dir(venv).unwrap();
-            std::fs::write(venv.join(STAMP), sha256_hex(made_from.as_bytes())).unwrap();
+            crate::write(venv.join(STAMP), sha256_hex(made_from.as_bytes()));
         }
         assert_eq!(given(&shell, &lock).unwrap(), shell.venvs[0]);
         std::fs::write(&lock, "torch==2").unwrap();

@@ -384,9 +384,7 @@ build = { kind = "cargo", package = "l", bin = "l-micro" }"#,
         assert!(lines[1].contains("what p needs"), "{said}");
 
         for (id, bin) in [("look", "l"), ("look-micro", "l-micro"), ("dear", "d")] {
-            let program = repo.build_dir.join("programs").join(id).join(bin);
-            std::fs::create_dir_all(program.parent().unwrap()).unwrap();
-            std::fs::write(program, "").unwrap();
+            crate::write(cargo::kept_path(&repo, id, bin), "");
         }
         let stage = stage();
         let said = stage.announcement(6);

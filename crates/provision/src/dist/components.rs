@@ -129,8 +129,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let package = |name: &str, license: Option<&str>| {
             let at = dir.path().join(name);
-            std::fs::create_dir_all(at.join("vendored/deep")).unwrap();
-            std::fs::write(at.join("LICENSE-MIT"), "the MIT text\r\n").unwrap();
+            crate::write(at.join("LICENSE-MIT"), "the MIT text\r\n");
             Package {
                 name: name.into(),
                 version: "1.0.0".into(),
@@ -141,7 +140,7 @@ mod tests {
             }
         };
         let (a, b) = (package("a", Some("MIT")), package("b", None));
-        std::fs::write(b.dir().join("vendored/deep/COPYING"), "another text").unwrap();
+        crate::write(b.dir().join("vendored/deep/COPYING"), "another text");
         std::fs::write(b.dir().join("license.rs"), "code").unwrap();
         let text = licence_texts(&[&a, &b]).unwrap();
         assert!(text.contains("a 1.0.0: MIT\n") && text.contains("b 1.0.0: see its text"));

@@ -92,15 +92,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let hub = Hub::default();
         let repo = dir.path().join(".hub/models--o--r");
-        std::fs::create_dir_all(repo.join("blobs")).unwrap();
-        let part = std::fs::File::create(repo.join("blobs/ab.part")).unwrap();
-        part.set_len(4_000_000).unwrap();
+        crate::write(repo.join("blobs/ab.part"), vec![0; 4_000_000]);
         let rest = need(&gated(), "m", dir.path(), &hub).unwrap();
         assert_eq!((rest.files.len(), rest.bytes), (2, 1_000_000));
         // A file that is cached whole is not needed either.
         let snapshot = repo.join("snapshots").join("0a".repeat(20));
-        std::fs::create_dir_all(&snapshot).unwrap();
-        std::fs::write(snapshot.join("config.json"), [0; 1000]).unwrap();
+        crate::write(snapshot.join("config.json"), [0; 1000]);
         let rest = need(&gated(), "m", dir.path(), &hub).unwrap();
         assert_eq!(rest.files, ["model.safetensors"]);
         assert_eq!(rest.bytes, 999_000);
@@ -117,8 +114,7 @@ mod tests {
         assert_eq!(all.place, dir.path().join(".hub"));
         assert!(all.free > Some(0));
 
-        std::fs::create_dir(dir.path().join("m")).unwrap();
-        std::fs::write(dir.path().join("m/config.json"), [0; 1000]).unwrap();
+        crate::write(dir.path().join("m/config.json"), [0; 1000]);
         let rest = need(&hub);
         assert_eq!(rest.files, ["model.safetensors"]);
         assert_eq!(rest.bytes, 4_999_000);
@@ -128,8 +124,7 @@ mod tests {
 
         let snapshot = format!("models--o--r/snapshots/{}", "0a".repeat(20));
         let snapshot = dir.path().join(".hub").join(snapshot);
-        std::fs::create_dir_all(&snapshot).unwrap();
-        std::fs::write(snapshot.join("model.safetensors"), "").unwrap();
+        crate::write(snapshot.join("model.safetensors"), "");
         let nothing = need(&hub);
         assert_eq!((nothing.files.len(), nothing.bytes), (0, 0));
         assert!(!nothing.lacks_token);
