@@ -1,7 +1,6 @@
 //! The Python by which environments are made, and its version. It makes nothing itself.
 
-use super::unavailable;
-use harness::engine::EngineFailure;
+use anyhow::{Result, anyhow};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -15,9 +14,9 @@ pub(super) fn python() -> String {
 }
 
 /// The version that a Python reports.
-pub(super) fn version(python: &str) -> Result<String, EngineFailure> {
+pub(super) fn version(python: &str) -> Result<String> {
     let output = Command::new(python).arg("--version").output().map_err(|error| {
-        unavailable(format!("{python} can't be started ({error}): install Python 3.10 or later with its venv module"))
+        anyhow!("{python} can't be started ({error}): install Python 3.10 or later with its venv module")
     })?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -1,11 +1,11 @@
 //! Provides CMake and libclang: those of the machine, else the project's own, made of Python wheels
 //! whose hashes are locked. Only builds that need them get them.
 
+use super::python;
 use super::surroundings::Surroundings;
-use super::{python, unavailable};
+use anyhow::{Result, anyhow};
 use base::nix_shell::NixShell;
 use base::repo::Repo;
-use harness::engine::EngineFailure;
 use harness::machine;
 use schema::registry::Need;
 use std::ffi::OsString;
@@ -23,12 +23,7 @@ const LIBCLANG_IN_WHEELS: &str = "clang/native";
 const CLANG_ARGUMENTS: &str = "BINDGEN_EXTRA_CLANG_ARGS";
 
 /// Add the tool `need` to what surrounds the build of `program`.
-pub fn provide(
-    repo: &Repo,
-    need: Need,
-    program: &str,
-    all: &mut Surroundings,
-) -> Result<(), EngineFailure> {
+pub fn provide(repo: &Repo, need: Need, program: &str, all: &mut Surroundings) -> Result<()> {
     if machine::is_here(&repo.root, need) {
         return Ok(());
     }
@@ -39,7 +34,7 @@ pub fn provide(
     let own = own(repo, place, NixShell::current().as_ref());
     let dir = own.map_err(|why| {
         let command = machine::install_command(&machine::System::read(), need);
-        unavailable(missing(what, program, &why, command.as_deref()))
+        anyhow!(missing(what, program, &why, command.as_deref()))
     })?;
     match need {
         Need::Cmake => all.programs.push(dir),

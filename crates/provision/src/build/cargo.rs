@@ -1,11 +1,11 @@
 //! Builds engines that are Cargo binaries.
 
 use super::surroundings::Surroundings;
-use super::{failure, needs, stale, unavailable};
-use anyhow::{Context, Result, bail};
+use super::{failure, needs, stale};
+use anyhow::{Context, Result, anyhow, bail};
 use base::repo::Repo;
 use base::say;
-use harness::engine::{EngineFailure, Program};
+use harness::engine::Program;
 use schema::adoption::Built;
 use schema::registry::{CargoBuild, Registry};
 use std::ffi::{OsStr, OsString};
@@ -21,7 +21,7 @@ pub fn build(
     registry: &Registry,
     id: &str,
     wanted: &CargoBuild,
-) -> Result<(Program, Option<Built>), EngineFailure> {
+) -> Result<(Program, Option<Built>)> {
     let from = wanted.libtorch.as_ref();
     let surroundings = needs::provide(repo, registry, &wanted.bin, &wanted.needs, from)?;
     let file = kept_path(repo, id, &wanted.bin);
@@ -30,19 +30,16 @@ pub fn build(
     let _alone = super::alone(&repo.build_dir.join(lock))?;
     let release = target_dir(repo, wanted).join("release");
     if !surroundings.compiled_by.is_empty() {
-        stale::remove(&release, &surroundings.compiled_by).map_err(|error| {
-            let dir = release.display();
-            unavailable(format!(
-                "what another compiler made in {dir} stays: {error}"
-            ))
-        })?;
+        let dir = release.display();
+        stale::remove(&release, &surroundings.compiled_by)
+            .with_context(|| format!("what another compiler made in {dir} stays"))?;
     }
     let built = run(repo, wanted, &surroundings)?;
     let made = release.join(&wanted.bin);
     keep(&made, &file).map_err(|error| {
         let (made, file) = (made.display(), file.display());
         let why = format!("{made} can't be copied to {file}: {error}");
-        unavailable(failure::advised(why, &error.to_string()))
+        anyhow!(failure::advised(why, &error.to_string()))
     })?;
     let argv = vec![file.display().to_string()];
     let program = Program::new(argv, vec![file], &repo.root, &repo.build_dir);
@@ -62,11 +59,7 @@ fn arguments(wanted: &CargoBuild) -> Vec<String> {
     words.chain(wanted.feature_arguments()).collect()
 }
 
-fn run(
-    repo: &Repo,
-    wanted: &CargoBuild,
-    surroundings: &Surroundings,
-) -> Result<Option<Built>, EngineFailure> {
+fn run(repo: &Repo, wanted: &CargoBuild, surroundings: &Surroundings) -> Result<Option<Built>> {
     let arguments = arguments(wanted);
     let mut command = cargo_for(repo, wanted, &arguments);
     command
@@ -79,14 +72,13 @@ fn run(
             .env("CARGO_TERM_PROGRESS_WHEN", "always")
             .env("CARGO_TERM_PROGRESS_WIDTH", "80");
     }
-    let no_start = |error| unavailable(format!("cargo can't be started: {error}"));
-    let mut child = command.spawn().map_err(no_start)?;
+    let mut child = command.spawn().context("cargo can't be started")?;
     let stderr = child.stderr.take().expect("stderr is piped");
     let said = match say::is_quiet() {
         true => tee(stderr, io::sink()),
         false => tee(stderr, io::stderr()),
     };
-    let status = child.wait().map_err(no_start)?;
+    let status = child.wait().context("cargo can't be started")?;
     if status.success() {
         // The time spent waiting for another build's lock doesn't count.
         return Ok(said.first_crate.map(|start| Built {
@@ -95,10 +87,7 @@ fn run(
         }));
     }
     let why = failure::cargo(&said.end, &[&repo.root, &repo.build_dir]);
-    Err(unavailable(format!(
-        "`cargo {}` failed ({status}): {why}",
-        arguments.join(" ")
-    )))
+    bail!("`cargo {}` failed ({status}): {why}", arguments.join(" "));
 }
 
 /// The target directory of what `wanted` is built from. An excluded workspace has its own lockfile,

@@ -3,10 +3,10 @@
 //! run, is the machine's and never provided.
 
 use super::surroundings::Surroundings;
-use super::{lazy_library, python, unavailable};
+use super::{lazy_library, python};
+use anyhow::{Context, Result, anyhow, bail};
 use base::nix_shell::NixShell;
 use base::repo::Repo;
-use harness::engine::EngineFailure;
 use harness::machine::Gpu;
 use std::ffi::OsString;
 use std::io;
@@ -40,7 +40,7 @@ const ARCHITECTURES_VARIABLE: &str = "CMAKE_CUDA_ARCHITECTURES";
 const COMPUTE_CAP: &str = "90";
 
 /// Add a toolkit to what surrounds the build of `program`.
-pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<(), EngineFailure> {
+pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<()> {
     let gpu = Gpu::read();
     let shell = NixShell::current();
     let (home, is_ours) = match find(&variable) {
@@ -118,46 +118,34 @@ fn find(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
 }
 
 /// The directory of the project's own toolkit, which is made if it doesn't exist.
-fn provision(
-    repo: &Repo,
-    program: &str,
-    gpu: &Gpu,
-    shell: Option<&NixShell>,
-) -> Result<PathBuf, EngineFailure> {
+fn provision(repo: &Repo, program: &str, gpu: &Gpu, shell: Option<&NixShell>) -> Result<PathBuf> {
     let none = format!(
         "building {program} needs a CUDA toolkit, and there is none (no nvcc under CUDA_HOME or CUDA_PATH, none on PATH)"
     );
     if let Some(shell) = shell {
-        return Err(unavailable(format!(
+        bail!(
             "{none}; the flake's shell {} brings none, and inside of it the project makes none: `nix develop` enters the one that does",
             shell.name
-        )));
+        );
     }
     let platform = (std::env::consts::OS, std::env::consts::ARCH);
     if let Some(why) = refused(gpu.cuda.as_deref(), platform) {
-        return Err(unavailable(format!("{none}; {why}")));
+        bail!("{none}; {why}");
     }
     let dir = repo.build_dir.join(DIR);
     python::environment_at(&dir, &repo.root.join(LOCK)).map_err(|failure| {
-        unavailable(format!(
+        anyhow!(
             "{none}, and the project's own can't be made: {}; install a toolkit and set CUDA_HOME to it",
             failure.reason
-        ))
+        )
     })?;
-    let home = python::package_dir(&dir, HOME_IN_WHEELS).ok_or_else(|| {
-        unavailable(format!(
-            "{none}, and {LOCK} brought no {HOME_IN_WHEELS}: delete {} and run this again",
-            dir.display()
-        ))
+    let home = python::package_dir(&dir, HOME_IN_WHEELS).with_context(|| {
+        let dir = dir.display();
+        format!("{none}, and {LOCK} brought no {HOME_IN_WHEELS}: delete {dir} and run this again")
     })?;
-    link_usual_names(&home).map_err(|error| {
-        unavailable(format!("{}: links can't be made: {error}", home.display()))
-    })?;
-    lazy_library::make_link_libraries(&home).map_err(|why| {
-        unavailable(format!(
-            "{none}, and the project's own can't be finished: {why}"
-        ))
-    })?;
+    link_usual_names(&home).with_context(|| format!("{}: links can't be made", home.display()))?;
+    lazy_library::make_link_libraries(&home)
+        .map_err(|why| anyhow!("{none}, and the project's own can't be finished: {why}"))?;
     Ok(home)
 }
 

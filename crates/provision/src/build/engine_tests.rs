@@ -3,7 +3,7 @@
 //! program is built.
 
 use super::cargo::{cargo_command, cargo_for};
-use super::needs;
+use super::{needs, unavailable};
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
 use harness::engine::isa;
@@ -100,8 +100,8 @@ fn test_package(repo: &Repo, registry: &Registry, how: &CargoBuild) -> Result<()
     let from = how.libtorch.as_ref();
     let surroundings = match needs::provide(repo, registry, &how.bin, &how.needs, from) {
         Ok(surroundings) => surroundings,
-        Err(failure) => {
-            eprintln!("   {package} skipped: {failure}");
+        Err(why) => {
+            eprintln!("   {package} skipped: {}", unavailable(why));
             return Ok(());
         }
     };

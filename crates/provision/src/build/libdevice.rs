@@ -4,10 +4,8 @@
 
 use super::cuda::{self, cuda_home};
 use super::surroundings::Surroundings;
-use super::unavailable;
 use anyhow::{Context, Result};
 use base::repo::Repo;
-use harness::engine::EngineFailure;
 use std::path::{Path, PathBuf};
 
 /// The path of libdevice inside a toolkit.
@@ -18,11 +16,9 @@ const IN_BUNDLE: &str = "lib/cuda";
 const ROOTS: [&str; 4] = ["/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda", "/usr"];
 
 /// Tell `program` by `CUDA_PATH` which toolkit has libdevice.
-pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<(), EngineFailure> {
-    let home = home(repo).ok_or_else(|| {
-        unavailable(format!(
-            "{program} links {FILE} of a CUDA toolkit into its kernels, and there is none: set CUDA_PATH to a toolkit that has it"
-        ))
+pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<()> {
+    let home = home(repo).with_context(|| {
+        format!("{program} links {FILE} of a CUDA toolkit into its kernels, and there is none: set CUDA_PATH to a toolkit that has it")
     })?;
     all.run_variables.push(("CUDA_PATH", home.into()));
     Ok(())

@@ -37,7 +37,7 @@ pub use stage::{Stage, is_built, why_missing};
 pub use tracer::{tracer, tracer_file};
 
 use crate::waiting_lock;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use base::repo::Repo;
 use base::{exit_code, names};
 use harness::devices::Named;
@@ -118,6 +118,7 @@ fn make(
     let isa = isa::of_build(repo, registry, how);
     let passed = registry.variables_for(how);
     made.map(|(program, built)| (program.with_isa(isa).with_passed(passed), built))
+        .map_err(unavailable)
 }
 
 /// `cargo xtask build`. The exit status is 3 where something can't be built.
@@ -181,16 +182,16 @@ pub fn choose(
 
 /// Hold the lock at `path` for as long as the returned file is open, so that no other process
 /// writes the same files.
-fn alone(path: &Path) -> Result<File, EngineFailure> {
+fn alone(path: &Path) -> Result<File> {
     let held = waiting_lock::hold(path, || {
         eprintln!("Waiting for another build that holds {}", path.display());
     });
-    held.map_err(|error| unavailable(format!("{} can't be locked: {error}", path.display())))
+    held.with_context(|| format!("{} can't be locked", path.display()))
 }
 
 /// The failure of a build because this machine lacks something.
-fn unavailable(reason: impl Into<String>) -> EngineFailure {
-    EngineFailure::new(Status::Unavailable, reason)
+fn unavailable(why: anyhow::Error) -> EngineFailure {
+    EngineFailure::new(Status::Unavailable, format!("{why:#}"))
 }
 
 /// A registry for tests: of each engine its id, its targets' backends and precisions, and the other

@@ -3,9 +3,9 @@
 
 use super::python::Environment;
 use super::surroundings::Surroundings;
-use super::{build_tools, compiler, cuda, libdevice, python, unavailable};
+use super::{build_tools, compiler, cuda, libdevice, python};
+use anyhow::{Result, bail};
 use base::repo::Repo;
-use harness::engine::EngineFailure;
 use schema::registry::{Libtorch, Need, Registry, VENV};
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub fn provide(
     program: &str,
     needs: &[Need],
     from: Option<&Libtorch>,
-) -> Result<Surroundings, EngineFailure> {
+) -> Result<Surroundings> {
     let mut all = Surroundings::default();
     for need in needs {
         match need {
@@ -64,7 +64,7 @@ fn libtorch(
     program: &str,
     from: Option<&Libtorch>,
     all: &mut Surroundings,
-) -> Result<(), EngineFailure> {
+) -> Result<()> {
     let own = from.map(|from| (from.environment.as_str(), from.requirements.as_str()));
     let from = own.or_else(|| Some((VENV, registry.python_requirements()?)));
     let requirements = from.map_or("", |(_, requirements)| requirements);
@@ -73,15 +73,15 @@ fn libtorch(
         return Ok(());
     }
     let Some((name, requirements)) = from else {
-        return Err(unavailable(format!(
+        bail!(
             "building {program} needs libtorch, and no engine in Python brings one: set LIBTORCH to an unpacked libtorch"
-        )));
+        );
     };
     let venv = Environment::new(repo, name, requirements).provide()?;
     let Some(lib) = python::package_dir(&venv, "torch/lib") else {
-        return Err(unavailable(format!(
+        bail!(
             "building {program} needs libtorch, and {requirements} does not install it: set LIBTORCH to an unpacked libtorch"
-        )));
+        );
     };
     all.variables.push(("LIBTORCH_USE_PYTORCH", "1".into()));
     all.programs.push(venv.join("bin"));

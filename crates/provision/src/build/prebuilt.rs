@@ -2,9 +2,9 @@
 //! Only the dynamic loader is run, and nothing of the program.
 
 use super::needs;
-use super::unavailable;
+use anyhow::{Context, Result, bail};
 use base::repo::Repo;
-use harness::engine::{EngineFailure, Program};
+use harness::engine::Program;
 use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -15,27 +15,19 @@ use std::process::{Command, Stdio};
 
 /// The program at `path`, which the registry describes by `how`. The failure says what is missing,
 /// of the program or for it.
-pub fn program(
-    repo: &Repo,
-    registry: &Registry,
-    path: &str,
-    how: &Build,
-) -> Result<Program, EngineFailure> {
+pub fn program(repo: &Repo, registry: &Registry, path: &str, how: &Build) -> Result<Program> {
     let file = repo.root.join(path);
     if !file.is_file() {
         let advice = match repo.bundle() {
             Ok(Some(_)) => ": unpack its engine's archive over this directory",
             _ => "",
         };
-        return Err(unavailable(format!(
-            "{} is not there{advice}",
-            file.display()
-        )));
+        bail!("{} is not there{advice}", file.display());
     }
     let surroundings = needs::provide(repo, registry, path, how.needs(), how.libtorch())?;
     let env = surroundings.run();
     if let Some(loader) = loader(&file) {
-        can_load(&loader, &file, &env).map_err(unavailable)?;
+        can_load(&loader, &file, &env)?;
     }
     let argv = vec![file.display().to_string()];
     Ok(Program::new(argv, vec![file], &repo.root, &repo.build_dir).with_env(env))
@@ -52,7 +44,7 @@ fn loader(file: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(std::ffi::OsString::from_vec(name)))
 }
 
-fn can_load(loader: &Path, file: &Path, env: &[(String, String)]) -> Result<(), String> {
+fn can_load(loader: &Path, file: &Path, env: &[(String, String)]) -> Result<()> {
     // The same request as ldd's. `--list` would stop at the first library that is missing.
     let output = Command::new(loader)
         .arg(file)
@@ -61,9 +53,12 @@ fn can_load(loader: &Path, file: &Path, env: &[(String, String)]) -> Result<(), 
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("its loader {} can't be started: {error}", loader.display()))?;
+        .with_context(|| format!("its loader {} can't be started", loader.display()))?;
     let said = [output.stdout, output.stderr].concat();
-    lacks(&String::from_utf8_lossy(&said)).map_or(Ok(()), Err)
+    match lacks(&String::from_utf8_lossy(&said)) {
+        None => Ok(()),
+        Some(lacks) => bail!(lacks),
+    }
 }
 
 /// What the loader did not find, by its own output; `None` where it found everything.
@@ -125,8 +120,8 @@ mod tests {
         let loader = loader(&main).unwrap();
         let here = dir.path().display().to_string();
         let found = [("LD_LIBRARY_PATH".to_owned(), here)];
-        assert_eq!(can_load(&loader, &main, &found), Ok(()));
-        let said = can_load(&loader, &main, &[]).unwrap_err();
+        can_load(&loader, &main, &found).unwrap();
+        let said = can_load(&loader, &main, &[]).unwrap_err().to_string();
         assert!(said.contains("lacks libgone_a.so, libgone_b.so:"), "{said}");
     }
 
@@ -134,8 +129,9 @@ mod tests {
     fn a_program_says_who_loads_it_and_a_script_does_not() {
         let own = std::env::current_exe().unwrap();
         let loader = loader(&own).expect("tests are linked dynamically");
-        assert_eq!(can_load(&loader, &own, &[]), Ok(()));
+        can_load(&loader, &own, &[]).unwrap();
         let gone = can_load(Path::new("/no/loader"), &own, &[]).unwrap_err();
+        let gone = gone.to_string();
         assert!(gone.contains("/no/loader can't be started"), "{gone}");
         let dir = tempfile::tempdir().unwrap();
         let script = dir.path().join("script");

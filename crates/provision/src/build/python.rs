@@ -5,6 +5,7 @@
 use super::base_python::{PYTHON_ENV, python, version, version_here};
 use super::environment_stamp::{self, STAMP};
 use super::{failure, unavailable};
+use anyhow::{Context, Result, bail, ensure};
 use base::nix_shell::{self, NixShell};
 use base::repo::Repo;
 use harness::engine::{EngineFailure, Program};
@@ -63,27 +64,28 @@ impl Environment {
     /// The reason why the environment can't be had here, as far as that is known without making it.
     pub fn missing(&self) -> Option<String> {
         if let Some(given) = self.given() {
-            return given.err().map(|failure| failure.reason);
+            return given.err().map(|why| unavailable(why).reason);
         }
         if self.stands() {
             return None;
         }
-        version(&python()).err().map(|failure| failure.reason)
+        let version = version(&python());
+        version.err().map(|why| unavailable(why).reason)
     }
 
     /// The environment's directory: the user's, or the flake's inside its shell, else one that is
     /// made here.
-    pub fn provide(&self) -> Result<PathBuf, EngineFailure> {
+    pub fn provide(&self) -> Result<PathBuf> {
         if let Some(given) = self.given() {
             return given;
         }
-        environment_at(&self.dir, &self.requirements)?;
+        environment_of(&python(), &self.dir, &self.requirements)?;
         Ok(self.dir.clone())
     }
 
     /// The directory of an environment that isn't made here: the user names it, instead of the one
     /// in `VENV`, or the flake's shell brings it, with a Python of its own.
-    fn given(&self) -> Option<Result<PathBuf, EngineFailure>> {
+    fn given(&self) -> Option<Result<PathBuf>> {
         if let Some(dir) = named(&self.name) {
             return Some(check(&dir).map(|()| dir));
         }
@@ -98,7 +100,7 @@ pub fn build(
     script: &str,
     modules: Option<&str>,
     environment: &Environment,
-) -> Result<Program, EngineFailure> {
+) -> Result<Program> {
     let venv = environment.provide()?;
     let file = repo.root.join(script);
     let argv = vec![
@@ -152,51 +154,50 @@ fn named(name: &str) -> Option<PathBuf> {
 }
 
 /// Check that the environment which the user names has a Python.
-fn check(dir: &Path) -> Result<(), EngineFailure> {
-    match dir.join("bin/python").exists() {
-        true => Ok(()),
-        false => Err(unavailable(format!(
-            "{}={}: there is no bin/python in it; it names a Python environment that has torch and transformers",
-            nix_shell::VENV,
-            dir.display()
-        ))),
-    }
+fn check(dir: &Path) -> Result<()> {
+    ensure!(
+        dir.join("bin/python").exists(),
+        "{}={}: there is no bin/python in it; it names a Python environment that has torch and transformers",
+        nix_shell::VENV,
+        dir.display()
+    );
+    Ok(())
 }
 
 /// The directory of the shell's environment that was made from these requirements.
-fn given(shell: &NixShell, requirements: &Path) -> Result<PathBuf, EngineFailure> {
+fn given(shell: &NixShell, requirements: &Path) -> Result<PathBuf> {
     let name = &shell.name;
-    if shell.venvs.is_empty() {
-        return Err(unavailable(format!(
-            "the flake's shell {name} brings no Python environment: {} is not set",
-            nix_shell::VENV
-        )));
-    }
-    let wanted = std::fs::read(requirements).map_err(|error| {
-        unavailable(format!("{} can't be read: {error}", requirements.display()))
-    })?;
+    ensure!(
+        !shell.venvs.is_empty(),
+        "the flake's shell {name} brings no Python environment: {} is not set",
+        nix_shell::VENV
+    );
+    let wanted = read(requirements)?;
     let mut venvs = shell.venvs.iter();
     let found = venvs.find(|venv| environment_stamp::is_made_from(venv, &wanted));
-    found.cloned().ok_or_else(|| {
-        unavailable(format!(
+    found.cloned().with_context(|| {
+        format!(
             "no Python environment that the flake's shell {name} brings was made from {}: leave the shell and enter it again",
             requirements.display()
-        ))
+        )
     })
+}
+
+fn read(requirements: &Path) -> Result<Vec<u8>> {
+    let text = std::fs::read(requirements);
+    text.with_context(|| format!("{} can't be read", requirements.display()))
 }
 
 /// Make an environment if it doesn't exist or its requirements changed.
 pub fn environment_at(venv: &Path, requirements: &Path) -> Result<(), EngineFailure> {
-    environment_of(&python(), venv, requirements)
+    environment_of(&python(), venv, requirements).map_err(unavailable)
 }
 
 /// Make an environment with this Python if it isn't complete. It is complete where its stamp is up
 /// to date: the stamp is removed first and written last, so that what an interrupted pip leaves is
 /// made again. Two processes that make the same one wait for each other.
-fn environment_of(python: &str, venv: &Path, requirements: &Path) -> Result<(), EngineFailure> {
-    let text = std::fs::read(requirements).map_err(|error| {
-        unavailable(format!("{} can't be read: {error}", requirements.display()))
-    })?;
+fn environment_of(python: &str, venv: &Path, requirements: &Path) -> Result<()> {
+    let text = read(requirements)?;
     let version = version(python)?;
     let is_current = || environment_stamp::is_current(venv, &text, python, &version);
     if is_current() {
@@ -212,18 +213,14 @@ fn environment_of(python: &str, venv: &Path, requirements: &Path) -> Result<(), 
     let packages = String::from_utf8_lossy(&text);
     provision((python, version.as_str()), venv, requirements, &packages)?;
     let stamp = environment_stamp::of(&text, python, &version);
-    std::fs::write(&stamp_path, stamp).map_err(|error| {
-        unavailable(format!(
-            "{} can't be written: {error}",
-            stamp_path.display()
-        ))
-    })
+    std::fs::write(&stamp_path, stamp)
+        .with_context(|| format!("{} can't be written", stamp_path.display()))
 }
 
 /// The modules in a folder: all of its `*.py`, sorted.
-fn modules_in(dir: &Path) -> Result<Vec<PathBuf>, EngineFailure> {
-    let entries = std::fs::read_dir(dir)
-        .map_err(|error| unavailable(format!("{} can't be listed: {error}", dir.display())))?;
+fn modules_in(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries =
+        std::fs::read_dir(dir).with_context(|| format!("{} can't be listed", dir.display()))?;
     let mut files: Vec<PathBuf> = entries
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
         .filter(|path| path.extension().is_some_and(|ext| ext == "py"))
@@ -237,7 +234,7 @@ fn provision(
     venv: &Path,
     requirements: &Path,
     text: &str,
-) -> Result<(), EngineFailure> {
+) -> Result<()> {
     let packages = text
         .lines()
         .filter(|line| line.contains("==") && !line.starts_with('#'))
@@ -256,20 +253,20 @@ fn provision(
         .args(["-m", "venv", "--clear"])
         .arg(venv)
         .output()
-        .map_err(|error| unavailable(format!("{python} can't be started: {error}")))?;
+        .with_context(|| format!("{python} can't be started"))?;
     if !made.status.success() {
         let said = [made.stdout, made.stderr].concat();
         let said = String::from_utf8_lossy(&said).trim().replace('\n', " ");
         // ensurepip doesn't report a full disk.
-        return Err(unavailable(format!(
+        bail!(
             "`{python} -m venv {}` failed: {said}; on Debian: apt install python3-venv; where that is there, see whether the disk is full",
             venv.display()
-        )));
+        );
     }
     install(venv, requirements, packages)
 }
 
-fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), EngineFailure> {
+fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<()> {
     let mut child = Command::new(venv.join("bin/python"))
         .args([
             "-m",
@@ -290,7 +287,7 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| unavailable(format!("pip can't be started: {error}")))?;
+        .context("pip can't be started")?;
     let stderr = child.stderr.take().expect("stderr is piped");
     let errors = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
     let bar = match BESIDE.get() || base::say::is_quiet() {
@@ -310,9 +307,7 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
             bar.set_message("installing what was downloaded");
         }
     }
-    let status = child
-        .wait()
-        .map_err(|error| unavailable(format!("pip can't be waited for: {error}")))?;
+    let status = child.wait().context("pip can't be waited for")?;
     bar.finish_and_clear();
     let errors = errors.join().unwrap_or_default();
     if status.success() {
@@ -320,9 +315,7 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
     }
     let requirements = requirements.display().to_string();
     let why = failure::pip(&errors, &requirements);
-    Err(unavailable(format!(
-        "pip could not install {requirements}: {why}"
-    )))
+    bail!("pip could not install {requirements}: {why}");
 }
 
 #[cfg(test)]
@@ -333,7 +326,7 @@ mod tests {
     #[test]
     fn an_environment_as_it_stands_needs_a_python_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let why = check(dir.path()).unwrap_err().reason;
+        let why = check(dir.path()).unwrap_err().to_string();
         assert!(
             why.starts_with("BENCH_VENV=") && why.contains("bin/python"),
             "{why}"
@@ -351,7 +344,7 @@ mod tests {
             name: "cpu".into(),
             ..NixShell::default()
         };
-        let refused = |shell: &NixShell| given(shell, &lock).unwrap_err().reason;
+        let refused = |shell: &NixShell| given(shell, &lock).unwrap_err().to_string();
         assert!(refused(&shell).contains("BENCH_VENV is not set"));
         shell.venvs = ["one", "two"].map(|name| dir.path().join(name)).into();
         assert!(refused(&shell).contains("enter it again"));
@@ -398,7 +391,7 @@ mod tests {
         // The same requirements once more, after others whose installation never finished.
         std::fs::write(&lock, "a==2").unwrap();
         let killed = fake_python(dir.path(), "kill -9 $$");
-        let why = make(&killed).unwrap_err().reason;
+        let why = make(&killed).unwrap_err().to_string();
         assert!(why.contains("pip could not install"), "{why}");
         std::fs::write(&lock, "a==1").unwrap();
         make(&fake_python(dir.path(), "exit 0")).unwrap();
@@ -419,10 +412,11 @@ mod tests {
         let refuses = "echo 'ERROR: THESE PACKAGES DO NOT MATCH THE HASHES' >&2; echo '    a==1 from x (from y):' >&2; exit 1";
         let python = fake_python(dir.path(), refuses);
         let venv = dir.path().join("venv");
-        let why = environment_of(&python, &venv, &lock).unwrap_err().reason;
+        let why = environment_of(&python, &venv, &lock).unwrap_err();
+        let why = why.to_string();
         assert!(why.contains("a==1 is not the file whose hash"), "{why}");
         assert!(!why.contains('\n') && !venv.join(STAMP).exists(), "{why}");
         let none = environment_of("/no/python", &venv, &lock).unwrap_err();
-        assert!(none.reason.contains("install Python 3.10"), "{none}");
+        assert!(none.to_string().contains("install Python 3.10"), "{none}");
     }
 }

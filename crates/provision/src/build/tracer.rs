@@ -3,6 +3,7 @@
 
 use super::cargo::cargo_for;
 use super::unavailable;
+use anyhow::anyhow;
 use base::repo::Repo;
 use harness::engine::EngineFailure;
 use schema::registry::CargoBuild;
@@ -19,17 +20,17 @@ pub fn tracer(repo: &Repo) -> Result<PathBuf, EngineFailure> {
         let file = repo.root.join("lib").join(tracer_file());
         return match file.is_file() {
             true => Ok(file),
-            false => Err(unavailable(format!("{} is not there", file.display()))),
+            false => Err(unavailable(anyhow!("{} is not there", file.display()))),
         };
     }
     let arguments = ["build", "--release", "--locked", "--package", PACKAGE];
     let status = cargo_for(repo, &CargoBuild::new(PACKAGE, ""), &arguments)
         .stdout(Stdio::null())
         .status()
-        .map_err(|error| unavailable(format!("cargo can't be started: {error}")))?;
+        .map_err(|error| unavailable(anyhow!("cargo can't be started: {error}")))?;
     if !status.success() {
         let command = arguments.join(" ");
-        return Err(unavailable(format!("`cargo {command}` failed ({status})")));
+        return Err(unavailable(anyhow!("`cargo {command}` failed ({status})")));
     }
     Ok(repo.build_dir.join("release").join(tracer_file()))
 }
