@@ -7,10 +7,12 @@ use crate::fetch;
 use anyhow::{Context, Result, bail};
 use base::files::write_json;
 use base::repo::Repo;
+use base::shelf::WEIGHTS;
 use models::measure::{greedy_to_end, perplexity};
 use models::reference::Reference;
 use models::training::{Job, Point, RunDir, Split, Windows, opening};
 use models::{Corpus, ModelFile, ModelSpec, Origin, Trained, stories};
+use schema::hash::sha256_hex;
 use schema::model::Source;
 use schema::train::Training;
 use std::fs;
@@ -30,12 +32,7 @@ const FIRST_STORY: u64 = 1 << 40;
 /// The model that was made, and measurements of it.
 pub struct Made {
     pub dir: PathBuf,
-    /// Mean cross-entropy of the last step's tokens (nats).
-    pub last_loss_nats: f64,
-    /// The perplexity of the exported weights over held-out text.
-    pub perplexity: f64,
-    /// Number of tokens of the held-out text.
-    pub perplexity_tokens: u64,
+    pub training: Training,
     /// How many of the [`STORIES`] stories follow the grammar from the first word to the end.
     pub whole: usize,
     /// The first of the [`STORIES`] stories.
@@ -66,10 +63,19 @@ pub fn export(spec: &ModelSpec, job: &Job, run: &RunDir) -> Result<Made> {
     let held_out = held_out.collect::<Result<Vec<_>>>()?;
     let asked = held_out.iter().map(|ids| ids.len() as u64 - 1).sum();
     let mut made = Made {
+        training: Training {
+            model: job.model.clone(),
+            command: command_line(job),
+            backend: job.backend.clone(),
+            seed: job.seed,
+            steps: job.steps,
+            tokens: (job.steps * job.batch * job.context) as u64,
+            last_loss_nats: last.context("the run's curve has no step")?,
+            perplexity: perplexity(&reference, &held_out),
+            perplexity_tokens: asked,
+            weights_sha256: sha256_hex(&fs::read(dir.join(WEIGHTS))?),
+        },
         dir,
-        last_loss_nats: last.context("the run's curve has no step")?,
-        perplexity: perplexity(&reference, &held_out),
-        perplexity_tokens: asked,
         whole: 0,
         first: String::new(),
     };
@@ -101,7 +107,7 @@ impl Made {
         println!("model:      {}", self.dir.display());
         println!(
             "perplexity: {:.3} over {} held-out tokens, weights as exported",
-            self.perplexity, self.perplexity_tokens
+            self.training.perplexity, self.training.perplexity_tokens
         );
         if !self.first.is_empty() {
             println!(
@@ -130,23 +136,11 @@ pub fn install(repo: &Repo, job: &Job, run: &RunDir, made: &Made) -> Result<()> 
         fs::copy(from, to)
             .with_context(|| format!("can't copy {} to {}", from.display(), to.display()))
     };
-    put(&made.dir.join(ModelFile::Safetensors.name()), weights)?;
+    put(&made.dir.join(WEIGHTS), weights)?;
     let points = run.read_curve()?.into_iter().map(Point::rounded);
     let lines: Result<Vec<String>, _> = points.map(|p| serde_json::to_string(&p)).collect();
     base::files::write_whole(&dir.join("curve.jsonl"), &(lines?.join("\n") + "\n"))?;
-    let training = Training {
-        model: job.model.clone(),
-        command: command_line(job),
-        backend: job.backend.clone(),
-        seed: job.seed,
-        steps: job.steps,
-        tokens: (job.steps * job.batch * job.context) as u64,
-        last_loss_nats: made.last_loss_nats,
-        perplexity: made.perplexity,
-        perplexity_tokens: made.perplexity_tokens,
-        weights_sha256: schema::hash::sha256_hex(&fs::read(weights)?),
-    };
-    write_json(&dir.join(Training::FILE), &training)?;
+    write_json(&dir.join(Training::FILE), &made.training)?;
 
     fetch::LockFile::open(&repo.models_lock_path())?.forget(&job.model)?;
     fetch::ensure(repo, std::slice::from_ref(&job.model))?;
