@@ -18,36 +18,28 @@ use std::path::Path;
 
 /// Check the model in a directory, and hash its files; nothing is copied.
 pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut Progress) -> Result<Checked> {
-    let what = path.display().to_string();
     let path = std::fs::canonicalize(path).map_err(|error| {
-        unusable(
-            &what,
-            format!("no such directory ({error}); --model takes an id of `cargo xtask list models`, hf:org/repo or a directory"),
-        )
+        Refused(format!(
+            "no such directory ({error}); --model takes an id of `cargo xtask list models`, hf:org/repo or a directory"
+        ))
     })?;
     if !path.is_dir() {
-        return Err(unusable(
-            &what,
-            "it is no directory; name the one that the file is in",
-        )
-        .into());
+        let why = "it is no directory; name the one that the file is in";
+        return Err(Refused(why.into()).into());
     }
     let shape = shape(
-        &what,
-        &read(&path, "config.json", &what)?,
-        &read(&path, "tokenizer.json", &what)?,
+        &read(&path, "config.json")?,
+        &read(&path, "tokenizer.json")?,
     )?;
     let has = |name: &str| path.join(name).is_file();
     let mut weights = vec![WEIGHTS.to_owned()];
     let mut names = vec!["config.json".to_owned(), "tokenizer.json".to_owned()];
     if !has(WEIGHTS) && has(INDEX) {
-        weights = shards(&what, &read(&path, INDEX, &what)?)?
-            .into_iter()
-            .collect();
+        weights = shards(&read(&path, INDEX)?)?.into_iter().collect();
         names.push(INDEX.to_owned());
     }
     if let Some(lacking) = weights.iter().find(|name| !has(name)) {
-        return Err(lacks(&what, lacking).into());
+        return Err(lacks(lacking).into());
     }
     // GGUF files are taken as they are, if they have the names that targets use.
     let gguf = ModelFile::GGUF.map(ModelFile::name);
@@ -57,7 +49,7 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut Progress) -> R
     names.extend(weights);
     Weights::open(&parts)
         .and_then(|weights| weights.check(&shape))
-        .map_err(|error| unusable(&what, format!("{error:#}")))?;
+        .map_err(unusable)?;
 
     let mut bytes = 0;
     for name in &names {
@@ -76,7 +68,7 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut Progress) -> R
     let name = name.to_string_lossy().into_owned();
     let id = id_of(&name, &content);
     if shelf::get(models_dir, &id)?.is_none() {
-        check_room(bytes, models_dir, &what)?;
+        check_room(bytes, models_dir)?;
     }
     let origin = format!("as files with the hash {content:.12}");
     let model = Model {
@@ -92,34 +84,28 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut Progress) -> R
     })
 }
 
-fn read(path: &Path, name: &str, what: &str) -> Result<Vec<u8>, Refused> {
+fn read(path: &Path, name: &str) -> Result<Vec<u8>, Refused> {
     std::fs::read(path.join(name)).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => lacks(what, name),
-        _ => unusable(what, format!("{name} can't be read: {error}")),
+        std::io::ErrorKind::NotFound => lacks(name),
+        _ => Refused(format!("{name} can't be read: {error}")),
     })
 }
 
-fn lacks(what: &str, name: &str) -> Refused {
-    unusable(
-        what,
-        format!(
-            "it lacks {name}: a model has config.json, tokenizer.json and {WEIGHTS}, or {INDEX} and all of its shards"
-        ),
-    )
+fn lacks(name: &str) -> Refused {
+    Refused(format!(
+        "it lacks {name}: a model has config.json, tokenizer.json and {WEIGHTS}, or {INDEX} and all of its shards"
+    ))
 }
 
 /// Refuse a copy that there is no room for, before it begins. Where the file system shares blocks a
 /// copy would take less, but that can't be known beforehand.
-fn check_room(bytes: u64, models_dir: &Path, what: &str) -> Result<(), Refused> {
+fn check_room(bytes: u64, models_dir: &Path) -> Result<(), Refused> {
     match shortage(models_dir, bytes) {
         None => Ok(()),
-        Some((needed, free)) => Err(unusable(
-            what,
-            format!(
-                "not enough disk space: its {needed} are to be copied into {}, where {free} are free; free some space, or point BENCH_MODELS_DIR at a larger disk",
-                models_dir.display()
-            ),
-        )),
+        Some((needed, free)) => Err(Refused(format!(
+            "not enough disk space: its {needed} are to be copied into {}, where {free} are free; free some space, or point BENCH_MODELS_DIR at a larger disk",
+            models_dir.display()
+        ))),
     }
 }
 
@@ -130,13 +116,9 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_said_with_its_size() {
         let dir = tempfile::tempdir().unwrap();
-        let error = check_room(u64::MAX, dir.path(), "mine")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with("mine: not enough disk space: its 18.4 EB"),
-            "{error}"
-        );
-        check_room(1, dir.path(), "mine").unwrap();
+        let error = check_room(u64::MAX, dir.path()).unwrap_err().to_string();
+        let begin = "not enough disk space: its 18.4 EB";
+        assert!(error.starts_with(begin), "{error}");
+        check_room(1, dir.path()).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 //! small files. Where the weights are in shards, the index decides which files these are.
 
 use super::check::{OPTIONAL, shape, shards, unusable};
-use super::{Checked, Places, described, id_of};
+use super::{Checked, Places, about, described, id_of};
 use crate::fetch::disk::shortage;
 use crate::fetch::hub::{cached_bytes, partial_bytes};
 use crate::fetch::{Options, Progress, Repository, Session};
@@ -25,29 +25,39 @@ pub(super) fn look(
     let session = Session::open(places.models_dir, options)?;
     let found = session.repository(repo, revision, progress)?;
     let what = format!("hf:{repo} at {:.12}", found.commit);
-    let config = file(&found, "config.json", &what)?;
+    let checked = look_into(&session, found, places.downloads_to, progress);
+    checked.map_err(|error| about(&what, error))
+}
+
+fn look_into(
+    session: &Session<'_>,
+    found: Repository,
+    downloads_to: Option<&Path>,
+    progress: &mut Progress,
+) -> Result<Checked> {
+    let repo = found.repo.as_str();
+    let config = file(&found, "config.json")?;
     if found.gated && !session.has_token && !session.has(&config) {
         let text = format!(
             "it is gated: accept its terms at {}/{repo} and set HF_TOKEN to a token of that account",
             session.endpoint
         );
-        return Err(unusable(&what, text).into());
+        return Err(Refused(text).into());
     }
     let mut small = |file: &HubFile| {
-        session
-            .small_file(file, progress)
-            .map_err(|error| match found.gated {
-                true => unusable(&what, format!("{error:#}")).into(),
-                false => error,
-            })
+        let content = session.small_file(file, progress);
+        content.map_err(|error| match found.gated {
+            true => unusable(error).into(),
+            false => error,
+        })
     };
-    let tokenizer = file(&found, "tokenizer.json", &what)?;
+    let tokenizer = file(&found, "tokenizer.json")?;
     let mut files = vec![config.clone(), tokenizer.clone()];
     let optional = OPTIONAL
         .into_iter()
         .filter(|name| found.files.contains_key(*name));
     files.extend(optional.map(|name| found.file(name, name)));
-    let shape = shape(&what, &small(&config)?, &small(&tokenizer)?)?;
+    let shape = shape(&small(&config)?, &small(&tokenizer)?)?;
     match (
         found.files.contains_key(WEIGHTS),
         found.files.contains_key(INDEX),
@@ -55,24 +65,24 @@ pub(super) fn look(
         (true, _) => files.push(found.file(WEIGHTS, WEIGHTS)),
         (false, true) => {
             let index = found.file(INDEX, INDEX);
-            let names = shards(&what, &small(&index)?)?;
+            let names = shards(&small(&index)?)?;
             files.push(index);
             for name in names {
-                files.push(file(&found, &name, &what)?);
+                files.push(file(&found, &name)?);
             }
         }
         (false, false) => {
             let text = format!(
                 "it has no {WEIGHTS} and no {INDEX}: a reference needs safetensors, and nothing else is read"
             );
-            return Err(unusable(&what, text).into());
+            return Err(Refused(text).into());
         }
     }
     files.extend(gguf(&found));
-    let sizes = sizes(&session, &found, &files)?;
+    let sizes = sizes(session, &found, &files)?;
     let bytes: u64 = sizes.values().sum();
-    let room = places.downloads_to.unwrap_or_else(|| session.cache_dir());
-    check_room(&session, &files, &sizes, room, &what)?;
+    let room = downloads_to.unwrap_or_else(|| session.cache_dir());
+    check_room(session, &files, &sizes, room)?;
     let name = repo.rsplit('/').next().unwrap_or(repo);
     let commit = &found.commit;
     let origin = format!("from {repo} of a Hugging Face hub at revision {commit:.12}");
@@ -88,15 +98,12 @@ pub(super) fn look(
 }
 
 /// A file of the repository that a model can't do without. An error where it is missing.
-fn file(found: &Repository, name: &str, what: &str) -> Result<HubFile, Refused> {
+fn file(found: &Repository, name: &str) -> Result<HubFile, Refused> {
     match found.files.contains_key(name) {
         true => Ok(found.file(name, name)),
-        false => Err(unusable(
-            what,
-            format!(
-                "it lacks {name}: a model has config.json, tokenizer.json and safetensors, whole or in all of its shards"
-            ),
-        )),
+        false => Err(Refused(format!(
+            "it lacks {name}: a model has config.json, tokenizer.json and safetensors, whole or in all of its shards"
+        ))),
     }
 }
 
@@ -141,7 +148,6 @@ fn check_room(
     files: &[HubFile],
     sizes: &BTreeMap<&str, u64>,
     room: &Path,
-    what: &str,
 ) -> Result<(), Refused> {
     let is_here = |file: &HubFile| session.has(file) || cached_bytes(room, file).is_some();
     let missing: Vec<&HubFile> = files.iter().filter(|file| !is_here(file)).collect();
@@ -150,13 +156,10 @@ fn check_room(
     let needed = whole.saturating_sub(partial_bytes(room, missing));
     match shortage(room, needed) {
         None => Ok(()),
-        Some((needed, free)) => Err(unusable(
-            what,
-            format!(
-                "not enough disk space: {needed} are to be downloaded into {}, where {free} are free; free some space, or point HF_HOME at a larger disk",
-                room.display()
-            ),
-        )),
+        Some((needed, free)) => Err(Refused(format!(
+            "not enough disk space: {needed} are to be downloaded into {}, where {free} are free; free some space, or point HF_HOME at a larger disk",
+            room.display()
+        ))),
     }
 }
 

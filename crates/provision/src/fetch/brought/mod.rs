@@ -137,9 +137,20 @@ pub fn look(
             }
             hub::look(&repo, revision, places, options, progress)?
         }
-        Given::Directory(path) => directory::look(&path, places.models_dir, progress)?,
+        Given::Directory(path) => {
+            let looked = directory::look(&path, places.models_dir, progress);
+            looked.map_err(|error| about(&path.display().to_string(), error))?
+        }
     };
     Ok(Resolved::New(Box::new(looked)))
+}
+
+/// Put the model's name before the reason why it is refused; another error stays as it is.
+fn about(what: &str, error: anyhow::Error) -> anyhow::Error {
+    match error.downcast() {
+        Ok(Refused(why)) => Refused(format!("{what}: {why}")).into(),
+        Err(error) => error,
+    }
 }
 
 /// Find out in which way a model was named. The id of a known model always means that model, even
@@ -233,6 +244,14 @@ mod tests {
 
     fn none() -> Models {
         Models { models: Vec::new() }
+    }
+
+    #[test]
+    fn a_refusal_names_the_model() {
+        let refused = about("m", Refused("it lacks a".into()).into());
+        assert_eq!(refused.to_string(), "m: it lacks a");
+        assert!(refused.is::<Refused>(), "{refused:?}");
+        assert_eq!(about("m", anyhow::anyhow!("b")).to_string(), "b");
     }
 
     #[test]
