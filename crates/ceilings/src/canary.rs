@@ -95,11 +95,8 @@ impl Canary {
     fn read_memory(&self) -> Option<u32> {
         let at = self.at.load(Ordering::Relaxed);
         for number in at..=at + REPETITIONS {
-            for word in self
-                .part(number)
-                .iter()
-                .step_by(PAGE_BYTES / size_of::<u64>())
-            {
+            let words = self.part(number).iter();
+            for word in words.step_by(PAGE_BYTES / size_of::<u64>()) {
                 black_box(*word);
             }
         }

@@ -86,9 +86,8 @@ fn draw_plan(frame: &mut Frame, area: Rect, state: &mut State) {
     state.plan_rows = usize::from(inner.height).max(1);
     let rows = state.tree.rows();
     let visible = rows.iter().skip(state.plan_top()).take(state.plan_rows);
-    let lines: Vec<Line> = visible
-        .map(|row| plan_line(row, usize::from(inner.width)))
-        .collect();
+    let width = usize::from(inner.width);
+    let lines: Vec<Line> = visible.map(|row| plan_line(row, width)).collect();
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
@@ -248,11 +247,8 @@ fn draw_log(frame: &mut Frame, area: Rect, state: &State) {
     let block = Block::bordered().title(title);
     let height = usize::from(block.inner(area).height);
     let end = state.log.len().saturating_sub(state.log_back);
-    let lines: Vec<Line> = state
-        .log
-        .range(end.saturating_sub(height)..end)
-        .map(|line| Line::from(line.as_str()))
-        .collect();
+    let shown = state.log.range(end.saturating_sub(height)..end);
+    let lines: Vec<Line> = shown.map(|line| Line::from(line.as_str())).collect();
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
@@ -284,11 +280,8 @@ fn draw_alert(frame: &mut Frame, state: &State) {
     let screen = frame.area();
     let width = (screen.width * 4 / 5).max(30).min(screen.width);
     let inside = usize::from(width.saturating_sub(4)).max(1);
-    let rows: usize = alert
-        .text
-        .lines()
-        .map(|line| line.chars().count().div_ceil(inside).max(1))
-        .sum();
+    let rows_of = |line: &str| line.chars().count().div_ceil(inside).max(1);
+    let rows: usize = alert.text.lines().map(rows_of).sum();
     // Wrapping at words sometimes takes more rows than this count, so an eighth is added below.
     let rows = rows.min(1000) as u16;
     let height = (rows + rows / 8 + 4).min(screen.height);

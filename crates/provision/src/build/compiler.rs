@@ -56,11 +56,8 @@ fn target_cpu(rustflags: Option<&str>) -> Option<&str> {
     let Some(flags) = rustflags else {
         return Some("native");
     };
-    flags
-        .rsplit_once("target-cpu=")?
-        .1
-        .split_whitespace()
-        .next()
+    let (_, cpu) = flags.rsplit_once("target-cpu=")?;
+    cpu.split_whitespace().next()
 }
 
 /// The macros that a compiler predefines; `None` where it can't be asked.

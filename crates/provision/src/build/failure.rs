@@ -104,14 +104,12 @@ fn last_error(said: &str, paths: &[&Path]) -> String {
     // The last line that a build script printed.
     let script = after.iter().position(|line| line.trim() == "--- stderr");
     let words = script.map(|at| &after[at + 1..]).unwrap_or_default();
-    let words: Vec<&str> = words
-        .iter()
-        .map(|line| line.trim())
-        .take_while(|line| *line != "stack backtrace:")
-        .collect();
-    parts.extend(words.into_iter().rev().find(|line| {
+    let words = words.iter().map(|line| line.trim());
+    let words = words.take_while(|line| *line != "stack backtrace:");
+    let said = words.filter(|line| {
         !line.is_empty() && !line.starts_with("note:") && !line.starts_with("warning:")
-    }));
+    });
+    parts.extend(said.last());
     parts.dedup();
     let mut reason = parts.join("; ");
     for path in paths {

@@ -166,11 +166,7 @@ pub fn choose(
         };
         names.contains(&target.id) || (fits && named)
     };
-    let chosen: Vec<Target> = all
-        .iter()
-        .filter(|target| wanted(target))
-        .cloned()
-        .collect();
+    let chosen: Vec<Target> = all.into_iter().filter(wanted).collect();
     if chosen.is_empty() {
         let with = if cuda { " with a CUDA toolkit" } else { "" };
         bail!(

@@ -180,11 +180,8 @@ mod tests {
         keep(dir.path(), &one, &hashes).unwrap();
         keep(dir.path(), &one, &hashes).unwrap();
         keep(dir.path(), &model("a-2", "config.json"), &BTreeMap::new()).unwrap();
-        let ids: Vec<String> = brought(dir.path())
-            .unwrap()
-            .into_iter()
-            .map(|m| m.id)
-            .collect();
+        let found = brought(dir.path()).unwrap();
+        let ids: Vec<&str> = found.iter().map(|model| model.id.as_str()).collect();
         assert_eq!(ids, ["a-2", "mine-1"]);
         assert_eq!(get(dir.path(), "mine-1").unwrap(), Some(one));
         let repo = Repo {

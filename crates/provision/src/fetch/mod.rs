@@ -115,13 +115,10 @@ pub enum How {
 /// Whether a file of a model contains no weights, but says what the model is or how its prompts are
 /// written.
 pub fn is_small(name: &str) -> bool {
-    const SMALL: [&str; 4] = [
-        "config.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "chat_template.jinja",
-    ];
-    SMALL.contains(&name)
+    matches!(
+        name,
+        "config.json" | "tokenizer.json" | "tokenizer_config.json" | "chat_template.jinja"
+    )
 }
 
 /// Make the models `ids` complete and verified in their directories.

@@ -175,10 +175,8 @@ fn begin(repo: &Repo, registry: &TrainRegistry, options: &Options) -> Result<(Ru
     trainable(&job)?;
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
     let name = format!("{now}-{}", job.model);
-    let dir = options
-        .out
-        .clone()
-        .unwrap_or_else(|| runs_dir(repo).join(name));
+    let usual = || runs_dir(repo).join(name);
+    let dir = options.out.clone().unwrap_or_else(usual);
     let run = RunDir(std::path::absolute(&dir)?);
     ensure!(
         !run.job().exists(),

@@ -51,13 +51,11 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut Progress) -> R
         .and_then(|weights| weights.check(&shape))
         .map_err(unusable)?;
 
-    let mut bytes = 0;
+    let (mut bytes, mut hashes) = (0, BTreeMap::new());
     for name in &names {
-        bytes += std::fs::metadata(path.join(name)).map_or(0, |data| data.len());
-    }
-    let mut hashes = BTreeMap::new();
-    for name in &names {
-        hashes.insert(name.clone(), sha256_of_file(&path.join(name), progress)?);
+        let file = path.join(name);
+        bytes += std::fs::metadata(&file).map_or(0, |data| data.len());
+        hashes.insert(name.clone(), sha256_of_file(&file, progress)?);
     }
     let lines: String = hashes
         .iter()
