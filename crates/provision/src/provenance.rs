@@ -1,15 +1,13 @@
 //! Collects where and with what a run was made: revision, lockfiles, model files, programs, and the
 //! machine's facts.
 
-use crate::build;
-use crate::pins;
+use crate::{build, pins};
 use anyhow::Result;
 use base::repo::Repo;
 use base::shelf::{INDEX, WEIGHTS};
-use harness::machine;
-use harness::model_work;
 use harness::programs::Programs;
 use harness::prompts::Prompts;
+use harness::{machine, model_work};
 use schema::hash::sha256_hex;
 use schema::model::Model;
 use schema::plan::Plan;

@@ -33,8 +33,7 @@ mod words;
 pub use control::Control;
 
 use anyhow::Result;
-use base::names;
-use base::say;
+use base::{names, say};
 use event::{Alert, Begin, Event, Mark, Severity, Stage};
 use plain::Plain;
 use protocol::clock::now_ns;

@@ -262,7 +262,7 @@ pub fn why_missing(repo: &Repo, registry: &Registry, target: &Target) -> Option<
     missing(repo, engine.build_for(&target.backend))
 }
 
-/// The reason why a program can't be had here, as far as that can be seen without making it.
+/// The same of a program that is built in this way.
 fn missing(repo: &Repo, how: &Build) -> Option<String> {
     match how {
         Build::Cargo(_) => None,

@@ -114,8 +114,6 @@ fn there_already(id: &str, how: &Build) -> Build {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schema::registry::Need;
-    use std::path::Path;
 
     #[test]
     fn a_bundles_registry_loads_and_runs_the_same_targets() {

@@ -1,7 +1,6 @@
 //! `cargo xtask fetch`, and the same work for stages that need a model.
 
-use super::brought;
-use super::{How, Progress, fetch, make};
+use super::{How, Progress, brought, fetch, make};
 use anyhow::Result;
 use base::repo::Repo;
 use models::ModelSpec;

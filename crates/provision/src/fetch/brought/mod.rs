@@ -47,8 +47,7 @@ pub struct Checked {
     pub hashes: BTreeMap<String, String>,
 }
 
-/// Find the ids of models that are named by id, repository or directory. Those named by repository
-/// or directory are stored.
+/// Find the [`id`] of each of these models.
 pub fn ids(repo: &Repo, names: &[String]) -> Result<Vec<String>> {
     names.iter().map(|name| id(repo, name)).collect()
 }
