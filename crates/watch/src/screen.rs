@@ -73,7 +73,7 @@ fn take_now(said: Each, printed: Each) -> std::io::Result<(File, Readers)> {
     base::interrupt::before_exit(give_back);
     enable_raw_mode()?;
     TAKEN.store(true, Ordering::SeqCst);
-    let redirected = (|| {
+    let redirected: std::io::Result<_> = (|| {
         execute!(tty, EnterAlternateScreen, Hide)?;
         let mut readers = vec![redirect(err.as_raw_fd(), said)?];
         if has_out {
@@ -81,7 +81,7 @@ fn take_now(said: Each, printed: Each) -> std::io::Result<(File, Readers)> {
         }
         Ok(readers)
     })();
-    let readers = redirected.inspect_err(|_: &std::io::Error| give_back())?;
+    let readers = redirected.inspect_err(|_| give_back())?;
     Ok((tty, Readers(readers)))
 }
 

@@ -13,7 +13,6 @@ pub(super) fn python() -> String {
     std::env::var(PYTHON_ENV).unwrap_or_else(|_| "python3".into())
 }
 
-/// The version that a Python reports.
 pub(super) fn version(python: &str) -> Result<String> {
     let output = Command::new(python).arg("--version").output().map_err(|error| {
         anyhow!("{python} can't be started ({error}): install Python 3.10 or later with its venv module")

@@ -110,7 +110,6 @@ pub(super) fn next(jobs: &[Job], beside: Option<&Job>) -> Option<usize> {
     jobs.iter().position(|job| !waits(job))
 }
 
-/// The expected time of all these jobs (s).
 pub(super) fn expected_s(jobs: &[Job]) -> f64 {
     jobs.iter().map(|job| job.expected_s).sum()
 }

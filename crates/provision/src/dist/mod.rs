@@ -182,7 +182,6 @@ struct Row {
     packed_bytes: u64,
 }
 
-/// Format the table of archives.
 fn table(rows: &[Row]) -> String {
     let head = ["part", "files", "unpacked", "packed", "archive"].map(str::to_owned);
     let rows = rows.iter().map(|row| {

@@ -31,9 +31,7 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub severity: Severity,
-    /// What is missing or disturbs, in words.
     pub what: String,
-    /// What follows from it, in words.
     pub consequence: String,
     /// The command or step that mends it, where there is one.
     pub command: Option<String>,

@@ -6,7 +6,6 @@ use ceilings::{Ceilings, Measured};
 use harness::machine::{Gpu, Tool};
 use std::fmt::Write;
 
-/// Format the whole report.
 pub(super) fn text(report: &Report) -> String {
     let mut page = Page::default();
     machine(&mut page, report);

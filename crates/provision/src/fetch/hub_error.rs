@@ -14,7 +14,6 @@ use ureq::http::{HeaderValue, Uri};
 pub(crate) struct Failure {
     /// Whether the same request may succeed a little later.
     pub may_pass: bool,
-    /// The message for people.
     pub error: anyhow::Error,
 }
 

@@ -88,7 +88,6 @@ fn was_unreadable(error: &anyhow::Error) -> bool {
     })
 }
 
-/// The paths of the files that hold a model's safetensors.
 pub(super) fn safetensors_files(dir: &Path) -> Result<Vec<PathBuf>> {
     protocol::safetensors_files(dir, WEIGHTS).map_err(|error| anyhow::anyhow!(error.message))
 }

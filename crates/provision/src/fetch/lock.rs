@@ -105,7 +105,6 @@ impl<'a> ModelFiles<'a> {
         })
     }
 
-    /// The final path of a file.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }

@@ -102,7 +102,6 @@ fn tell(model: &Reference, windows: &Windows, opening: &str) -> Result<(String, 
 }
 
 impl Made {
-    /// Print a summary.
     pub fn print(&self) {
         println!("model:      {}", self.dir.display());
         println!(

@@ -33,7 +33,6 @@ enum Given {
         repo: String,
         revision: Option<String>,
     },
-    /// By the path of a directory.
     Directory(PathBuf),
 }
 
