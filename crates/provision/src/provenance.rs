@@ -209,7 +209,7 @@ mod tests {
         let _dir = shell.push_dir(dir.path());
         let p = r#"build = { kind = "python", script = "p.py", requirements = "engines/p/requirements.lock" }"#;
         let t = r#"build = { kind = "cargo", package = "t", bin = "t", manifest = "engines/t/Cargo.toml", needs = ["libtorch"], libtorch = { requirements = "engines/t/requirements.lock", environment = "venv-t" } }"#;
-        let targets = [("cpu", "f32")];
+        let targets = ["cpu.f32"];
         let registry = build::registry_of(&[("p", &targets, p), ("t", &targets, t)]);
         let files = [
             "Cargo.lock",

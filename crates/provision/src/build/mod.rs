@@ -190,21 +190,21 @@ fn unavailable(why: anyhow::Error) -> EngineFailure {
     EngineFailure::new(Status::Unavailable, format!("{why:#}"))
 }
 
-/// A registry for tests: of each engine its id, its targets' backends and precisions, and the other
-/// lines of its table. The first target is baseline, reference and cross-check.
+/// A registry for tests: of each engine its id, its targets (`cpu.f32`), and the other lines of its
+/// table. The first target is baseline, reference and cross-check.
 #[cfg(test)]
-pub(crate) fn registry_of(engines: &[(&str, &[(&str, &str)], &str)]) -> Registry {
+pub(crate) fn registry_of(engines: &[(&str, &[&str], &str)]) -> Registry {
     let (id, targets, _) = engines[0];
-    let (backend, precision) = targets[0];
     let mut text = String::new();
     for role in ["baseline", "reference", "cross_check"] {
-        text += &format!("{role} = \"{id}.{backend}.{precision}\"\n");
+        text += &format!("{role} = '{id}.{}'\n", targets[0]);
     }
     for (id, targets, more) in engines {
-        text +=
-            &format!("[[engine]]\nid = {id:?}\nname = {id:?}\nabout = ''\nhomepage = ''\n{more}\n");
-        for (backend, precision) in *targets {
-            let target = format!("backend = {backend:?}\nprecision = {precision:?}\nweights = 'w'");
+        let name = format!("id = '{id}'\nname = '{id}'\nabout = ''\nhomepage = ''");
+        text += &format!("[[engine]]\n{name}\n{more}\n");
+        for target in *targets {
+            let (backend, precision) = target.split_once('.').unwrap();
+            let target = format!("backend = '{backend}'\nprecision = '{precision}'\nweights = 'w'");
             text += &format!("[[engine.target]]\n{target}\n");
         }
     }
@@ -221,13 +221,8 @@ mod tests {
         let a = r#"build = { kind = "prebuilt", path = "a" }
             on = { cuda = { kind = "prebuilt", path = "gone", needs = ["cuda_toolkit"] } }"#;
         let b = "hidden = true\nbuild = { kind = 'prebuilt', path = 'b' }";
-        let targets = [
-            ("cpu", "f32"),
-            ("cpu", "q8_0"),
-            ("cuda", "f32"),
-            ("cuda", "bf16"),
-        ];
-        registry_of(&[("a", &targets, a), ("b", &[("cpu", "f32")], b)])
+        let targets = ["cpu.f32", "cpu.q8_0", "cuda.f32", "cuda.bf16"];
+        registry_of(&[("a", &targets, a), ("b", &["cpu.f32"], b)])
     }
 
     #[test]

@@ -25,15 +25,13 @@ pub fn table(costs: &BTreeMap<String, Adoption>) -> String {
 
 fn row(id: &str, cost: &Adoption) -> [String; HEAD.len()] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
-    let packages = cost.packages.map(|n| match cost.packages_bytes {
+    let sized = |n: u64, bytes: Option<u64>| match bytes {
         Some(bytes) => format!("{n} ({})", megabytes(bytes)),
         None => n.to_string(),
-    });
-    let libraries = match (cost.libraries.len(), cost.libraries_bytes) {
-        (0, _) => None,
-        (n, Some(bytes)) => Some(format!("{n} ({})", megabytes(bytes))),
-        (n, None) => Some(n.to_string()),
     };
+    let packages = cost.packages.map(|n| sized(n, cost.packages_bytes));
+    let libraries = Some(cost.libraries.len() as u64).filter(|n| *n > 0);
+    let libraries = libraries.map(|n| sized(n, cost.libraries_bytes));
     let built = cost
         .built
         .map(|b| format!("{:.1} s, {} crates", b.build_s, b.crates_compiled));

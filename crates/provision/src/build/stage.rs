@@ -348,21 +348,16 @@ mod tests {
     #[test]
     fn what_is_to_be_built_is_said_and_what_is_there_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let (one, two) = ([("cpu", "f32")], [("cpu", "f32"), ("cpu", "q8_0")]);
-        let python = "build = { kind = 'python', script = 'p.py', requirements = 'p.lock' }";
-        let mut registry = registry_of(&[
-            ("p", &one, python),
-            (
-                "dear",
-                &one,
-                "build = { kind = 'cargo', package = 'd', bin = 'd' }",
-            ),
-            (
-                "look",
-                &two,
-                "build = { kind = 'cargo', package = 'l', bin = 'l' }",
-            ),
-        ]);
+        let (one, two) = (["cpu.f32"], ["cpu.f32", "cpu.q8_0"]);
+        let p = "build = { kind = 'python', script = 'p.py', requirements = 'p.lock' }";
+        let dear = "build = { kind = 'cargo', package = 'd', bin = 'd' }";
+        let look = "build = { kind = 'cargo', package = 'l', bin = 'l' }";
+        let engines = [
+            ("p", &one[..], p),
+            ("dear", &one[..], dear),
+            ("look", &two[..], look),
+        ];
+        let mut registry = registry_of(&engines);
         registry.build_s = [("look".into(), 210), ("dear".into(), 840)].into();
         let repo = Repo::under(dir.path());
         let micro: schema::micro::Program = toml::from_str(
