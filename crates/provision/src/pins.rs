@@ -7,7 +7,7 @@ use base::nix_shell::{NixShell, STORE};
 use base::repo::Repo;
 use schema::hash::sha256_hex;
 use schema::pins::{Pin, Pins};
-use schema::registry::Registry;
+use schema::registry::{Registry, VENV};
 use std::ffi::OsStr;
 use std::path::Path;
 use xshell::{Shell, cmd};
@@ -16,7 +16,7 @@ use xshell::{Shell, cmd};
 pub fn read(repo: &Repo, registry: &Registry) -> Pins {
     let shell = NixShell::current();
     let lock = registry.python_requirements().unwrap_or_default();
-    let venv = build::environment_dir(repo, build::VENV, lock);
+    let venv = build::environment_dir(repo, VENV, lock);
     Pins {
         python: venv.as_deref().and_then(|venv| python(venv, lock)),
         libtorch: match build::libtorch_named(repo, lock) {

@@ -32,7 +32,7 @@ pub(crate) use environment_stamp::recorded_version;
 pub use libdevice::to_pack as libdevice_files;
 pub use needs::{libtorch_dir, libtorch_named};
 use python::Environment;
-pub use python::{VENV, environment_at, environment_dir, packages_dir};
+pub use python::{environment_at, environment_dir, packages_dir};
 pub use stage::{Stage, is_built, why_missing};
 pub use tracer::{tracer, tracer_file};
 

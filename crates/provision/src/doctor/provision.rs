@@ -5,7 +5,7 @@ use crate::build;
 use base::nix_shell::NixShell;
 use base::repo::Repo;
 use harness::machine::Tools;
-use schema::registry::{Engine, Registry};
+use schema::registry::{Engine, Registry, VENV};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ impl Provision {
         let engines = registry.map_or(&[][..], |registry| registry.engines.as_slice());
         let found = Found {
             shell: NixShell::current(),
-            venv: build::environment_dir(repo, build::VENV, lock.unwrap_or_default()),
+            venv: build::environment_dir(repo, VENV, lock.unwrap_or_default()),
             libtorch: build::libtorch_dir(),
             own_libtorch: engines.iter().filter_map(own_libtorch).collect(),
             cuda: build::cuda_home(repo),
