@@ -144,9 +144,16 @@ fn ask() -> Answer {
             )?),
         )
     };
-    // SAFETY: all zeros are a valid value of this type: no layers and no extensions.
-    let mut info: InstanceCreateInfo = unsafe { std::mem::zeroed() };
-    info.kind = STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+    let info = InstanceCreateInfo {
+        kind: STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+        next: std::ptr::null(),
+        flags: 0,
+        application: std::ptr::null(),
+        layer_count: 0,
+        layers: std::ptr::null(),
+        extension_count: 0,
+        extensions: std::ptr::null(),
+    };
     let mut instance = std::ptr::null_mut();
     // SAFETY: `info` is a complete request for an instance without layers and extensions.
     let result = unsafe { create(&info, std::ptr::null(), &mut instance) };
