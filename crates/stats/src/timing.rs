@@ -60,27 +60,28 @@ pub(crate) fn tpot_ns(request: &RequestRecord) -> Option<f64> {
 /// Describe the first contradiction among a request's stamps; `None` where scheduled ≤ received ≤
 /// started ≤ token 0 ≤ … ≤ last token ≤ answered.
 pub fn contradiction(request: &RequestRecord) -> Option<String> {
-    let first = [
-        ("it was due", request.scheduled_ns),
-        ("it was received", request.received_ns),
-        ("it was started", request.started_ns),
+    let mut stamps = vec![
+        request.scheduled_ns,
+        request.received_ns,
+        request.started_ns,
     ];
-    let tokens = &request.token_ns;
-    let stamp = |i: usize| first.get(i).map_or_else(|| tokens[i - 3], |(_, at)| *at);
-    let name = |i: usize| match first.get(i) {
-        Some((what, _)) => (*what).to_owned(),
-        None => format!("token {}", i - 3),
+    stamps.extend(&request.token_ns);
+    let name = |at: usize| match at {
+        0 => "it was due".to_owned(),
+        1 => "it was received".to_owned(),
+        2 => "it was started".to_owned(),
+        _ => format!("token {}", at - 3),
     };
-    let last = first.len() + tokens.len() - 1;
-    if let Some(i) = (1..=last).find(|&i| stamp(i) < stamp(i - 1)) {
-        let by = ms(ns_between(stamp(i), stamp(i - 1)));
-        let (what, before) = (name(i), name(i - 1));
+    if let Some(at) = (1..stamps.len()).find(|&at| stamps[at] < stamps[at - 1]) {
+        let by = ms(ns_between(stamps[at], stamps[at - 1]));
+        let (what, before) = (name(at), name(at - 1));
         return Some(format!("by its stamps {what} {by} before {before}"));
     }
-    (request.answered_ns < stamp(last)).then(|| {
+    let last = stamps[stamps.len() - 1];
+    (request.answered_ns < last).then(|| {
         format!(
             "its last token is stamped {} after the harness had read the answer",
-            ms(ns_between(request.answered_ns, stamp(last)))
+            ms(ns_between(request.answered_ns, last))
         )
     })
 }
