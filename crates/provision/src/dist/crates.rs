@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use base::repo::Repo;
 use schema::registry::{Build, CargoBuild};
 use serde::Deserialize;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -49,10 +48,10 @@ pub fn of_program(repo: &Repo, how: &Build) -> Result<Vec<Package>> {
 fn of_cargo(repo: &Repo, how: &CargoBuild) -> Result<Vec<Package>> {
     let tree = linked(&cargo_tree(repo, how, &[])?);
     let words = ["metadata", "--locked", "--format-version", "1"];
-    let mut metadata: Value = serde_json::from_str(&cargo_output(repo, how, &words)?)?;
+    let metadata: Metadata = serde_json::from_str(&cargo_output(repo, how, &words)?)?;
     let manifest = how.manifest.as_deref().unwrap_or("Cargo.toml");
     let sums = checksums(&repo.root.join(manifest).with_file_name("Cargo.lock"))?;
-    let mut packages: Vec<Package> = serde_json::from_value(metadata["packages"].take())?;
+    let mut packages = metadata.packages;
     packages.retain(|p| tree.contains(&(p.name.clone(), p.version.clone())));
     for package in &mut packages {
         let key = (package.name.clone(), package.version.clone());
@@ -69,6 +68,11 @@ fn linked(tree: &str) -> BTreeSet<(String, String)> {
         Some((name.to_owned(), version.strip_prefix('v')?.to_owned()))
     });
     lines.collect()
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
 }
 
 #[derive(Deserialize)]
