@@ -27,7 +27,6 @@ pub struct Alone {
 /// Compare each target that was measured both ways, in the order of the plan; empty where no
 /// scenario takes turns or none has the same work alone.
 pub fn alone(scenarios: &[PlannedScenario], cells: &[Cell]) -> Vec<Alone> {
-    let values = |cell: &Cell| Some(cell.metric(MetricId::E2eNs)?.by_invocation.clone());
     let mut all = Vec::new();
     for turns in scenarios.iter().filter(|scenario| scenario.turns) {
         for batch in scenarios.iter().filter(|s| s.load == LoadShape::Batch) {
@@ -40,15 +39,19 @@ pub fn alone(scenarios: &[PlannedScenario], cells: &[Cell]) -> Vec<Alone> {
                         target: cell.target.clone(),
                         in_turns: in_turns.clone(),
                         alone: alone.clone(),
-                        ratio: paired_ratio(&values(other)?, &values(cell)?)?,
+                        ratio: paired_ratio(values(other)?, values(cell)?)?,
                     })
                 };
-                let in_turns = cells.iter().filter(|cell| cell.case_key() == in_turns);
-                all.extend(in_turns.filter_map(of_target));
+                let of_case = cells.iter().filter(|cell| cell.case_key() == in_turns);
+                all.extend(of_case.filter_map(of_target));
             }
         }
     }
     all
+}
+
+fn values(cell: &Cell) -> Option<&[f64]> {
+    Some(&cell.metric(MetricId::E2eNs)?.by_invocation)
 }
 
 /// Find the pairs of cases that have equal prompt and output lengths and one request at a time. A
