@@ -50,8 +50,8 @@ fn pair(a: &Part, b: &Part) -> Result<Vec<String>> {
         let said = differences.iter().filter(|d| d.kind == Kind::Plan);
         let mut said: Vec<String> = said.map(|d| format!("  {d}")).collect();
         if said.is_empty() {
-            let (one, other) = (&headers.0.plan_sha256, &headers.1.plan_sha256);
-            said.push(format!("  plan: {one:.12} → {other:.12}"));
+            let (its, others) = (&headers.0.plan_sha256, &headers.1.plan_sha256);
+            said.push(format!("  plan: {its:.12} → {others:.12}"));
         }
         bail!(
             "{one} and {other} have different plans, so they are no parts of one run:\n{}",
