@@ -318,10 +318,8 @@ pub(super) fn metrics() -> Listing {
             "better": better,
             "definition": metric.definition,
         });
-        (
-            [metric.name.to_owned(), better.to_owned(), definition],
-            json,
-        )
+        let cells = [metric.name.to_owned(), better.to_owned(), definition];
+        (cells, json)
     });
     Listing::new(["metric", "better", "definition"], rows)
 }
