@@ -251,12 +251,15 @@ mod tests {
 
     #[test]
     fn judging_takes_each_prompt_once_whatever_the_targets() {
-        let run = madeup::run(&["a", "b"].map(Engine::plain), 2, 20, 0);
+        let mut run = madeup::run(&["a", "b"].map(Engine::plain), 2, 20, 0);
+        // Neither a warm-up nor the loading of the judge counts.
+        run.header.plan.warmup_requests = 1;
         let plan = &run.header.plan;
         let mut rounds = harness::budget::shapes(plan);
         rounds[0].round_s = 0.5;
         let pilot = Pilot {
             target: "judge".into(),
+            load_s: 1.0,
             rounds,
             ..Pilot::default()
         };
