@@ -64,7 +64,11 @@ fn sizes_over_their_limit_or_listed_twice_are_refused_by_file_and_key() {
         );
     }
     for (right, wrong, said) in [
-        ("[4]", "[4097]", "concurrency: 4097 is more than 4096"),
+        (
+            "[4]",
+            "[4294967295]",
+            "concurrency: 4294967295 is more than 4096",
+        ),
         ("[4]", "[4, 4]", "concurrency: 4 is listed twice"),
         ("[10]", "[10, 10]", "prompt_tokens: 10 is listed twice"),
     ] {
