@@ -50,6 +50,7 @@ mod tests {
         };
         assert_eq!(of(3).as_deref(), Some("q4_K"));
         assert_eq!(of(1), None);
+        assert_eq!(of(0), None);
     }
 
     #[test]
@@ -60,6 +61,7 @@ mod tests {
             ("Q4K", "q4_k_m"),
             ("Q5_0", "q4_k_m"),
             ("F16", "f16"),
+            ("f16", "f16"),
             ("BF16", "bf16"),
         ] {
             assert_eq!(check_precision(held, asked), Ok(()), "{held} for {asked}");
@@ -67,7 +69,9 @@ mod tests {
         for (held, asked) in [
             ("Q5_0", "q8_0"),
             ("Q4K", "q8_0"),
+            ("q4_K", "q8_0"),
             ("F16", "bf16"),
+            ("f16", "bf16"),
             ("BF16", "f16"),
         ] {
             let why = check_precision(held, asked).unwrap_err();
