@@ -35,6 +35,11 @@ fn a_directory_is_measured_and_shown_under_its_name() {
     let models = checkout.path("models");
     let environment = [("FAKE_PREFILL_TOKEN_US", "1")];
     let asked = ["bench-all", "--profile", "test", "--model", "mine/My Model"];
+    let dry_run = [&asked[..], &["--dry-run"]].concat();
+    let said = checkout.ended(&dry_run, &environment, 0);
+    says(&said, &["Model my-model-", ": to be copied, about "]);
+    let kept = std::fs::read_dir(&models).expect("it is there");
+    assert_eq!(kept.count(), 1, "a dry run keeps nothing beside tiny-llama");
     let (_, run) = checkout.records(&asked, &environment, 0);
 
     let header = &run.header;
