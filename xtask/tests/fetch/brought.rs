@@ -274,7 +274,8 @@ fn what_cannot_be_computed_is_refused_before_its_weights_are_downloaded() {
     for (file, from, to, why) in changes {
         let scene = Scene::new();
         scene.hub.change(file, |text| text.replace(from, to));
-        scene.refuses("hf:owner/repo", &[why]);
+        let model = format!("hf:owner/repo at {COMMIT:.12}: ");
+        scene.refuses("hf:owner/repo", &[model.as_str(), why]);
     }
 }
 
@@ -344,7 +345,7 @@ fn half_a_model_is_refused_and_nothing_is_kept_of_it() {
         let scene = Scene::new();
         std::fs::remove_file(scene.original().join(missing)).unwrap();
         let name = scene.original().display().to_string();
-        scene.refuses(&name, &[&format!("it lacks {missing}")]);
+        scene.refuses(&name, &[&format!("{name}: it lacks {missing}")]);
     }
     let scene = Scene::new();
     let shard = scene.original().join(SHARDS[0]);
