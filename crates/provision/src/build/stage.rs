@@ -379,7 +379,8 @@ build = { kind = "cargo", package = "l", bin = "l-micro" }"#,
         assert!(lines[1].contains("what p needs"), "{said}");
 
         for (id, bin) in [("look", "l"), ("look-micro", "l-micro"), ("dear", "d")] {
-            crate::write(cargo::kept_path(&repo, id, bin), "");
+            let programs = repo.build_dir.join("programs");
+            crate::write(programs.join(id).join(bin), "");
         }
         let stage = stage();
         let said = stage.announcement(6);
