@@ -49,6 +49,7 @@ fn a_run_is_gone_on_with_by_one_process() {
     end(first, libc::SIGKILL);
     let after = goes_on(&checkout, &files(&checkout.path("runs")));
     row("one run twice at once", "refused", after);
+    assert!(checkout.path("bench.lock").is_file(), "a run makes it");
 }
 
 #[test]
