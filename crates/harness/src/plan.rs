@@ -269,7 +269,7 @@ mod tests {
 
     fn targets() -> Vec<Target> {
         let ids = ["a.cpu.f32", "a+mutant.cpu.f32", "b.cpu.f32", "b.cuda.f32"];
-        let mut targets = ids.map(madeup::target);
+        let mut targets = ids.map(fixtures::target);
         targets[1].hidden = true;
         targets.into()
     }

@@ -74,7 +74,7 @@ pub fn check_fit(repo: &Repo, model: &str, option: &str, asked: u32, others: u32
 #[cfg(test)]
 mod tests {
     use super::*;
-    use madeup::plan;
+    use fixtures::plan;
 
     #[test]
     fn a_request_that_is_longer_than_the_model_is_refused() {

@@ -188,7 +188,7 @@ fn a_cell_that_was_not_planned_has_the_pilot_s_estimate_where_there_is_one() {
 fn a_cell_that_there_was_no_time_for_has_what_the_pilot_took() {
     let mut run = run("cpu", 5, 22);
     let slow = "candle.cpu.f32";
-    let over = madeup::over(slow, "long_context", "p512", "no time (synthetic)");
+    let over = fixtures::over(slow, "long_context", "p512", "no time (synthetic)");
     let pilot = Pilot {
         target: slow.into(),
         rounds: vec![round(256, 3.0), round(512, 70.5)],

@@ -4,7 +4,7 @@
 use crate::checkout::{Checkout, PROFILE, ended, says, text};
 use crate::compare::{runs, xtask};
 use crate::synthetic::{Synthetic, fact, hash, reseeded};
-use madeup::{CASE, SCENARIO};
+use fixtures::{CASE, SCENARIO};
 use runs::results::Results;
 use schema::budget::Budget;
 use schema::key::CellKey;
@@ -270,7 +270,7 @@ fn a_cell_counts_where_every_shard_kept_it_and_nothing_measured_is_lost() {
     let why = "about 9 s by the pilot";
     let budget = Budget {
         budget_s: 60.0,
-        over: vec![madeup::over("x.cpu.f32", SCENARIO, CASE, why)],
+        over: vec![fixtures::over("x.cpu.f32", SCENARIO, CASE, why)],
         ..Budget::default()
     };
     let text_of = serde_json::to_string(&budget).expect("it is JSON");

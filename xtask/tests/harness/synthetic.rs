@@ -1,7 +1,7 @@
 //! Runs with made-up times, written as records, so that comparisons of them can be tested without
 //! timing anything.
 
-use madeup::{CASE, Engine, SCENARIO};
+use fixtures::{CASE, Engine, SCENARIO};
 use schema::hash::sha256_hex;
 use schema::key::CellKey;
 use schema::launch_log::{LaunchLog, timed};
@@ -25,7 +25,7 @@ impl Synthetic {
     /// Make a run of these targets.
     pub fn new(id: &str, targets: &[&'static str]) -> Self {
         let engines: Vec<Engine> = targets.iter().copied().map(Engine::plain).collect();
-        let mut run = madeup::run(&engines, 5, REQUESTS, chance(id));
+        let mut run = fixtures::run(&engines, 5, REQUESTS, chance(id));
         let owned = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
             pairs.iter().map(pair).collect()
@@ -86,7 +86,7 @@ impl Synthetic {
         let logs = self.run.launches.iter_mut();
         for log in logs.filter(|log| log.launch.target == target) {
             let block = log.launch.invocation;
-            *log = madeup::log(&engine, block, REQUESTS, chance + u64::from(block));
+            *log = fixtures::log(&engine, block, REQUESTS, chance + u64::from(block));
         }
         self
     }
@@ -110,7 +110,7 @@ impl Synthetic {
             CheckRecord {
                 equal: timed(&run.launches, &cell).count() as u64 - 1,
                 rescored: 1,
-                ..madeup::check(target, 0)
+                ..fixtures::check(target, 0)
             }
         });
         lines(&dir.join("check.jsonl"), checks);

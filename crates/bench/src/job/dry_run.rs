@@ -241,7 +241,7 @@ fn suites(plan: &Plan, logs: &[MicroLog], ours: impl Fn(u32) -> bool) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use madeup::{plan, target};
+    use fixtures::{plan, target};
 
     #[test]
     fn cells_launches_and_samples_are_counted() {

@@ -219,7 +219,7 @@ fn check_at_pace_s(plan: &Plan, pilot: &Pilot, judging: &Judging) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use madeup::Engine;
+    use fixtures::Engine;
     use schema::plan::Launch;
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn judging_takes_each_prompt_once_whatever_the_targets() {
-        let mut run = madeup::run(&["a", "b"].map(Engine::plain), 2, 20, 0);
+        let mut run = fixtures::run(&["a", "b"].map(Engine::plain), 2, 20, 0);
         // Neither a warm-up nor the loading of the judge counts.
         run.header.plan.warmup_requests = 1;
         let plan = &run.header.plan;
@@ -297,7 +297,7 @@ mod tests {
         let check = CheckRecord {
             equal: 20,
             rescored: 0,
-            ..madeup::check("a", 0)
+            ..fixtures::check("a", 0)
         };
         let judged = BTreeMap::from([(check.key(), check)]);
         assert_eq!(takes_s("judge", &[], measured, &judged), 0.0);

@@ -341,7 +341,7 @@ fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::{Options, prompt_seed};
-    use madeup::plan;
+    use fixtures::plan;
 
     #[test]
     fn a_run_draws_its_prompts_and_later_shards_need_those_of_the_first() {

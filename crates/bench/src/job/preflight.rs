@@ -234,7 +234,7 @@ fn listed(numbers: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use madeup::plan;
+    use fixtures::plan;
     use std::path::PathBuf;
 
     #[test]

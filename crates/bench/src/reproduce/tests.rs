@@ -2,7 +2,7 @@
 
 use super::*;
 use base::files::write_json;
-use madeup::{plan, target};
+use fixtures::{plan, target};
 use runs::publish::pack;
 use schema::budget::Pilot;
 use schema::key::{CaseKey, Twin, TwinRole};
@@ -57,7 +57,7 @@ fn a_part_of_a_run_can_be_loaded() {
         target: target.into(),
         ..Pilot::default()
     };
-    let over = |target: &str, scenario: &str| madeup::over(target, scenario, "p10", "");
+    let over = |target: &str, scenario: &str| fixtures::over(target, scenario, "p10", "");
     let twin = |target: &str| Twin {
         target: target.into(),
         role: TwinRole::Fastest,

@@ -61,7 +61,7 @@ mod tests {
         let of = |kv, kv_bytes_per_token| {
             let target = Target {
                 kv,
-                ..madeup::target("a.cpu.q8_0")
+                ..fixtures::target("a.cpu.q8_0")
             };
             let loaded = Loaded {
                 kv_bytes_per_token,

@@ -3,7 +3,7 @@
 use super::Program;
 use super::load::load_request;
 use super::session::{Session, Timeouts};
-use madeup::target;
+use fixtures::target;
 use std::path::Path;
 use std::time::Duration;
 

@@ -307,7 +307,7 @@ warmup_ns = 1
 
     #[test]
     fn an_interrupted_launch_is_still_to_be_made() {
-        let mut plan = madeup::plan();
+        let mut plan = fixtures::plan();
         plan.micro.suites = vec![toml::from_str(SUITE).unwrap()];
         plan.micro.launches = vec![launch("base")];
         let left_s = |status| {

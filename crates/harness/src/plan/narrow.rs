@@ -95,7 +95,7 @@ mod tests {
             axis: Axis::LoadPercent,
             ..Scenario::default()
         };
-        let targets = ["a.cpu.f32", "b.cpu.f32"].map(madeup::target);
+        let targets = ["a.cpu.f32", "b.cpu.f32"].map(fixtures::target);
         let planned = |profile: &Profile, engines: &[&str]| {
             let choice = Choice {
                 engines: engines.iter().map(|e| (*e).to_owned()).collect(),

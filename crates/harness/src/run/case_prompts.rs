@@ -119,7 +119,7 @@ impl CellPrompts {
 mod tests {
     use super::*;
     use crate::prompts::tests::prompts;
-    use madeup::plan;
+    use fixtures::plan;
     use schema::scenario::Axis;
     use std::collections::BTreeMap;
 

@@ -370,7 +370,7 @@ fn open_cells(run: &Run, has_judge: bool) -> Vec<OpenCell<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use madeup::target;
+    use fixtures::target;
 
     fn record(equal: u64, wrong: u64, unchecked: u64, method: &str) -> CheckRecord {
         CheckRecord {

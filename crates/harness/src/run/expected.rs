@@ -91,7 +91,7 @@ fn of_launch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use madeup::{plan, target};
+    use fixtures::{plan, target};
     use schema::budget::Round;
 
     fn pilot(target: &str) -> Pilot {

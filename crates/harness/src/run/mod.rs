@@ -282,14 +282,14 @@ pub fn scenario<'a>(plan: &'a Plan, id: &str) -> &'a PlannedScenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use madeup::plan;
+    use fixtures::plan;
 
     #[test]
     fn who_takes_turns_is_measured_together_and_who_uses_a_gpu_alone() {
         let mut plan = plan();
         let target = |(id, backend): (&str, &str)| Target {
             backend: backend.into(),
-            ..madeup::target(id)
+            ..fixtures::target(id)
         };
         plan.targets = [("a", "cpu"), ("gpu", "vulkan"), ("b", "cpu")]
             .map(target)

@@ -139,7 +139,7 @@ fn case_refusal(run: &Run, scenario: &PlannedScenario, case: &Case, name: &str) 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use madeup::plan;
+    use fixtures::plan;
     use schema::capacity::Capacity;
     use schema::record::{CaseEnd, End, LaunchRecord, VerifyRecord};
     use schema::run::RunHeader;
@@ -149,7 +149,7 @@ pub(crate) mod tests {
         let record = VerifyRecord {
             model: "m".into(),
             verified_positions: Some(positions),
-            ..madeup::verified("t")
+            ..fixtures::verified("t")
         };
         BTreeMap::from([("t".to_owned(), record)])
     }
@@ -288,7 +288,7 @@ pub(crate) mod tests {
     #[test]
     fn nothing_is_timed_that_there_is_no_time_for() {
         let mut run = run(1024);
-        run.budget.get_or_insert_default().over = vec![madeup::over("t", "s", "p10", "slow")];
+        run.budget.get_or_insert_default().over = vec![fixtures::over("t", "s", "p10", "slow")];
         assert_eq!(of_run(&run, &[])[0].launch.cases, ["p500"]);
     }
 

@@ -199,7 +199,7 @@ fn words(pilot: &Pilot) -> String {
 mod tests {
     use super::super::pending::tests::verified;
     use super::*;
-    use madeup::{plan, target};
+    use fixtures::{plan, target};
     use schema::plan::PlannedScenario;
     use schema::scenario::Axis;
 

@@ -105,7 +105,7 @@ pub(super) fn is_needed_again<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use madeup::plan;
+    use fixtures::plan;
     use schema::plan::Launch;
     use schema::registry::Target;
     use schema::scenario::LoadShape;
@@ -113,7 +113,7 @@ mod tests {
     fn target(backend: &str) -> Target {
         Target {
             backend: backend.into(),
-            ..madeup::target("t")
+            ..fixtures::target("t")
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::checks::BYTES_MAX;
 use super::*;
-use madeup::{Engine, SCENARIO};
+use fixtures::{Engine, SCENARIO};
 use schema::key::CellKey;
 use schema::origin::Source;
 use schema::provenance::Provenance;
@@ -26,13 +26,13 @@ fn clean() -> Provenance {
 /// A run that passes every check: `t` answered a timed request, and `u`, which the gate has not
 /// judged, a warm-up alone.
 fn run() -> Run {
-    let mut run = madeup::run(&["t", "u"].map(Engine::plain), 1, 1, 0);
+    let mut run = fixtures::run(&["t", "u"].map(Engine::plain), 1, 1, 0);
     run.launches[1].requests.truncate(1);
     run.verify.remove("u");
     let check = CheckRecord {
         equal: 1,
         rescored: 0,
-        ..madeup::check("t", 0)
+        ..fixtures::check("t", 0)
     };
     run.checks.insert(check.key(), check);
     run.header = RunHeader {

@@ -187,7 +187,7 @@ fn reasons_are_counted_by_kind_and_faults_come_first() {
 
 #[test]
 fn the_leader_is_that_of_the_case_that_most_had_time_for() {
-    let mut scenario = madeup::plan().scenarios.remove(0);
+    let mut scenario = fixtures::plan().scenarios.remove(0);
     let case = scenario.cases[0].clone();
     scenario.cases = ["p10", "p50", "p99"]
         .map(|id| Case {

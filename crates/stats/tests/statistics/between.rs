@@ -26,7 +26,7 @@ fn ten(id: &str, factor: f64, chance: u64) -> Made {
     let mut engines = names.map(Engine::plain);
     engines[0] = engines[0].clone().slowed(factor);
     let mut made = made(&engines, 5, 22);
-    made.run = madeup::run(&engines, 5, 22, chance);
+    made.run = fixtures::run(&engines, 5, 22, chance);
     made.run.header.id = id.into();
     made
 }

@@ -38,7 +38,7 @@ fn a_cell_without_time_is_over_budget_and_says_why() {
     made.run.launches.clear();
     let why = "about 300 s by the pilot";
     made.run.budget = Some(Budget {
-        over: vec![madeup::over(plain().target, SCENARIO, CASE, why)],
+        over: vec![fixtures::over(plain().target, SCENARIO, CASE, why)],
         ..Budget::default()
     });
     assert_refused(&made, Status::OverBudget, "about 300 s");

@@ -142,7 +142,7 @@ fn a_pair_counts_only_where_both_were_measured_and_found_right() {
     let verify = refused.run.verify.get_mut("base.cpu.f32").unwrap();
     verify.status = Status::WrongOutput;
     let mut no_time = pair();
-    let over = madeup::over(&twin_name("base.cpu.f32"), SCENARIO, CASE, "slow");
+    let over = fixtures::over(&twin_name("base.cpu.f32"), SCENARIO, CASE, "slow");
     no_time.run.budget.as_mut().unwrap().over.push(over);
     for made in [incomplete, wrong, refused, no_time] {
         assert!(made.analyse().noise.is_empty());

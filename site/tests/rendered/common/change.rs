@@ -78,7 +78,7 @@ pub fn without_engine(run: &mut Run, engine: &str) {
 /// Let a run have had no time for these cells.
 pub fn no_time(run: &mut Run, cells: impl IntoIterator<Item = CellKey>) {
     let cells = cells.into_iter();
-    let over = cells.map(|of| madeup::over(&of.target, &of.scenario, &of.case, "no time"));
+    let over = cells.map(|of| fixtures::over(&of.target, &of.scenario, &of.case, "no time"));
     run.budget = Some(Budget {
         over: over.collect(),
         ..Budget::default()

@@ -59,7 +59,7 @@ pub fn registry() -> Registry {
 }
 
 pub fn targets() -> Vec<Target> {
-    SPEEDS.map(|(id, ..)| madeup::target(id)).into()
+    SPEEDS.map(|(id, ..)| fixtures::target(id)).into()
 }
 
 pub struct Shape {

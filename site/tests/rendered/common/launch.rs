@@ -93,7 +93,7 @@ pub fn launch(
             cases: cases.iter().map(|case| case.id.clone()).collect(),
             argv: vec![format!(
                 "target/release/{}-bench",
-                madeup::target(target).engine
+                fixtures::target(target).engine
             )],
             start_ns,
             ..LaunchRecord::default()

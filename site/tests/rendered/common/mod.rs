@@ -209,7 +209,7 @@ fn verify() -> BTreeMap<String, VerifyRecord> {
                 verified_positions: Some(if wrong { 128 } else { 1024 }),
                 kl_nats: Some(3.1e-8 * 10f64.powi(index as i32 % 4)),
                 batches: vec![1, 4, 8],
-                ..madeup::verified(speed.0)
+                ..fixtures::verified(speed.0)
             };
             (speed.0.to_owned(), record)
         })
@@ -226,7 +226,7 @@ fn checks() -> BTreeMap<CellKey, CheckRecord> {
                 rescored: 2,
                 gap_nats_max: 0.0021,
                 method: "re-scored by the reference (synthetic)".into(),
-                ..madeup::check(speed.0, 0)
+                ..fixtures::check(speed.0, 0)
             };
             checks.insert(check.key(), check);
         }

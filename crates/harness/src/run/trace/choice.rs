@@ -85,7 +85,7 @@ mod tests {
             prompt_tokens,
             new_tokens: 128,
             duration_s: 5.0,
-            ..madeup::case(20)
+            ..fixtures::case(20)
         };
         let scenario = |id: &str, load, prompts: &[u32]| PlannedScenario {
             id: id.into(),
@@ -94,7 +94,7 @@ mod tests {
             ..PlannedScenario::default()
         };
         Plan {
-            targets: targets.iter().map(|id| madeup::target(id)).collect(),
+            targets: targets.iter().map(|id| fixtures::target(id)).collect(),
             scenarios: vec![
                 scenario("busy", LoadShape::ClosedLoop, &[8]),
                 scenario("long", LoadShape::Serial, &[1024, 8192]),
@@ -110,7 +110,7 @@ mod tests {
             status: positions.map_or(Status::WrongOutput, |_| Status::Ok),
             reason: "other words".into(),
             verified_positions: positions,
-            ..madeup::verified(id)
+            ..fixtures::verified(id)
         };
         (id.into(), record)
     }

@@ -1,6 +1,6 @@
 //! A made-up run beside the text of its scenario, to be analysed, and helpers that tests share.
 
-pub use madeup::{CASE, Engine, SCENARIO, case, check, log, unit};
+pub use fixtures::{CASE, Engine, SCENARIO, case, check, log, unit};
 
 use schema::hypothesis::{CaseSelector, Claim, Hypothesis, Place, Selector};
 use schema::key::{Twin, TwinRole, twin_name};
@@ -29,7 +29,7 @@ pub struct Made {
 
 pub fn made(engines: &[Engine], invocations: u32, requests: u32) -> Made {
     Made {
-        run: madeup::run(engines, invocations, requests, 0),
+        run: fixtures::run(engines, invocations, requests, 0),
         scenarios: vec![scenario(&["ttft_ns", "itl_ns"])],
     }
 }
