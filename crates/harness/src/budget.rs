@@ -8,7 +8,7 @@
 
 use base::pace::{self, warm_ups};
 use schema::budget::{OverBudget, Pilot, Round, about};
-use schema::key::original;
+use schema::key::{CellKey, original};
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::scenario::LoadShape;
 use std::collections::BTreeSet;
@@ -81,11 +81,9 @@ const RAISES: u32 = 22;
 
 /// Time that a target's cells take (s), without those in `over`; 0 where the pilot has no rounds.
 pub fn kept_s(plan: &Plan, pilot: &Pilot, over: &[OverBudget]) -> f64 {
+    let over: BTreeSet<CellKey> = over.iter().map(OverBudget::key).collect();
     let mut kept = cells(plan, pilot).unwrap_or_default();
-    kept.retain(|cell| {
-        let key = cell.scenario.cell_key(cell.case, &pilot.target);
-        !over.iter().any(|over| over.key() == key)
-    });
+    kept.retain(|cell| !over.contains(&cell.scenario.cell_key(cell.case, &pilot.target)));
     total_s(plan, pilot, &kept)
 }
 
