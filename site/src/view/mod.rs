@@ -2,6 +2,7 @@
 //! one page alone stands beside it, in [`page`](crate::page). Everything here is pure.
 
 pub mod answer;
+pub mod batches;
 pub mod cells;
 pub mod eligible;
 pub mod frame;

@@ -9,6 +9,7 @@ use crate::html::{Pages, checked, lacks, page, says, words, words_of};
 use schema::key::CellKey;
 use schema::maturity::{Fact, Topic};
 use schema::plan::Case;
+use schema::run::Run;
 use serde_json::Value;
 use site::fmt::{Unit, joined, metric, quantity};
 use site::page::guide;
@@ -174,6 +175,14 @@ fn the_estimate_of_another_run_s_target_stands_beside_that_of_the_choice_there()
     says(said, &[&there]);
 }
 
+/// Leave out the cells of eight users.
+fn without_eight_users(run: &mut Run) {
+    let planned = run.header.plan.targets.iter();
+    let of_eight = planned.map(|target| CellKey::new(&target.id, "concurrent", "u8"));
+    let of_eight: Vec<CellKey> = of_eight.collect();
+    no_time(run, of_eight);
+}
+
 #[test]
 fn a_larger_size_that_only_another_run_has_stands_beside_the_choice() {
     let mut world = two_of_1b("of-others");
@@ -183,10 +192,7 @@ fn a_larger_size_that_only_another_run_has_stands_beside_the_choice() {
     let left_out = "left out: another run of this machine, model and profile";
     says(&words(&world, "guide.html"), &[left_out]);
 
-    let planned = world.runs[0].header.plan.targets.iter();
-    let of_eight = planned.map(|target| CellKey::new(&target.id, "concurrent", "u8"));
-    let of_eight: Vec<CellKey> = of_eight.collect();
-    no_time(&mut world.runs[0], of_eight);
+    without_eight_users(&mut world.runs[0]);
     let advice = many_users(&world);
     let larger = &advice["larger"];
     says(advice["case"].as_str().unwrap(), &[", 4 users, "]);
@@ -216,6 +222,37 @@ fn a_larger_size_that_only_another_run_has_stands_beside_the_choice() {
     lacks(&guide, &[left_out]);
     let at = format!("at 8 users, in another run : {best} (");
     says(&words_of(&pages, "index.html"), &[&at]);
+}
+
+#[test]
+fn batches_that_were_not_full_are_named_beside_their_values() {
+    let mut world = two_of_1b("of-others");
+    without(&mut world.runs[1], &["memory", "long_context"]);
+    without_eight_users(&mut world.runs[0]);
+    let many_users = |world: &World| advice(world, &world.analyse(), "many-users");
+    let full = many_users(&world);
+    let choice = full["choice"].as_str().unwrap();
+    let largest = full["larger"]["words"].as_str().unwrap();
+    let leader = largest.split(' ').next().unwrap();
+    lacks(&full.to_string(), &["on average in a batch", "Its batches had"]);
+
+    let of = [(0, choice, "u4", 3), (1, leader, "u8", 6)];
+    for (run, target, case, batch) in of {
+        let logs = world.runs[run].launches.iter_mut();
+        let logs = logs.filter(|log| log.launch.target == target);
+        let requests = logs.flat_map(|log| &mut log.requests);
+        let of_case = requests.filter(|request| request.case == case);
+        of_case.for_each(|request| request.batch = batch);
+    }
+    let small = many_users(&world);
+    says(
+        small["larger"]["words"].as_str().unwrap(),
+        &[&format!("; of the 8 in flight, on average in a batch: {leader} 6, so these can be faster")],
+    );
+    says(
+        &small["watch"].to_string(),
+        &["Its batches had 3 of the 4 requests in flight, on average: with full ones it can be faster."],
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use super::decided::{decision, in_words, value_of};
 use super::elsewhere::Chosen;
 use super::workload::Asked;
-use crate::view::{Shown, case_label, paths, place};
+use crate::view::{Shown, batches, case_label, paths, place};
 use crate::words::join;
 use schema::plan::Case;
 use schema::scenario::{Axis, LoadShape};
@@ -69,16 +69,38 @@ pub(super) fn larger(chosen: &Chosen, backend: &str) -> Larger {
         true => b.0.total_cmp(&a.0),
         false => a.0.total_cmp(&b.0),
     });
-    let next = next.iter().take(NEXT_MAX);
-    let next: Vec<String> = next.map(|(_, target)| value_of(&there, target)).collect();
+    next.truncate(NEXT_MAX);
+    let next: Vec<&str> = next.into_iter().map(|(_, target)| target).collect();
+    let named = decision.tied.iter().map(String::as_str);
+    let named: Vec<&str> = named.chain(next.iter().copied()).collect();
+    let small_batches = small_batches(&there, &named);
     let mut words = in_words(&there, decision).words;
     if !next.is_empty() {
+        let next: Vec<String> = next.iter().map(|id| value_of(&there, id)).collect();
         words.push_str(&format!("; then {}", join(&next)));
     }
+    words.push_str(&small_batches);
     Larger {
         size: case_label(there.scenario, there.case),
         words,
         run_path: paths::run_path(&run.run.header.id),
+    }
+}
+
+/// Say which of these targets had fewer requests in a batch than were in flight; empty where none.
+fn small_batches(asked: &Asked, targets: &[&str]) -> String {
+    let found = targets.iter().filter_map(|id| {
+        let requests = batches::smaller_of_several(asked.cell(id)?, asked.case)?;
+        Some(format!("{id} {requests}"))
+    });
+    let found: Vec<String> = found.collect();
+    match found.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; of the {} in flight, on average in a batch: {}, so these can be faster",
+            asked.case.concurrency,
+            join(&found)
+        ),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::page::cost::loads::UTILISATION;
 use crate::page::cost::prices::{Machine, dollars, with_interval};
 use crate::view::cells::{flag, why};
 use crate::view::reported::{batching_words, build_facts, other_kv, verified_scope};
-use crate::view::{Shown, case_label, maturity};
+use crate::view::{Shown, batches, case_label, maturity};
 use crate::words::{by_key, plural};
 use schema::adoption::Adoption;
 use schema::plan::{Case, PlannedScenario};
@@ -259,6 +259,15 @@ pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<S
     let disturbed = flag(cell);
     if !disturbed.is_empty() {
         all.push(format!("Of the deciding cell, {disturbed}."));
+    }
+    let planned = shown.run.header.plan.case(&cell.case_key());
+    if let Some((_, case)) = planned
+        && let Some(requests) = batches::smaller_of_several(cell, case)
+    {
+        all.push(format!(
+            "Its batches had {requests} of the {} requests in flight, on average: with full ones it can be faster.",
+            case.concurrency
+        ));
     }
     let found = cell.metric(id);
     if let Some(cv) = found.filter(|m| m.reproducible() == Some(false)) {

@@ -5,7 +5,7 @@ use super::counts;
 use crate::fmt::{self, Unit};
 use crate::view::cells::{self, flag, pair_flag, swatch, verdict};
 use crate::view::paths::reason_path;
-use crate::view::{Shown, noise, pilot};
+use crate::view::{Shown, batches, noise, pilot};
 use crate::words::by_key;
 use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
@@ -231,12 +231,10 @@ pub fn drifting(metrics: &[MetricRows]) -> String {
 /// List the targets that had fewer requests in a batch than were in flight, with how many: `a 3.2,
 /// b 1`; empty where none.
 pub fn small_batches(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> String {
-    let all = f64::from(case.concurrency);
-    let batches = shown.measured(scenario, case, MetricId::BatchRequests);
-    let small = batches.filter(|(_, batch)| batch.value < 0.95 * all);
-    let small = small.map(|(cell, batch)| {
-        let requests = fmt::quantity(Unit::Count, batch.value);
-        format!("{} {requests}", cell.target)
+    let cells = shown.cells_of(scenario, case);
+    let small = cells.filter_map(|cell| {
+        let requests = batches::smaller(cell, case)?;
+        Some(format!("{} {requests}", cell.target))
     });
     small.collect::<Vec<_>>().join(", ")
 }
