@@ -234,7 +234,10 @@ fn batches_that_were_not_full_are_named_beside_their_values() {
     let choice = full["choice"].as_str().unwrap();
     let largest = full["larger"]["words"].as_str().unwrap();
     let leader = largest.split(' ').next().unwrap();
-    lacks(&full.to_string(), &["on average in a batch", "Its batches had"]);
+    lacks(
+        &full.to_string(),
+        &["on average in a batch", "Its batches had"],
+    );
 
     let of = [(0, choice, "u4", 3), (1, leader, "u8", 6)];
     for (run, target, case, batch) in of {
@@ -247,11 +250,15 @@ fn batches_that_were_not_full_are_named_beside_their_values() {
     let small = many_users(&world);
     says(
         small["larger"]["words"].as_str().unwrap(),
-        &[&format!("; of the 8 in flight, on average in a batch: {leader} 6, so these can be faster")],
+        &[&format!(
+            "; of the 8 in flight, on average in a batch: {leader} 6.00, so these can be faster"
+        )],
     );
     says(
         &small["watch"].to_string(),
-        &["Its batches had 3 of the 4 requests in flight, on average: with full ones it can be faster."],
+        &[
+            "Its batches had 3.00 of the 4 requests in flight, on average: with full ones it can be faster.",
+        ],
     );
 }
 
