@@ -199,6 +199,8 @@ mod tests {
     #[test]
     fn a_percentile_of_the_tail_has_an_interval_or_is_left_out() {
         let shape = Shape {
+            mean: 1.2,
+            p5: 0.6,
             mad: 0.1,
             min: 0.5,
             p50: 1.0,

@@ -219,6 +219,8 @@ fn shape(launches: &[Vec<f64>], ascending: &[f64], requests: u64) -> Option<Shap
             .flatten()
     };
     Some(Shape {
+        mean: all.mean,
+        p5: percentile_of_sorted(ascending, 5.0)?,
         mad: all.mad,
         min: all.min,
         p50: all.median,

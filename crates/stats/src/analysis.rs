@@ -294,6 +294,10 @@ pub struct Course {
 /// The distribution of pooled samples. No verdict rests on it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shape {
+    /// Mean.
+    pub mean: f64,
+    /// 5th percentile.
+    pub p5: f64,
     /// Median absolute deviation from the median, unscaled.
     pub mad: f64,
     /// Minimum.
